@@ -18,7 +18,10 @@ from tests.randomness import Randomness, room  # noqa: E402 - it imports the pac
 # No deadline and no check of how fast examples come: a busy machine is no failure. The same examples every time, as all
 # other randomness of a test follows from its name.
 hypothesis.settings.register_profile(
-    "noisegate", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "noisegate",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("noisegate")
 
@@ -28,9 +31,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--data", default=None, help="folder with the data sets adult/, mnist/, cifar10/")
-    parser.addoption("--shapes", action="store_true", help="check the shapes of arrays and tensors in every test")
-    parser.addoption("--kernels-by-place", action="store_true", help="matrix products round by the place of a row")
+    parser.addoption(
+        "--data",
+        default=None,
+        help="folder with the data sets adult/, mnist/, cifar10/",
+    )
+    parser.addoption(
+        "--shapes",
+        action="store_true",
+        help="check the shapes of arrays and tensors in every test",
+    )
+    parser.addoption(
+        "--kernels-by-place",
+        action="store_true",
+        help="matrix products round by the place of a row",
+    )
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -45,9 +60,16 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Chromium, one in a process: Playwright begins no second time beside itself."""
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    program = next(
+        filter(
+            None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+        ),
+        None,
+    )
     if program is None:
-        pytest.skip("needs Chromium on PATH; continuous integration installs it with .ci/chromium")
+        pytest.skip(
+            "needs Chromium on PATH; continuous integration installs it with .ci/chromium"
+        )
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
@@ -59,13 +81,19 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def _shapes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     everywhere = request.config.getoption("--shapes")
-    monkeypatch.setattr(shapes, "checking", everywhere or room(request.node.nodeid).startswith(shapes.ROOMS))
+    monkeypatch.setattr(
+        shapes,
+        "checking",
+        everywhere or room(request.node.nodeid).startswith(shapes.ROOMS),
+    )
 
 
 @pytest.fixture(autouse=True)
 def _signals() -> Iterator[None]:
     """Puts signals back in order after each test: the program ignores them at its end, and so would what is started."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

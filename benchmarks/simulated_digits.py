@@ -24,8 +24,21 @@ SIDE, BOX, DIGITS = 28, 20, 10
 # A glyph is drawn this high in a square of three times its height, so that deformed coordinates stay inside.
 _GLYPH, _CANVAS = 64, 192
 _FONTS = (
-    *("DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSansMono", "DejaVuSansMono-Oblique"),
-    *("DejaVuSerif", "DejaVuSerif-Italic", "DejaVuSerif-Bold", "STIXGeneral", "STIXGeneralItalic", "STIXGeneralBol"),
+    *(
+        "DejaVuSans",
+        "DejaVuSans-Bold",
+        "DejaVuSans-Oblique",
+        "DejaVuSansMono",
+        "DejaVuSansMono-Oblique",
+    ),
+    *(
+        "DejaVuSerif",
+        "DejaVuSerif-Italic",
+        "DejaVuSerif-Bold",
+        "STIXGeneral",
+        "STIXGeneralItalic",
+        "STIXGeneralBol",
+    ),
     *("cmr10", "cmss10", "cmtt10", "cmb10", "cmti10"),
 )
 
@@ -56,7 +69,9 @@ def _draw(labels: Labels, random: np.random.Generator) -> Images:
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
     places = (grid + _bend(count, random)) @ np.linalg.inv(matrices).transpose(0, 2, 1)
     places += _CANVAS / 2
-    depth = _look_up(fields.reshape(-1, _CANVAS, _CANVAS), fonts * DIGITS + labels, places).reshape(count, SIDE, SIDE)
+    depth = _look_up(
+        fields.reshape(-1, _CANVAS, _CANVAS), fonts * DIGITS + labels, places
+    ).reshape(count, SIDE, SIDE)
     # Distances are in glyph pixels; in image pixels a stroke grows or shrinks by at most about one.
     size = np.sqrt(np.abs(np.linalg.det(matrices)))[:, None, None]
     ink = depth * size + random.uniform(-0.4, 1.0, (count, 1, 1))
@@ -68,7 +83,9 @@ def _affine(count: int, random: np.random.Generator) -> npt.NDArray[np.float64]:
     """Returns random matrices from glyph to image, rows before columns, (count, 2, 2), of no particular size."""
     angle, shear = random.normal(0, 0.13, count), random.normal(0.1, 0.2, count)
     narrow = np.exp(random.normal(0, 0.15, count))
-    turn = np.stack([np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)], axis=1).reshape(-1, 2, 2)
+    turn = np.stack(
+        [np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)], axis=1
+    ).reshape(-1, 2, 2)
     slant = np.zeros((count, 2, 2))
     slant[:, 0, 0], slant[:, 1, 0], slant[:, 1, 1] = 1, -shear, narrow
     return np.asarray(turn @ slant)
@@ -76,8 +93,12 @@ def _affine(count: int, random: np.random.Generator) -> npt.NDArray[np.float64]:
 
 def _bend(count: int, random: np.random.Generator) -> npt.NDArray[np.float64]:
     """Returns smooth random displacements in image pixels, (count, 784, 2): a coarse random field, smoothed."""
-    coarse = random.normal(0, 1, (count, 2, 5, 5)) * random.uniform(1.0, 4.0, (count, 1, 1, 1))
-    near = np.exp(-0.5 * ((np.arange(SIDE)[:, None] / (SIDE - 1) * 4 - np.arange(5)) / 0.6) ** 2)
+    coarse = random.normal(0, 1, (count, 2, 5, 5)) * random.uniform(
+        1.0, 4.0, (count, 1, 1, 1)
+    )
+    near = np.exp(
+        -0.5 * ((np.arange(SIDE)[:, None] / (SIDE - 1) * 4 - np.arange(5)) / 0.6) ** 2
+    )
     near /= near.sum(axis=1, keepdims=True)
     return np.asarray((near @ coarse @ near.T).reshape(count, 2, -1).transpose(0, 2, 1))
 
@@ -91,8 +112,14 @@ def _look_up(
     rest = inside - low
     row, column = low[..., 0], low[..., 1]
     each = which[:, None]
-    above = fields[each, row, column] * (1 - rest[..., 1]) + fields[each, row, column + 1] * rest[..., 1]
-    below = fields[each, row + 1, column] * (1 - rest[..., 1]) + fields[each, row + 1, column + 1] * rest[..., 1]
+    above = (
+        fields[each, row, column] * (1 - rest[..., 1])
+        + fields[each, row, column + 1] * rest[..., 1]
+    )
+    below = (
+        fields[each, row + 1, column] * (1 - rest[..., 1])
+        + fields[each, row + 1, column + 1] * rest[..., 1]
+    )
     return np.asarray(above * (1 - rest[..., 0]) + below * rest[..., 0])
 
 
@@ -123,9 +150,16 @@ def _glyphs() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]:
             place = ((_CANVAS - left - right) / 2, (_CANVAS - top - bottom) / 2)
             ImageDraw.Draw(canvas).text(place, str(digit), font=drawn, fill=255)
             inside = np.asarray(canvas) > 127
-            fields[font, digit] = distance_transform_edt(inside) - distance_transform_edt(~inside)
+            fields[font, digit] = distance_transform_edt(
+                inside
+            ) - distance_transform_edt(~inside)
             high, wide = (bottom - top) / 2, (right - left) / 2
-            corners[font, digit] = [[-high, -wide], [-high, wide], [high, -wide], [high, wide]]
+            corners[font, digit] = [
+                [-high, -wide],
+                [-high, wide],
+                [high, -wide],
+                [high, wide],
+            ]
     return fields, corners
 
 
@@ -138,8 +172,15 @@ def main() -> None:
     arguments = parser.parse_args()
     images, labels = simulated_digits(arguments.count, seed=arguments.seed)
     across = 20
-    images = np.pad(images[np.argsort(labels, kind="stable")], ((0, -len(images) % across), (0, 0), (0, 0)))
-    sheet = images.reshape(-1, across, SIDE, SIDE).transpose(0, 2, 1, 3).reshape(-1, across * SIDE)
+    images = np.pad(
+        images[np.argsort(labels, kind="stable")],
+        ((0, -len(images) % across), (0, 0), (0, 0)),
+    )
+    sheet = (
+        images.reshape(-1, across, SIDE, SIDE)
+        .transpose(0, 2, 1, 3)
+        .reshape(-1, across * SIDE)
+    )
     Image.fromarray(sheet).save(arguments.png)
 
 

@@ -7,8 +7,15 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 ATEN = torch.ops.aten
-PRODUCTS = frozenset({ATEN.mm.default, ATEN.addmm.default, ATEN.bmm.default, ATEN.baddbmm.default})
-EVERYTHING = PRODUCTS | {ATEN.mul.Tensor, ATEN.convolution.default, ATEN.tanh.default, ATEN.add.Tensor}
+PRODUCTS = frozenset(
+    {ATEN.mm.default, ATEN.addmm.default, ATEN.bmm.default, ATEN.baddbmm.default}
+)
+EVERYTHING = PRODUCTS | {
+    ATEN.mul.Tensor,
+    ATEN.convolution.default,
+    ATEN.tanh.default,
+    ATEN.add.Tensor,
+}
 
 
 class ByPlace(TorchDispatchMode):
@@ -24,8 +31,15 @@ class ByPlace(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         found = func(*args, **(kwargs or {}))
-        if func in self._operations and found.dtype == torch.float32 and found.ndim and len(found) > 1:
+        if (
+            func in self._operations
+            and found.dtype == torch.float32
+            and found.ndim
+            and len(found) > 1
+        ):
             found[1::2] = torch.nextafter(found[1::2], torch.tensor(torch.inf))
             # Records may stand in the columns as well.
-            found[..., 1::2] = torch.nextafter(found[..., 1::2], torch.tensor(-torch.inf))
+            found[..., 1::2] = torch.nextafter(
+                found[..., 1::2], torch.tensor(-torch.inf)
+            )
         return found

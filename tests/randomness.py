@@ -15,7 +15,11 @@ from noisegate.privacy import noise
 
 REAL = "tests/privacy/", "tests/planted/", "tests/auditing/"
 _PACKAGE = re.compile(r"packages/[\w-]+/(?=tests/)")
-_TOKEN_BYTES, _RANDBITS, _DISCRETE = secrets.token_bytes, secrets.randbits, noise._discrete_gaussian
+_TOKEN_BYTES, _RANDBITS, _DISCRETE = (
+    secrets.token_bytes,
+    secrets.randbits,
+    noise._discrete_gaussian,
+)
 
 
 def room(node: str) -> str:
@@ -57,4 +61,6 @@ class Randomness:
         return int.from_bytes(self._generator.bytes(-(-k // 8))) >> (-k % 8)
 
     def _discrete_gaussian(self, size, noise_std):
-        return np.rint(self._generator.normal(scale=noise_std, size=size)).astype(np.int64)
+        return np.rint(self._generator.normal(scale=noise_std, size=size)).astype(
+            np.int64
+        )

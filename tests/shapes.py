@@ -53,17 +53,27 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 def _check(owner: Any, members: dict[str, Any], module: Any) -> None:
     for name, member in list(members.items()):
-        if isinstance(member, type) and member.__module__ == module.__name__ and member is not owner:
+        if (
+            isinstance(member, type)
+            and member.__module__ == module.__name__
+            and member is not owner
+        ):
             _check(member, dict(vars(member)), module)
         elif isinstance(member, FunctionType) and member.__module__ == module.__name__:
             if _shaped(member):
                 setattr(owner, name, checked(member, module))
-        elif isinstance(member, staticmethod | classmethod) and _shaped(member.__func__):
+        elif isinstance(member, staticmethod | classmethod) and _shaped(
+            member.__func__
+        ):
             setattr(owner, name, type(member)(checked(member.__func__, module)))
 
 
 def _shaped(function: Any) -> dict[str, str]:
-    hints = {name: hint for name, hint in getattr(function, "__annotations__", {}).items() if isinstance(hint, str)}
+    hints = {
+        name: hint
+        for name, hint in getattr(function, "__annotations__", {}).items()
+        if isinstance(hint, str)
+    }
     if inspect.isgeneratorfunction(function):
         hints.pop("return", None)
     return {name: hint for name, hint in hints.items() if SHAPED.search(hint)}
@@ -76,11 +86,20 @@ def checked(function: FunctionType, module: Any) -> Any:
     def build() -> Any:
         names = {**vars(module), **_for_type_checkers(module)}
         same = FunctionType(
-            function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+            function.__code__,
+            function.__globals__,
+            function.__name__,
+            function.__defaults__,
+            function.__closure__,
         )
-        same.__kwdefaults__, same.__qualname__ = function.__kwdefaults__, function.__qualname__
+        same.__kwdefaults__, same.__qualname__ = (
+            function.__kwdefaults__,
+            function.__qualname__,
+        )
         same.__module__ = function.__module__
-        same.__annotations__ = {name: eval(hint, names) for name, hint in _shaped(function).items()}
+        same.__annotations__ = {
+            name: eval(hint, names) for name, hint in _shaped(function).items()
+        }
         return jaxtyped(same, typechecker=beartype)
 
     @functools.wraps(function)

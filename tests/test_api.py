@@ -54,7 +54,9 @@ def columns(rows=60):
 
 def made(table, rows=200, **options):
     """What a model draws, which holds nothing of the table that it was made from."""
-    fitted = synthesize(table, schema=SCHEMA, epsilon=5.0, device="cpu", **TINY, **options)
+    fitted = synthesize(
+        table, schema=SCHEMA, epsilon=5.0, device="cpu", **TINY, **options
+    )
     assert SECRET.encode() not in pickle.dumps(fitted)
     return fitted.sample(rows, seed=0)
 
@@ -62,8 +64,14 @@ def made(table, rows=200, **options):
 @pytest.mark.parametrize(
     ("frame", "types"),
     [
-        (pd.DataFrame(columns()).astype({"age": "int16", "rate": "float32"}), ("int64", "float64")),
-        (pl.DataFrame(columns()).cast({"age": pl.Int8, "rate": pl.Float32}), (pl.Int64, pl.Float64)),
+        (
+            pd.DataFrame(columns()).astype({"age": "int16", "rate": "float32"}),
+            ("int64", "float64"),
+        ),
+        (
+            pl.DataFrame(columns()).cast({"age": pl.Int8, "rate": pl.Float32}),
+            (pl.Int64, pl.Float64),
+        ),
     ],
 )
 def test_a_frame_gives_one_of_its_kind_with_the_types_of_the_schema(frame, types):
@@ -76,7 +84,9 @@ def test_a_path_gives_arrow(tmp_path):
     pd.DataFrame(columns()).to_csv(tmp_path / "people.csv", index=False)
     SCHEMA.to_toml(tmp_path / "schema.toml")
     for path in (tmp_path / "people.csv", str(tmp_path / "people.csv")):
-        made_table = synthesize(path, schema=tmp_path / "schema.toml", epsilon=5.0, device="cpu", **TINY).sample(5)
+        made_table = synthesize(
+            path, schema=tmp_path / "schema.toml", epsilon=5.0, device="cpu", **TINY
+        ).sample(5)
         assert isinstance(made_table, pa.Table)
 
 
@@ -84,17 +94,31 @@ def test_a_path_gives_arrow(tmp_path):
 def test_nothing_private_rides_along_in_a_pandas_frame(kind):
     frame = pd.DataFrame(columns())
     if kind in ("categorical", "ordered"):
-        frame["work"] = pd.Categorical(frame["work"], categories=[SECRET, "b", "a"], ordered=kind == "ordered")
+        frame["work"] = pd.Categorical(
+            frame["work"], categories=[SECRET, "b", "a"], ordered=kind == "ordered"
+        )
     if kind == "index":
         frame.index = pd.Index([SECRET] * len(frame), name=SECRET)
     if kind == "attributes":
         frame.attrs["patient"] = SECRET
     found = made(frame)
-    assert isinstance(found["work"].dtype, pd.CategoricalDtype) == (kind in ("categorical", "ordered"))
+    assert isinstance(found["work"].dtype, pd.CategoricalDtype) == (
+        kind in ("categorical", "ordered")
+    )
     if isinstance(found["work"].dtype, pd.CategoricalDtype):
         assert set(found["work"].cat.categories) <= {"a", "b"}
-    assert SECRET not in repr((found.attrs, found.index, found.index.names, found.dtypes.to_dict(), found.to_csv()))
-    assert SECRET.encode() not in pa.Table.from_pandas(found).schema.to_string().encode()
+    assert SECRET not in repr(
+        (
+            found.attrs,
+            found.index,
+            found.index.names,
+            found.dtypes.to_dict(),
+            found.to_csv(),
+        )
+    )
+    assert (
+        SECRET.encode() not in pa.Table.from_pandas(found).schema.to_string().encode()
+    )
 
 
 @pytest.mark.parametrize("kind", [pl.Enum([SECRET, "b", "a"]), pl.Categorical])
@@ -127,10 +151,17 @@ def test_nothing_private_rides_along_in_an_arrow_table():
     table = pa.table(columns())
     work = table["work"].cast(pa.dictionary(pa.int32(), pa.string()))
     field = pa.field("work", work.type, metadata={"example": SECRET})
-    table = table.set_column(2, field, work).replace_schema_metadata({"first record": SECRET})
+    table = table.set_column(2, field, work).replace_schema_metadata(
+        {"first record": SECRET}
+    )
     found = made(table)
-    assert found.schema.metadata is None and all(field.metadata is None for field in found.schema)
-    assert set(found["work"].to_pylist()) <= {"a", "b"} and found.schema.field("work").type == pa.string()
+    assert found.schema.metadata is None and all(
+        field.metadata is None for field in found.schema
+    )
+    assert (
+        set(found["work"].to_pylist()) <= {"a", "b"}
+        and found.schema.field("work").type == pa.string()
+    )
 
 
 def test_the_synthesizer_holds_no_record():
@@ -140,7 +171,11 @@ def test_the_synthesizer_holds_no_record():
     seen, waiting = set(), [fitted]
     while waiting:
         thing = waiting.pop()
-        if id(thing) in seen or isinstance(thing, type) or type(thing).__name__ in ("module", "function"):
+        if (
+            id(thing) in seen
+            or isinstance(thing, type)
+            or type(thing).__name__ in ("module", "function")
+        ):
             continue
         seen.add(id(thing))
         assert not (isinstance(thing, pl.DataFrame) and len(thing))
@@ -148,7 +183,9 @@ def test_the_synthesizer_holds_no_record():
     assert len(seen) > 100
 
 
-def test_sums_run_on_the_engine_that_is_given_and_a_run_that_goes_on_sums_nothing(tmp_path):
+def test_sums_run_on_the_engine_that_is_given_and_a_run_that_goes_on_sums_nothing(
+    tmp_path,
+):
     class Counting(Engine):
         opens = sums = 0
 
@@ -163,7 +200,10 @@ def test_sums_run_on_the_engine_that_is_given_and_a_run_that_goes_on_sums_nothin
     engine = Counting()
     made(columns(), engine=engine)
     assert (engine.opens, engine.sums) == (1, 2)
-    with pytest.raises(OptionError, match=r"^engine: a resumed fit reads no records; leave it out with resume"):
+    with pytest.raises(
+        OptionError,
+        match=r"^engine: a resumed fit reads no records; leave it out with resume",
+    ):
         noisegate.fit(resume=tmp_path, engine=engine)
 
 
@@ -171,17 +211,36 @@ def test_sums_run_on_the_engine_that_is_given_and_a_run_that_goes_on_sums_nothin
 def test_units_are_protected_and_never_copied(kind):
     table = kind(columns() | {"who": [f"{SECRET} {i % 20}" for i in range(60)]})
     synthesizer = synthesize(
-        table, schema=SCHEMA, epsilon=5.0, device="cpu", unit_column="who", contributions=2, **TINY
+        table,
+        schema=SCHEMA,
+        epsilon=5.0,
+        device="cpu",
+        unit_column="who",
+        contributions=2,
+        **TINY,
     )
-    assert synthesizer.certificate.unit == "all records of one who" and synthesizer.certificate.contributions == 2
+    assert (
+        synthesizer.certificate.unit == "all records of one who"
+        and synthesizer.certificate.contributions == 2
+    )
     sample = synthesizer.sample(10, seed=0)
-    assert list(getattr(sample, "column_names", None) or sample.columns) == list(SCHEMA.names)
+    assert list(getattr(sample, "column_names", None) or sample.columns) == list(
+        SCHEMA.names
+    )
     assert SECRET.encode() not in pickle.dumps(synthesizer)
 
 
 def test_the_seed_is_public_and_the_noise_has_none():
     one, two = (
-        synthesize(pa.table(columns()), schema=SCHEMA, epsilon=5.0, device="cpu", seed=4, **TINY) for _ in range(2)
+        synthesize(
+            pa.table(columns()),
+            schema=SCHEMA,
+            epsilon=5.0,
+            device="cpu",
+            seed=4,
+            **TINY,
+        )
+        for _ in range(2)
     )
     assert one.certificate.public["settings"]["seed"] == 4
     # The later maps follow from noisy answers, so only the first ones are of the same shape.
@@ -192,13 +251,19 @@ def test_the_seed_is_public_and_the_noise_has_none():
 
 API_LINKED_SCHEMA = LinkedSchema(
     [
-        LinkedTable(name="people", key="id", schema=Schema([boolean("ill"), categorical("sex", "fm")])),
+        LinkedTable(
+            name="people",
+            key="id",
+            schema=Schema([boolean("ill"), categorical("sex", "fm")]),
+        ),
         LinkedTable(
             name="visits",
             parent="people",
             order="day",
             most=5,
-            schema=Schema([integer("day", 0, 99), integer("pain", 0, 10, missing=True)]),
+            schema=Schema(
+                [integer("day", 0, 99), integer("pain", 0, 10, missing=True)]
+            ),
         ),
     ]
 )
@@ -206,22 +271,40 @@ FAST = {"epsilon": 1.0, "fit_options": {"steps": 3}}
 
 
 def tables(people=300):
-    first = pd.DataFrame({"id": [f"p{i}" for i in range(people)], "ill": [i % 4 == 0 for i in range(people)]})
+    first = pd.DataFrame(
+        {
+            "id": [f"p{i}" for i in range(people)],
+            "ill": [i % 4 == 0 for i in range(people)],
+        }
+    )
     first["sex"] = pd.Categorical(["f" if i % 2 else "m" for i in range(people)])
     of = [i * 11 % people for i in range(2 * people)]
-    visits = {"id": [f"p{i}" for i in of], "day": [i % 89 for i in range(2 * people)], "pain": [i % 11 for i in of]}
+    visits = {
+        "id": [f"p{i}" for i in of],
+        "day": [i % 89 for i in range(2 * people)],
+        "pain": [i % 11 for i in of],
+    }
     return {"people": first, "visits": pa.table(visits)}
 
 
 def test_frames_of_the_kinds_that_were_given_come_out(tmp_path):
-    model = noisegate.fit(tables(), schema=API_LINKED_SCHEMA, **FAST, out=tmp_path / "model")
+    model = noisegate.fit(
+        tables(), schema=API_LINKED_SCHEMA, **FAST, out=tmp_path / "model"
+    )
     made = noisegate.load(tmp_path / "model").sample(40, seed=1)
     people, visits = made["people"], made["visits"]
     assert isinstance(people, pd.DataFrame) and isinstance(visits, pa.Table)
-    assert (list(people), visits.column_names) == (["id", "ill", "sex"], ["id", "day", "pain"])
-    assert isinstance(people["sex"].dtype, pd.CategoricalDtype) and people["id"].tolist() == list(range(1, 41))
+    assert (list(people), visits.column_names) == (
+        ["id", "ill", "sex"],
+        ["id", "day", "pain"],
+    )
+    assert isinstance(people["sex"].dtype, pd.CategoricalDtype) and people[
+        "id"
+    ].tolist() == list(range(1, 41))
     assert set(visits["id"].to_pylist()) <= set(range(1, 41))
-    assert noisegate.evaluate(model, tables(50)).links["visits"].parent_child is not None
+    assert (
+        noisegate.evaluate(model, tables(50)).links["visits"].parent_child is not None
+    )
 
 
 def test_a_schema_file_and_files_in_a_folder_do_too(tmp_path):
@@ -230,12 +313,22 @@ def test_a_schema_file_and_files_in_a_folder_do_too(tmp_path):
         (tmp_path / "data").mkdir(exist_ok=True)
         frame.to_csv(tmp_path / "data" / f"{name}.csv", index=False)
     API_LINKED_SCHEMA.to_toml(tmp_path / "linked.toml")
-    model = noisegate.fit(tmp_path / "data", schema=tmp_path / "linked.toml", out=tmp_path / "model", **FAST)
+    model = noisegate.fit(
+        tmp_path / "data",
+        schema=tmp_path / "linked.toml",
+        out=tmp_path / "model",
+        **FAST,
+    )
     assert isinstance(model.sample(3)["people"], pa.Table)
     loaded = LinkedModel.load(tmp_path / "model")
     assert loaded.sample(3, seed=0)["visits"].equals(model.sample(3, seed=0)["visits"])
     with pytest.raises(OptionError, match=r"lies in .*, among the records"):
-        noisegate.fit(tmp_path / "data", schema=API_LINKED_SCHEMA, out=tmp_path / "data" / "model", **FAST)
+        noisegate.fit(
+            tmp_path / "data",
+            schema=API_LINKED_SCHEMA,
+            out=tmp_path / "data" / "model",
+            **FAST,
+        )
 
 
 def test_an_interrupted_fit_goes_on_without_records(tmp_path, monkeypatch):
@@ -245,7 +338,9 @@ def test_an_interrupted_fit_goes_on_without_records(tmp_path, monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr(linked_fit.LinkedFit, "run", stop)
         with pytest.raises(KeyboardInterrupt):
-            noisegate.fit(tables(), schema=API_LINKED_SCHEMA, out=tmp_path / "model", **FAST)
+            noisegate.fit(
+                tables(), schema=API_LINKED_SCHEMA, out=tmp_path / "model", **FAST
+            )
     model = noisegate.fit(schema=API_LINKED_SCHEMA, out=tmp_path / "model", resume=True)
     assert len(model.sample(5)["people"]) == 5
 
@@ -257,15 +352,23 @@ PAGES = sorted((ROOT / "docs" / "api").glob("*.md"))
 
 
 def extension_points():
-    spec = spec_from_file_location("doctests_of_public_names", Path(__file__).with_name("test_doctests.py"))
+    spec = spec_from_file_location(
+        "doctests_of_public_names", Path(__file__).with_name("test_doctests.py")
+    )
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    return [f"{home}.{name}" for home, names in module.EXTENSION_POINTS.items() for name in names.split()]
+    return [
+        f"{home}.{name}"
+        for home, names in module.EXTENSION_POINTS.items()
+        for name in names.split()
+    ]
 
 
 def public():
     """Every public name, where several rooms offer it under the first of them."""
-    errors = [name for name, kind in inspect.getmembers(noisegate.errors, inspect.isclass)]
+    errors = [
+        name for name, kind in inspect.getmembers(noisegate.errors, inspect.isclass)
+    ]
     found = {}
     for room, names in (
         ("noisegate", noisegate.__all__),
@@ -275,25 +378,44 @@ def public():
     ):
         for name in names:
             thing = getattr(import_module(room), name)
-            place = id(thing) if inspect.isclass(thing) or inspect.isfunction(thing) else f"{room}.{name}"
+            place = (
+                id(thing)
+                if inspect.isclass(thing) or inspect.isfunction(thing)
+                else f"{room}.{name}"
+            )
             if not name.startswith("__"):
                 point = noisegate._added().get(name) if room == "noisegate" else None
-                found.setdefault(place, f"{point.module}.{name}" if point else f"{room}.{name}")
+                found.setdefault(
+                    place, f"{point.module}.{name}" if point else f"{room}.{name}"
+                )
     return {*found.values(), *extension_points()}
 
 
 def listed():
-    return Counter(name for page in PAGES for name in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.MULTILINE))
+    return Counter(
+        name
+        for page in PAGES
+        for name in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.MULTILINE)
+    )
 
 
 def test_the_reference_has_every_public_name_and_no_other():
     names, pages = public(), listed()
-    assert not names - set(pages), f"write a line `::: NAME` into a page of docs/api for {sorted(names - set(pages))}"
-    assert not set(pages) - names, f"docs/api lists what is not public: {sorted(set(pages) - names)}"
-    assert not [name for name, times in pages.items() if times > 1] and "noisegate.methods.pairwise.Pairwise" in pages
+    assert not names - set(pages), (
+        f"write a line `::: NAME` into a page of docs/api for {sorted(names - set(pages))}"
+    )
+    assert not set(pages) - names, (
+        f"docs/api lists what is not public: {sorted(set(pages) - names)}"
+    )
+    assert (
+        not [name for name, times in pages.items() if times > 1]
+        and "noisegate.methods.pairwise.Pairwise" in pages
+    )
 
 
 def test_every_page_is_in_the_menu():
     menu = (ROOT / "mkdocs.yml").read_text("utf-8")
     assert [page.name for page in PAGES if f"api/{page.name}" not in menu] == []
-    assert set(re.findall(r"api/\S+\.md", menu)) == {f"api/{page.name}" for page in PAGES}
+    assert set(re.findall(r"api/\S+\.md", menu)) == {
+        f"api/{page.name}" for page in PAGES
+    }

@@ -40,7 +40,9 @@ def test_a_file_may_take_the_place_of_another(tmp_path):
     with new_file(out, force=True) as path:
         path.write_text("new")
         assert out.read_text() == "old"
-        assert os.name == "nt" or not path.parent.stat().st_mode & 0o077  # nobody else can open it
+        assert (
+            os.name == "nt" or not path.parent.stat().st_mode & 0o077
+        )  # nobody else can open it
     assert out.read_text() == "new"
     with pytest.raises(OptionError, match="exists"), new_file(out):
         pytest.fail("the file was made")
@@ -61,9 +63,13 @@ with making(Path("made")) as path:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no locks on folders")
 @pytest.mark.parametrize("making", [new_file, new_folder])
-def test_what_a_killed_process_left_is_removed_by_the_next_one_and_nothing_of_a_living_one(tmp_path, making):
+def test_what_a_killed_process_left_is_removed_by_the_next_one_and_nothing_of_a_living_one(
+    tmp_path, making
+):
     command = [sys.executable, "-c", KILLED, making.__name__]
-    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as killed:
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as killed:
         assert killed.stdout.readline() == b"here\n"
         kept = os.listdir(tmp_path)
         with making(tmp_path / "made"):

@@ -67,9 +67,15 @@ def _lint(root):
     program = "from importlinter.cli import lint_imports_command as run; run()"
     command = [sys.executable, "-c", program, "--no-cache", "--no-logo"]
     environment = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "200"}
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
     assert "Contracts:" in done.stdout, done.stdout + done.stderr
-    return {line.removesuffix(" BROKEN") for line in done.stdout.splitlines() if line.endswith(" BROKEN")}
+    return {
+        line.removesuffix(" BROKEN")
+        for line in done.stdout.splitlines()
+        if line.endswith(" BROKEN")
+    }
 
 
 def test_the_house_as_designed_keeps_every_contract(house):
@@ -79,37 +85,133 @@ def test_the_house_as_designed_keeps_every_contract(house):
 @pytest.mark.parametrize(
     ("module", "planted", "contract"),
     [
-        ("noisegate.methods.__init__", "import noisegate_papers", "The kernel knows no package"),
-        ("noisegate.gate.gate", "from noisegate_evaluate.auditing import x", "The kernel knows no package"),
-        ("noisegate_evaluate.tables", "from noisegate_papers.models import x", "Images and evaluation stand below"),
-        ("noisegate_images.demo", "import noisegate_evaluate.images", "Images are made without evaluation"),
-        ("noisegate.tables.__init__", "from noisegate.linked import model", "What may leave the kernel"),
-        ("noisegate.gate.gate", "from noisegate.linked import schema", "What may leave the kernel"),
-        ("noisegate_images.training.moment_matching", "from noisegate.gate.gate import Gate", "The public side"),
-        ("noisegate.models.synthesizer", "import noisegate.data.tables.tables", "The public side"),
-        ("noisegate.models.output.__init__", "import noisegate.data.tables.tables", "The public side"),
-        ("noisegate.linked.model", "from noisegate.linked import source", "The public side"),
+        (
+            "noisegate.methods.__init__",
+            "import noisegate_papers",
+            "The kernel knows no package",
+        ),
+        (
+            "noisegate.gate.gate",
+            "from noisegate_evaluate.auditing import x",
+            "The kernel knows no package",
+        ),
+        (
+            "noisegate_evaluate.tables",
+            "from noisegate_papers.models import x",
+            "Images and evaluation stand below",
+        ),
+        (
+            "noisegate_images.demo",
+            "import noisegate_evaluate.images",
+            "Images are made without evaluation",
+        ),
+        (
+            "noisegate.tables.__init__",
+            "from noisegate.linked import model",
+            "What may leave the kernel",
+        ),
+        (
+            "noisegate.gate.gate",
+            "from noisegate.linked import schema",
+            "What may leave the kernel",
+        ),
+        (
+            "noisegate_images.training.moment_matching",
+            "from noisegate.gate.gate import Gate",
+            "The public side",
+        ),
+        (
+            "noisegate.models.synthesizer",
+            "import noisegate.data.tables.tables",
+            "The public side",
+        ),
+        (
+            "noisegate.models.output.__init__",
+            "import noisegate.data.tables.tables",
+            "The public side",
+        ),
+        (
+            "noisegate.linked.model",
+            "from noisegate.linked import source",
+            "The public side",
+        ),
         (
             "noisegate_papers.methods.mean_embeddings",
             "from noisegate.gate import session",
             "The papers read no records",
         ),
-        ("noisegate_papers.methods.mean_embeddings", "import noisegate_images.data", "The papers read no records"),
-        ("noisegate_images.features.__init__", "from noisegate.data import tables", "Features are frozen"),
-        ("noisegate.features.__init__", "from noisegate.data import tables", "Features are frozen"),
-        ("noisegate.privacy.plan", "from noisegate.data import tables", "The privacy core"),
-        ("noisegate.schema.__init__", "from noisegate.privacy import accounting", "A schema is public"),
+        (
+            "noisegate_papers.methods.mean_embeddings",
+            "import noisegate_images.data",
+            "The papers read no records",
+        ),
+        (
+            "noisegate_images.features.__init__",
+            "from noisegate.data import tables",
+            "Features are frozen",
+        ),
+        (
+            "noisegate.features.__init__",
+            "from noisegate.data import tables",
+            "Features are frozen",
+        ),
+        (
+            "noisegate.privacy.plan",
+            "from noisegate.data import tables",
+            "The privacy core",
+        ),
+        (
+            "noisegate.schema.__init__",
+            "from noisegate.privacy import accounting",
+            "A schema is public",
+        ),
         ("noisegate.errors", "import noisegate.schema", "Errors depend on nothing"),
         ("noisegate.gate.gate", "from noisegate.models import x", "The private side"),
-        ("noisegate_images.data.__init__", "from noisegate_images.networks import x", "The private side"),
-        ("noisegate_evaluate.tables", "import noisegate.methods", "Evaluation takes two tables"),
-        ("noisegate_images.networks.__init__", "from noisegate import methods", "Networks are plain modules"),
-        ("noisegate.models.output.__init__", "from noisegate.models import folder", "Files of samples"),
-        ("noisegate_evaluate.reporting.__init__", "from noisegate_evaluate import auditing", "An attacker stands"),
-        ("noisegate_evaluate.reporting.__init__", "from noisegate.cli import x", "Nothing imports the command line"),
-        ("noisegate.privacy.grid", "import torch.func", "The integer half of gradients"),
-        ("noisegate.privacy.plan", "import opendp.measurements", "One file draws private noise"),
-        ("noisegate_papers.methods.mean_embeddings", "import opendp.extras.mbi", "One file draws private noise"),
+        (
+            "noisegate_images.data.__init__",
+            "from noisegate_images.networks import x",
+            "The private side",
+        ),
+        (
+            "noisegate_evaluate.tables",
+            "import noisegate.methods",
+            "Evaluation takes two tables",
+        ),
+        (
+            "noisegate_images.networks.__init__",
+            "from noisegate import methods",
+            "Networks are plain modules",
+        ),
+        (
+            "noisegate.models.output.__init__",
+            "from noisegate.models import folder",
+            "Files of samples",
+        ),
+        (
+            "noisegate_evaluate.reporting.__init__",
+            "from noisegate_evaluate import auditing",
+            "An attacker stands",
+        ),
+        (
+            "noisegate_evaluate.reporting.__init__",
+            "from noisegate.cli import x",
+            "Nothing imports the command line",
+        ),
+        (
+            "noisegate.privacy.grid",
+            "import torch.func",
+            "The integer half of gradients",
+        ),
+        (
+            "noisegate.privacy.plan",
+            "import opendp.measurements",
+            "One file draws private noise",
+        ),
+        (
+            "noisegate_papers.methods.mean_embeddings",
+            "import opendp.extras.mbi",
+            "One file draws private noise",
+        ),
         (
             "noisegate.methods.__init__",
             "from noisegate.privacy.noise import x",
@@ -120,11 +222,27 @@ def test_the_house_as_designed_keeps_every_contract(house):
             "from noisegate.privacy.noise import x",
             "Only the state machine of the gate",
         ),
-        ("noisegate.privacy.plan", "from noisegate.privacy.composition import x", "One file turns events"),
-        ("noisegate.privacy.composition", "from dp_accounting.pld import x", "dp_accounting is the oracle"),
+        (
+            "noisegate.privacy.plan",
+            "from noisegate.privacy.composition import x",
+            "One file turns events",
+        ),
+        (
+            "noisegate.privacy.composition",
+            "from dp_accounting.pld import x",
+            "dp_accounting is the oracle",
+        ),
         ("noisegate.methods.__init__", "import psycopg.sql", "One file speaks"),
-        ("noisegate.gate.gate", "from cryptography.hazmat.primitives import hashes", "One file makes keys and masks"),
-        ("noisegate.data.tables.__init__", "from noisegate.gate import gate", "No import cycles"),
+        (
+            "noisegate.gate.gate",
+            "from cryptography.hazmat.primitives import hashes",
+            "One file makes keys and masks",
+        ),
+        (
+            "noisegate.data.tables.__init__",
+            "from noisegate.gate import gate",
+            "No import cycles",
+        ),
     ],
 )
 def test_a_planted_import_breaks_its_contract(house, module, planted, contract):

@@ -43,7 +43,10 @@ class Tags(HTMLParser):
 def made():
     rows = 60
     columns = {f"number {place}": [i % 50 for i in range(rows)] for place in range(30)}
-    table = pa.table(columns | {SCHEMA.names[30]: ["b"] * rows, NASTY: [i % 2 == 0 for i in range(rows)]})
+    table = pa.table(
+        columns
+        | {SCHEMA.names[30]: ["b"] * rows, NASTY: [i % 2 == 0 for i in range(rows)]}
+    )
     model = Pairwise(cells=4, fit_options={"components": 4, "steps": 5}).fit(
         table, schema=SCHEMA, epsilon=2.0, unit=f"{NASTY} patient"
     )
@@ -64,16 +67,33 @@ def results():
     }
     small = Schema(SCHEMA.columns[:2] + SCHEMA.columns[-1:], label=NASTY)
     if installed("torch"):
-        method = make_for("dp-llm", small, {"steps": 5, "sampling_probability": 0.1, "projection": None})
+        method = make_for(
+            "dp-llm",
+            small,
+            {"steps": 5, "sampling_probability": 0.1, "projection": None},
+        )
         gate = Gate(
-            table, schema=Schema(small.columns, label=NASTY, ignore=SCHEMA.names[2:-1]), epsilon=1.0, records=60
+            table,
+            schema=Schema(small.columns, label=NASTY, ignore=SCHEMA.names[2:-1]),
+            epsilon=1.0,
+            records=60,
         )
         found["steps"] = method.plan(gate.schema, gate.budget)
         found["classifier"] = method.fit(gate)
     return found
 
 
-NAMES = ["schema", "images", "synthesizer", "certificate", "release", "plan", "report", "steps", "classifier"]
+NAMES = [
+    "schema",
+    "images",
+    "synthesizer",
+    "certificate",
+    "release",
+    "plan",
+    "report",
+    "steps",
+    "classifier",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -93,10 +113,19 @@ def test_what_matters_is_shown(results):
     shown = {name: repr(result) for name, result in results.items()}
     assert "32 columns" in shown["schema"] and "integer, 0 to 99" in shown["schema"]
     assert "... and 24 more" in shown["schema"] and "28 x 28 x 1" in shown["images"]
-    assert "verdict" in shown["synthesizer"] and "(2, 1e-05)-differential privacy, add-remove" in shown["synthesizer"]
+    assert (
+        "verdict" in shown["synthesizer"]
+        and "(2, 1e-05)-differential privacy, add-remove" in shown["synthesizer"]
+    )
     assert "not recorded" in shown["certificate"] and "epsilon = 1" in shown["plan"]
-    assert "noise multiplier" in shown["plan"] and "guarantee" in shown["report"].splitlines()[-1]
+    assert (
+        "noise multiplier" in shown["plan"]
+        and "guarantee" in shown["report"].splitlines()[-1]
+    )
     pages = {name: result._repr_html_() for name, result in results.items()}
     assert "number 29" in pages["schema"] and "&lt;script&gt;" in pages["synthesizer"]
-    assert "number 0 &lt;= number 1" in pages["schema"] and "sensitivity (grid)" in pages["certificate"]
+    assert (
+        "number 0 &lt;= number 1" in pages["schema"]
+        and "sensitivity (grid)" in pages["certificate"]
+    )
     assert "ROC-AUC" in pages["report"] and "largest" in pages["report"]

@@ -6,19 +6,38 @@ import pytest
 import noisegate as ng
 from noisegate import NoisegateError, Schema
 from noisegate.discovery.forms import native_form
-from noisegate.schema import Boolean, Categorical, Comparison, Continuous, Date, Impossible, Integer, pixel_schema
+from noisegate.schema import (
+    Boolean,
+    Categorical,
+    Comparison,
+    Continuous,
+    Date,
+    Impossible,
+    Integer,
+    pixel_schema,
+)
 
-SCHEMA = Schema((Integer(name="age", lower=0, upper=9), Boolean(name="yes")), label="yes")
+SCHEMA = Schema(
+    (Integer(name="age", lower=0, upper=9), Boolean(name="yes")), label="yes"
+)
 FRAME = pd.DataFrame({"age": [1, 2, 3] * 10, "yes": [True, False, True] * 10})
 
 
 @pytest.fixture(scope="module")
 def made():
-    return ng.synthesize(FRAME, schema=SCHEMA, epsilon=1.0, cells=4, fit_options={"components": 4, "steps": 5})
+    return ng.synthesize(
+        FRAME,
+        schema=SCHEMA,
+        epsilon=1.0,
+        cells=4,
+        fit_options={"components": 4, "steps": 5},
+    )
 
 
 def synthesize(**changes):
-    return ng.synthesize(**({"data": FRAME, "schema": SCHEMA, "epsilon": 1.0} | changes))
+    return ng.synthesize(
+        **({"data": FRAME, "schema": SCHEMA, "epsilon": 1.0} | changes)
+    )
 
 
 def with_constraints(*constraints):
@@ -30,7 +49,14 @@ def gate(**changes):
     return ng.Gate(**({"data": FRAME, "schema": SCHEMA, "epsilon": 1.0} | changes))
 
 
-ODD = {"None": None, "a number": 3, "a list": [1], "a dictionary": {"a": 1}, "bytes": b"x", "a type": int}
+ODD = {
+    "None": None,
+    "a number": 3,
+    "a list": [1],
+    "a dictionary": {"a": 1},
+    "bytes": b"x",
+    "a type": int,
+}
 MORE = {"True": True, "text": "1"}
 
 # By argument: what is called with each of the odd values (a value of the same name takes the place of one that would
@@ -43,39 +69,109 @@ ARGUMENTS = {
     "load": (lambda made, value: ng.Synthesizer.load(value), {"blank": " "}, "folder="),
     "save": (lambda made, value: made.save(value), {"blank": ""}, "folder="),
     "convert": (lambda made, value: made.convert(value), {"text": "x"}, "PyArrow"),
-    "fit": (lambda made, value: ng.Pairwise().fit(value), {"a table": FRAME}, "noisegate.Gate("),
-    "fit psg": (lambda made, value: ng.PrivateSetGeneration().fit(value), {"a table": FRAME}, "noisegate.Gate("),
-    "native_form": (lambda made, value: native_form(value, SCHEMA), {"text": "x"}, "expected"),
+    "fit": (
+        lambda made, value: ng.Pairwise().fit(value),
+        {"a table": FRAME},
+        "noisegate.Gate(",
+    ),
+    "fit psg": (
+        lambda made, value: ng.PrivateSetGeneration().fit(value),
+        {"a table": FRAME},
+        "noisegate.Gate(",
+    ),
+    "native_form": (
+        lambda made, value: native_form(value, SCHEMA),
+        {"text": "x"},
+        "expected",
+    ),
     "data": (lambda made, value: synthesize(data=value), {}, ""),
     "schema": (lambda made, value: synthesize(schema=value), {}, "schema="),
-    "adjacency": (lambda made, value: synthesize(adjacency=value), {"text": "swap"}, "adjacency"),
-    "device": (lambda made, value: synthesize(device=value), {"text": "gpu"}, "device="),
-    "epsilon": (lambda made, value: synthesize(epsilon=value), MORE | {"a number": -1}, "epsilon="),
+    "adjacency": (
+        lambda made, value: synthesize(adjacency=value),
+        {"text": "swap"},
+        "adjacency",
+    ),
+    "device": (
+        lambda made, value: synthesize(device=value),
+        {"text": "gpu"},
+        "device=",
+    ),
+    "epsilon": (
+        lambda made, value: synthesize(epsilon=value),
+        MORE | {"a number": -1},
+        "epsilon=",
+    ),
     "delta": (lambda made, value: synthesize(delta=value), MORE, "delta="),
-    "method": (lambda made, value: synthesize(method=value), {"text": "pairwice"}, "method="),
-    "ledger": (lambda made, value: synthesize(ledger=value, dataset="x"), {}, "ledger="),
-    "dataset": (lambda made, value: synthesize(ledger=3, dataset=value), {}, "ledger=3"),
-    "records": (lambda made, value: gate(records=value), MORE | {"None": 0, "a number": 1.5}, "records="),
+    "method": (
+        lambda made, value: synthesize(method=value),
+        {"text": "pairwice"},
+        "method=",
+    ),
+    "ledger": (
+        lambda made, value: synthesize(ledger=value, dataset="x"),
+        {},
+        "ledger=",
+    ),
+    "dataset": (
+        lambda made, value: synthesize(ledger=3, dataset=value),
+        {},
+        "ledger=3",
+    ),
+    "records": (
+        lambda made, value: gate(records=value),
+        MORE | {"None": 0, "a number": 1.5},
+        "records=",
+    ),
     "n": (
         lambda made, value: made.sample(value),
-        MORE | {"a number": 10**30, "a fraction": 1.5, "negative": -1, "memory": 10**15},
+        MORE
+        | {"a number": 10**30, "a fraction": 1.5, "negative": -1, "memory": 10**15},
         "n=",
     ),
     "images": (lambda made, value: made.images(value), {}, ""),
     "where": (
         lambda made, value: made.sample(3, where=value),
-        {"None": "age", "a dictionary": {"who": 1}, "a level": {"yes": "maybe"}, "bounds": {"age": (3, 1)}},
+        {
+            "None": "age",
+            "a dictionary": {"who": 1},
+            "a level": {"yes": "maybe"},
+            "bounds": {"age": (3, 1)},
+        },
         "where",
     ),
     "columns": (lambda made, value: Schema(value), {}, ""),
     "ignore": (lambda made, value: Schema(SCHEMA.columns, ignore=value), {}, "ignore"),
-    "constraints": (lambda made, value: Schema(SCHEMA.columns, constraints=value), {}, "constraints"),
-    "lower": (lambda made, value: Integer(name="a", lower=value, upper=9), {"a number": 9.5}, "lower"),
-    "levels": (lambda made, value: Categorical(name="a", levels=value), {"a list": []}, "level"),
+    "constraints": (
+        lambda made, value: Schema(SCHEMA.columns, constraints=value),
+        {},
+        "constraints",
+    ),
+    "lower": (
+        lambda made, value: Integer(name="a", lower=value, upper=9),
+        {"a number": 9.5},
+        "lower",
+    ),
+    "levels": (
+        lambda made, value: Categorical(name="a", levels=value),
+        {"a list": []},
+        "level",
+    ),
     "name": (lambda made, value: Boolean(name=value), {"empty": ""}, "name"),
-    "day": (lambda made, value: Date(name="a", lower=value, upper="2020-01-01"), MORE, "lower"),
-    "impossible": (lambda made, value: Impossible(values=value), {"a dictionary": {}}, "impossible"),
-    "height": (lambda made, value: pixel_schema(value, 8, labels=(0, 1)), MORE | {"a number": 0}, "height"),
+    "day": (
+        lambda made, value: Date(name="a", lower=value, upper="2020-01-01"),
+        MORE,
+        "lower",
+    ),
+    "impossible": (
+        lambda made, value: Impossible(values=value),
+        {"a dictionary": {}},
+        "impossible",
+    ),
+    "height": (
+        lambda made, value: pixel_schema(value, 8, labels=(0, 1)),
+        MORE | {"a number": 0},
+        "height",
+    ),
 }
 
 CALLS = {
@@ -85,19 +181,30 @@ CALLS = {
 } | {
     "a discovery's ledger": (
         lambda made: ng.discover_schema(
-            FRAME, epsilon=1.0, kinds={"age": "integer", "yes": "boolean"}, ledger=3, dataset="x"
+            FRAME,
+            epsilon=1.0,
+            kinds={"age": "integer", "yes": "boolean"},
+            ledger=3,
+            dataset="x",
         ),
         "ledger=3",
     ),
     "a setting unknown": (lambda made: synthesize(cels=3), "cels"),
-    "a comparison of nothing": (lambda made: with_constraints(Comparison(left=3, relation="<", right="age")), "3"),
+    "a comparison of nothing": (
+        lambda made: with_constraints(Comparison(left=3, relation="<", right="age")),
+        "3",
+    ),
     "a relation unknown": (
-        lambda made: with_constraints(Comparison(left="rate", relation="=", right="age")),
+        lambda made: with_constraints(
+            Comparison(left="rate", relation="=", right="age")
+        ),
         "relation",
     ),
     "constraints that clash": (
         lambda made: synthesize(
-            schema=with_constraints(Impossible(values={"yes": True}), Impossible(values={"yes": False}))
+            schema=with_constraints(
+                Impossible(values={"yes": True}), Impossible(values={"yes": False})
+            )
         ),
         "no record keeps",
     ),
@@ -114,5 +221,7 @@ def test_a_call_that_cannot_be(made, case, tmp_path, monkeypatch):
     call, says = CALLS[case]
     with pytest.raises(NoisegateError) as refused:
         call(made)
-    assert says in str(refused.value) and " --" not in str(refused.value).partition("(")[0]
+    assert (
+        says in str(refused.value) and " --" not in str(refused.value).partition("(")[0]
+    )
     assert not list(tmp_path.iterdir())

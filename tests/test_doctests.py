@@ -12,13 +12,24 @@ import pytest
 import noisegate
 import noisegate.schema
 
-PACKAGES = [find_spec(name) for name in ("noisegate", "noisegate_images", "noisegate_evaluate", "noisegate_papers")]
+PACKAGES = [
+    find_spec(name)
+    for name in (
+        "noisegate",
+        "noisegate_images",
+        "noisegate_evaluate",
+        "noisegate_papers",
+    )
+]
 FINDER = doctest.DocTestFinder()
 EXAMPLE = re.compile(r"^ *>>> ", re.MULTILINE)
 MODULES = sorted(
-    ".".join((package.name, *path.relative_to(Path(package.origin).parent).with_suffix("").parts)).removesuffix(
-        ".__init__"
-    )
+    ".".join(
+        (
+            package.name,
+            *path.relative_to(Path(package.origin).parent).with_suffix("").parts,
+        )
+    ).removesuffix(".__init__")
     for package in PACKAGES
     for path in Path(package.origin).parent.rglob("*.py")
     if EXAMPLE.search(path.read_text("utf-8"))
@@ -64,15 +75,27 @@ def test_every_example_gives_what_it_says(module, tmp_path, monkeypatch):
 
 
 def public_names():
-    yield from (getattr(noisegate, name) for name in noisegate.__all__ if not name.startswith("__"))
+    yield from (
+        getattr(noisegate, name)
+        for name in noisegate.__all__
+        if not name.startswith("__")
+    )
     described = (getattr(noisegate.schema, name) for name in noisegate.schema.__all__)
-    yield from (each for each in described if inspect.isclass(each) or inspect.isfunction(each))
+    yield from (
+        each for each in described if inspect.isclass(each) or inspect.isfunction(each)
+    )
     for module, names in EXTENSION_POINTS.items():
         yield from (getattr(import_module(module), name) for name in names.split())
 
 
 def test_every_public_name_has_an_example_that_runs():
     names = [(each.__module__, each.__qualname__) for each in public_names()]
-    missing = [name for module, name in names if f"{module}.{name}" not in examples(import_module(module))]
-    assert not missing, f"write an example, 2 to 8 lines, into the docstring of {', '.join(missing)}"
+    missing = [
+        name
+        for module, name in names
+        if f"{module}.{name}" not in examples(import_module(module))
+    ]
+    assert not missing, (
+        f"write an example, 2 to 8 lines, into the docstring of {', '.join(missing)}"
+    )
     assert {module for module, _ in names} <= set(MODULES)

@@ -22,13 +22,39 @@ from typer.testing import CliRunner
 from noisegate import Gate, Pairwise, Synthesizer
 from noisegate.cli.main import app
 from noisegate.errors import ModelError, NoisegateError
-from noisegate.models.folder import GENERATOR_FILE, HASHED, MODEL_FILE, PAGE_FILE, description_digest, verify_model
+from noisegate.models.folder import (
+    GENERATOR_FILE,
+    HASHED,
+    MODEL_FILE,
+    PAGE_FILE,
+    description_digest,
+    verify_model,
+)
 from noisegate.privacy.certificate import Certificate, canonical_json, render
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, array_hashes
 from noisegate.schema import Boolean, Continuous, Schema
 
-SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y")
-OTHERS = (None, True, 0, -1, 1e-9, 1e300, 10**400, "", "x", "\n", "\ud800", "seeded 0", [], {}, [[]], {"a": {"b": []}})
+SCHEMA = Schema(
+    (Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y"
+)
+OTHERS = (
+    None,
+    True,
+    0,
+    -1,
+    1e-9,
+    1e300,
+    10**400,
+    "",
+    "x",
+    "\n",
+    "\ud800",
+    "seeded 0",
+    [],
+    {},
+    [[]],
+    {"a": {"b": []}},
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +84,28 @@ def edited(document, chance):
     parent = document
     for key in where[:-1]:
         parent = parent[key]
-    key, kind = where[-1], chance.choice(["delete", "replace", "retype", "nest", "number", "add"])
+    key, kind = (
+        where[-1],
+        chance.choice(["delete", "replace", "retype", "nest", "number", "add"]),
+    )
     if kind == "delete":
         del parent[key]
     elif kind == "nest":
         parent[key] = [parent[key]]
     elif kind == "retype":
         value = parent[key]
-        parent[key] = float(value) if isinstance(value, int) else str(value) if value != str(value) else {value: 1}
-    elif kind == "number" and isinstance(parent[key], int | float) and not isinstance(parent[key], bool):
+        parent[key] = (
+            float(value)
+            if isinstance(value, int)
+            else str(value)
+            if value != str(value)
+            else {value: 1}
+        )
+    elif (
+        kind == "number"
+        and isinstance(parent[key], int | float)
+        and not isinstance(parent[key], bool)
+    ):
         parent[key] *= chance.choice([0, -1, 0.5, 2, 1e9, 1 + 1e-7])
     elif kind == "add" and isinstance(parent, dict):
         parent[chance.choice(["extra", "seed", "noise"])] = chance.choice(OTHERS)
@@ -88,7 +127,9 @@ def edit_text(folder, chance):
     kind = chance.choice(["nan", "deep", "digits", "twice", "list", "huge"])
     number = "1e-05" if "1e-05" in text else "1"
     text = {
-        "nan": lambda: text.replace(number, chance.choice(["NaN", "Infinity", "-Infinity"]), 1),
+        "nan": lambda: text.replace(
+            number, chance.choice(["NaN", "Infinity", "-Infinity"]), 1
+        ),
         "deep": lambda: "[" * 100_000,
         "digits": lambda: text.replace(number, "9" * 5000, 1),
         "twice": lambda: text.replace("{", '{"format": 1, ', 1),
@@ -110,7 +151,19 @@ def edit_bytes(folder, chance):
 
 def edit_files(folder, chance):
     one, other = (folder / name for name in chance.sample([*HASHED, MODEL_FILE], 2))
-    kind = chance.choice(["remove", "swap", "rename", "link", "folder", "copy", "add", "add-folder", "pipe"])
+    kind = chance.choice(
+        [
+            "remove",
+            "swap",
+            "rename",
+            "link",
+            "folder",
+            "copy",
+            "add",
+            "add-folder",
+            "pipe",
+        ]
+    )
     if kind == "swap":
         first, second = one.read_bytes(), other.read_bytes()
         one.write_bytes(second)
@@ -118,7 +171,9 @@ def edit_files(folder, chance):
     elif kind == "copy":
         one.write_bytes(other.read_bytes())
     elif kind == "add":
-        (folder / chance.choice(["private.csv", ".hidden", "[red]x", "a\nb"])).write_text("x")
+        (
+            folder / chance.choice(["private.csv", ".hidden", "[red]x", "a\nb"])
+        ).write_text("x")
     elif kind == "add-folder":
         (folder / "more").mkdir()
     elif kind == "rename":
@@ -139,7 +194,9 @@ def edit_arrays(folder, chance):
     arrays = dict(load_file(path))
     name = chance.choice(sorted(arrays))
     array, metadata = arrays[name], None
-    kinds = "add add-std remove rename reshape longer retype nan zero value metadata empty"
+    kinds = (
+        "add add-std remove rename reshape longer retype nan zero value metadata empty"
+    )
     kind = chance.choice(kinds.split())
     if kind == "add":
         arrays["secret"] = np.arange(1000.0).reshape(-1, 1)
@@ -148,23 +205,45 @@ def edit_arrays(folder, chance):
     elif kind == "remove":
         del arrays[name]
     elif kind == "rename":
-        arrays[chance.choice(["other", f"noise_std/{name}", f"{name}/0"])] = arrays.pop(name)
+        arrays[chance.choice(["other", f"noise_std/{name}", f"{name}/0"])] = arrays.pop(
+            name
+        )
     elif kind == "reshape":
         arrays[name] = array.reshape(chance.choice([(-1,), (1, -1), (1, 1, -1)]))
     elif kind == "longer":
-        arrays[name] = np.concatenate([array.reshape(-1), np.arange(100.0)]).astype(array.dtype)
+        arrays[name] = np.concatenate([array.reshape(-1), np.arange(100.0)]).astype(
+            array.dtype
+        )
     elif kind == "retype":
-        arrays[name] = array.astype(chance.choice([np.float32, np.int64, np.uint8, np.bool_]))
+        arrays[name] = array.astype(
+            chance.choice([np.float32, np.int64, np.uint8, np.bool_])
+        )
     elif kind in ("nan", "zero", "value"):
-        arrays[name] = array.astype(np.float64) * {"nan": math.nan, "zero": 0.0, "value": 1.5}[kind]
+        arrays[name] = (
+            array.astype(np.float64)
+            * {"nan": math.nan, "zero": 0.0, "value": 1.5}[kind]
+        )
     elif kind == "empty":
         arrays[name] = array.reshape(-1)[:0]
     else:
         metadata = {"secret": "x" * 100}
-    save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, path, metadata=metadata)
+    save_file(
+        {key: np.ascontiguousarray(value) for key, value in arrays.items()},
+        path,
+        metadata=metadata,
+    )
 
 
-EDITS = (edit_json, edit_json, edit_json, edit_text, edit_bytes, edit_files, edit_arrays, edit_arrays)
+EDITS = (
+    edit_json,
+    edit_json,
+    edit_json,
+    edit_text,
+    edit_bytes,
+    edit_files,
+    edit_arrays,
+    edit_arrays,
+)
 
 
 def made_to_fit(folder, values_changed):
@@ -173,15 +252,22 @@ def made_to_fit(folder, values_changed):
         certificate = json.loads((folder / CERTIFICATE_FILE).read_text("utf-8"))
         if values_changed:
             certificate["hashes"] = array_hashes(load_file(folder / VALUES_FILE))
-            (folder / CERTIFICATE_FILE).write_text(json.dumps(certificate), encoding="utf-8")
+            (folder / CERTIFICATE_FILE).write_text(
+                json.dumps(certificate), encoding="utf-8"
+            )
         description = json.loads((folder / MODEL_FILE).read_text("utf-8"))
         try:
             understood = Certificate.from_json(certificate)
             (folder / PAGE_FILE).write_text(render(understood), encoding="utf-8")
         except Exception:
             pass
-        description["certificate"] = hashlib.sha256(canonical_json(certificate)).hexdigest()
-        description["files"] = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in HASHED}
+        description["certificate"] = hashlib.sha256(
+            canonical_json(certificate)
+        ).hexdigest()
+        description["files"] = {
+            name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
+            for name in HASHED
+        }
         description["digest"] = description_digest(description)
         (folder / MODEL_FILE).write_text(json.dumps(description), encoding="utf-8")
     except Exception:
@@ -201,7 +287,9 @@ def attempt(saved, folder, seed):
     (folder.parent / "elsewhere").unlink(missing_ok=True)
     edit = chance.choice(EDITS)
     edit(folder, chance)
-    refitted = chance.random() < 0.6 and not any(path.is_fifo() for path in folder.iterdir())
+    refitted = chance.random() < 0.6 and not any(
+        path.is_fifo() for path in folder.iterdir()
+    )
     if refitted:
         made_to_fit(folder, edit is edit_arrays)
     refused = False
@@ -213,7 +301,9 @@ def attempt(saved, folder, seed):
         assert "secret" not in str(sorted(load_file(folder / VALUES_FILE)))
         extra = {path.name for path in folder.iterdir()} - {*HASHED, MODEL_FILE}
         said = json.loads((folder / MODEL_FILE).read_text("utf-8"))
-        assert set(found.others) == (extra if "digest" in said else {*extra, MODEL_FILE})
+        assert set(found.others) == (
+            extra if "digest" in said else {*extra, MODEL_FILE}
+        )
     except NoisegateError as error:
         assert error.exit_code == 2
         refused = True
@@ -224,14 +314,22 @@ def attempt(saved, folder, seed):
     return refused
 
 
-@pytest.mark.parametrize("block", [*range(10), *(pytest.param(one, marks=pytest.mark.slow) for one in range(10, 110))])
+@pytest.mark.parametrize(
+    "block",
+    [
+        *range(10),
+        *(pytest.param(one, marks=pytest.mark.slow) for one in range(10, 110)),
+    ],
+)
 def test_a_hundred_edits_are_refused_or_harmless(saved, tmp_path, block):
     refused = 0
     for seed in range(100 * block, 100 * (block + 1)):
         try:
             refused += attempt(saved, tmp_path / "model", seed)
         except Exception as error:
-            raise AssertionError(f"edit {seed}: {type(error).__name__}: {error}") from error
+            raise AssertionError(
+                f"edit {seed}: {type(error).__name__}: {error}"
+            ) from error
     assert refused > 50
 
 
@@ -240,7 +338,9 @@ def refit(saved, folder, change=None, arrays=None):
     certificate = json.loads((folder / CERTIFICATE_FILE).read_text("utf-8"))
     if change:
         change(certificate)
-        (folder / CERTIFICATE_FILE).write_text(json.dumps(certificate), encoding="utf-8")
+        (folder / CERTIFICATE_FILE).write_text(
+            json.dumps(certificate), encoding="utf-8"
+        )
     if arrays:
         stored = dict(load_file(folder / VALUES_FILE))
         arrays(stored)
@@ -250,7 +350,13 @@ def refit(saved, folder, change=None, arrays=None):
 
 
 # Far below one record on the grid: what only a discovery has, and there beside the kinds of its columns.
-THRESHOLDED = {"kind": "thresholded-gaussian", "sensitivity": 1.0, "weight": 1, "keys": 1, "threshold": 10**15}
+THRESHOLDED = {
+    "kind": "thresholded-gaussian",
+    "sensitivity": 1.0,
+    "weight": 1,
+    "keys": 1,
+    "threshold": 10**15,
+}
 
 
 @pytest.mark.parametrize(
@@ -263,8 +369,14 @@ THRESHOLDED = {"kind": "thresholded-gaussian", "sensitivity": 1.0, "weight": 1, 
         (lambda c: c["guarantee"].update(epsilon="1.0"), "'guarantee' holds something"),
         (lambda c: c["guarantee"].update(contributions=1), "names no unit column"),
         (lambda c: c.update(ledger=[1]), "ledger is not a table"),
-        (lambda c: c.update(ledger={"dataset": "a\nreviewed_by: somebody"}), "ledger is not a table"),
-        (lambda c: c["public"].update({"a\nreviewed_by": 1}), "public knowledge is not a table"),
+        (
+            lambda c: c.update(ledger={"dataset": "a\nreviewed_by: somebody"}),
+            "ledger is not a table",
+        ),
+        (
+            lambda c: c["public"].update({"a\nreviewed_by": 1}),
+            "public knowledge is not a table",
+        ),
         (lambda c: c.update(method="a\nb"), "method is not a line"),
         (lambda c: c["public"].pop("schema"), "states no schema"),
         (lambda c: c["public"].update(schema=[]), "JSON object with columns"),
@@ -277,15 +389,27 @@ def test_what_a_certificate_may_not_say(saved, tmp_path, change, message):
 
 
 def test_what_arrays_may_not_be(saved, tmp_path):
-    name = sorted(name for name in load_file(saved / VALUES_FILE) if not name.startswith("noise_std/"))[0]
+    name = sorted(
+        name
+        for name in load_file(saved / VALUES_FILE)
+        if not name.startswith("noise_std/")
+    )[0]
     std = f"noise_std/{name}"
     changes = {
         "missing deviation": lambda arrays: arrays.pop(std),
-        "deviation that hides data": lambda arrays: arrays.update({std: np.append(arrays[std], np.arange(1000.0))}),
-        "deviation of nothing": lambda arrays: arrays.update({"noise_std/secret": np.arange(1000.0)}),
-        "values of no event": lambda arrays: arrays.update({"secret": np.ones((3, 1)), "noise_std/secret": np.ones(1)}),
+        "deviation that hides data": lambda arrays: arrays.update(
+            {std: np.append(arrays[std], np.arange(1000.0))}
+        ),
+        "deviation of nothing": lambda arrays: arrays.update(
+            {"noise_std/secret": np.arange(1000.0)}
+        ),
+        "values of no event": lambda arrays: arrays.update(
+            {"secret": np.ones((3, 1)), "noise_std/secret": np.ones(1)}
+        ),
         "no noise": lambda arrays: arrays.update({std: np.zeros(1)}),
-        "other type": lambda arrays: arrays.update({name: arrays[name].astype(np.float32).astype(np.float16)}),
+        "other type": lambda arrays: arrays.update(
+            {name: arrays[name].astype(np.float32).astype(np.float16)}
+        ),
     }
     for label, change in changes.items():
         with pytest.raises(ModelError):
@@ -304,27 +428,47 @@ def test_an_event_with_other_noise_than_the_release_is_refused(tmp_path, model, 
         event["noise_std"] *= factor
 
     assert verify_model(refit(GOLDEN / model, tmp_path / "same")).recomputed_epsilon > 0
-    with pytest.raises(ModelError, match=r"which is not the .* of the release in the units"):
+    with pytest.raises(
+        ModelError, match=r"which is not the .* of the release in the units"
+    ):
         verify_model(refit(GOLDEN / model, tmp_path / "model", more))
 
 
 @pytest.mark.parametrize("factor", [1 + 1e-7, 0.5, 2 / 3])
-@pytest.mark.parametrize(("model", "name"), [("pairwise", "pairs"), ("sgd", "network"), ("discovered", "one-way")])
-def test_a_release_with_other_noise_than_its_event_is_refused(tmp_path, model, name, factor):
-    with pytest.raises(ModelError, match=r"which is not the .* of the release in the units"):
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [("pairwise", "pairs"), ("sgd", "network"), ("discovered", "one-way")],
+)
+def test_a_release_with_other_noise_than_its_event_is_refused(
+    tmp_path, model, name, factor
+):
+    with pytest.raises(
+        ModelError, match=r"which is not the .* of the release in the units"
+    ):
         verify_model(
             refit(
                 GOLDEN / model,
                 tmp_path / "model",
-                arrays=lambda arrays: arrays.update({f"noise_std/{name}": arrays[f"noise_std/{name}"] * factor}),
+                arrays=lambda arrays: arrays.update(
+                    {f"noise_std/{name}": arrays[f"noise_std/{name}"] * factor}
+                ),
             )
         )
 
 
-@pytest.mark.parametrize("change", [{}, {"network": {}}, {"network": {"norm": "x"}}, {"network": {"norm": -1.0}}])
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"network": {}}, {"network": {"norm": "x"}}, {"network": {"norm": -1.0}}],
+)
 def test_trained_numbers_need_the_norm_that_their_noise_is_for(tmp_path, change):
     with pytest.raises(ModelError, match="norm"):
-        verify_model(refit(GOLDEN / "sgd", tmp_path / "model", lambda c: c["public"].update(gradients=change)))
+        verify_model(
+            refit(
+                GOLDEN / "sgd",
+                tmp_path / "model",
+                lambda c: c["public"].update(gradients=change),
+            )
+        )
 
 
 @pytest.mark.parametrize("name", [VALUES_FILE, GENERATOR_FILE])
@@ -341,7 +485,11 @@ def test_what_else_lies_in_the_folder_is_named_as_not_covered(saved, tmp_path):
     (folder / "private.csv").write_text("x")
     assert verify_model(folder).others == ("private.csv",)
     run = CliRunner().invoke(app, ["verify", str(folder)])
-    assert run.exit_code == 0 and "Not covered" in run.output and "private.csv" in run.output
+    assert (
+        run.exit_code == 0
+        and "Not covered" in run.output
+        and "private.csv" in run.output
+    )
     shown = CliRunner().invoke(app, ["verify", str(folder), "--json"])
     assert json.loads(shown.stdout)["not_covered"] == ["private.csv"]
 

@@ -13,7 +13,9 @@ import noisegate_papers
 
 PACKAGES = (noisegate, noisegate_evaluate, noisegate_images, noisegate_papers)
 MODULES = [
-    module.name for package in PACKAGES for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    module.name
+    for package in PACKAGES
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
 ]
 
 # Third-party packages stay loaded; noisegate itself is forgotten before each import, so that none leans on another.
@@ -30,6 +32,9 @@ for name in sys.argv[1:]:
 @pytest.mark.slow
 def test_every_module_imports_alone():
     ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", ALONE, *MODULES], capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", "-c", ALONE, *MODULES],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ended.stdout.split() == MODULES, ended.stderr

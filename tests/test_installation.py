@@ -14,16 +14,35 @@ import noisegate
 
 ROOT = Path(__file__).parents[1]
 NEEDED = {
-    "noisegate": ["noisegate/py.typed", "noisegate/discovery/demo_schema.toml", "noisegate/cli/json_output.json"],
-    "noisegate-images": ["noisegate_images/networks/weights_cifar10.safetensors", "noisegate_images/py.typed"],
-    "noisegate-evaluate": ["noisegate_evaluate/reporting/templates/", "noisegate_evaluate/py.typed"],
-    "noisegate-papers": ["noisegate_papers/methods/mean_embeddings.py", "noisegate_papers/py.typed"],
+    "noisegate": [
+        "noisegate/py.typed",
+        "noisegate/discovery/demo_schema.toml",
+        "noisegate/cli/json_output.json",
+    ],
+    "noisegate-images": [
+        "noisegate_images/networks/weights_cifar10.safetensors",
+        "noisegate_images/py.typed",
+    ],
+    "noisegate-evaluate": [
+        "noisegate_evaluate/reporting/templates/",
+        "noisegate_evaluate/py.typed",
+    ],
+    "noisegate-papers": [
+        "noisegate_papers/methods/mean_embeddings.py",
+        "noisegate_papers/py.typed",
+    ],
 }
 ENGINES = ("podman", "docker", "buildah")
 
 
 def done(*command, cwd=None, code=0, timeout=500):
-    ended = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=timeout)
+    ended = subprocess.run(
+        list(map(str, command)),
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
     assert ended.returncode == code, ended.stdout[-2000:] + ended.stderr[-2000:]
     return ended.stdout + ended.stderr
 
@@ -33,14 +52,32 @@ def built(tmp_path_factory):
     """The wheel of each package, built from its source distribution, and that."""
     out = tmp_path_factory.mktemp("dist")
     for name in NEEDED:
-        done(sys.executable, "-m", "build", "--outdir", out / name, ROOT / "packages" / name)
-    return {name: (*(out / name).glob("*.whl"), *(out / name).glob("*.tar.gz")) for name in NEEDED}
+        done(
+            sys.executable,
+            "-m",
+            "build",
+            "--outdir",
+            out / name,
+            ROOT / "packages" / name,
+        )
+    return {
+        name: (*(out / name).glob("*.whl"), *(out / name).glob("*.tar.gz"))
+        for name in NEEDED
+    }
 
 
 def test_all_packages_have_one_version():
-    projects = [tomllib.loads((ROOT / "packages" / name / "pyproject.toml").read_text("utf-8")) for name in NEEDED]
+    projects = [
+        tomllib.loads((ROOT / "packages" / name / "pyproject.toml").read_text("utf-8"))
+        for name in NEEDED
+    ]
     assert {one["project"]["version"] for one in projects} == {noisegate.__version__}
-    ours = {need for one in projects for need in one["project"]["dependencies"] if need.startswith("noisegate")}
+    ours = {
+        need
+        for one in projects
+        for need in one["project"]["dependencies"]
+        if need.startswith("noisegate")
+    }
     assert all(need.endswith(f"=={noisegate.__version__}") for need in ours)
 
 
@@ -53,8 +90,13 @@ def test_a_wheel_holds_what_the_program_reads(built, name):
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         told = archive.read(metadata).decode()
     assert all(any(one.startswith(needed) for one in names) for needed in NEEDED[name])
-    assert len({one.partition("/")[0] for one in names}) == 2, "one package and its metadata"
-    assert any(one.endswith("licenses/LICENSE") for one in names) and "License-Expression: Apache-2.0" in told
+    assert len({one.partition("/")[0] for one in names}) == 2, (
+        "one package and its metadata"
+    )
+    assert (
+        any(one.endswith("licenses/LICENSE") for one in names)
+        and "License-Expression: Apache-2.0" in told
+    )
     with tarfile.open(source) as archive:
         assert any(one.endswith("/LICENSE") for one in archive.getnames())
 
@@ -63,7 +105,11 @@ def test_a_wheel_holds_what_the_program_reads(built, name):
 def test_the_container_passes_the_demo():
     # A client of docker may be installed without its service.
     found = [engine for engine in ENGINES if shutil.which(engine)]
-    working = [engine for engine in found if subprocess.run([engine, "info"], capture_output=True).returncode == 0]
+    working = [
+        engine
+        for engine in found
+        if subprocess.run([engine, "info"], capture_output=True).returncode == 0
+    ]
     if not working:
         pytest.skip("no engine of podman, docker and buildah answers")
     engine, tag = working[0], "noisegate-test"
@@ -77,4 +123,6 @@ def test_the_container_passes_the_demo():
         return
     done(engine, "build", "-t", tag, "-f", "Containerfile", ".", cwd=ROOT)
     assert "synthetic" in done(engine, "run", "--rm", "--network", "none", tag, "demo")
-    assert done(engine, "run", "--rm", "--entrypoint", "id", tag, "-un").split() == ["steward"]
+    assert done(engine, "run", "--rm", "--entrypoint", "id", tag, "-un").split() == [
+        "steward"
+    ]

@@ -13,15 +13,23 @@ PATH = Path(__file__).parents[1] / "examples" / "kuberay.yaml"
 
 @pytest.fixture(scope="module")
 def documents():
-    return {document["kind"]: document for document in yaml.safe_load_all(PATH.read_text(encoding="utf-8"))}
+    return {
+        document["kind"]: document
+        for document in yaml.safe_load_all(PATH.read_text(encoding="utf-8"))
+    }
 
 
 def pods(job):
     cluster = job["spec"]["rayClusterSpec"]
-    return [group["template"]["spec"] for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])]
+    return [
+        group["template"]["spec"]
+        for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])
+    ]
 
 
-def test_a_run_that_failed_is_not_tried_again_and_nobody_gets_in_without_a_token(documents):
+def test_a_run_that_failed_is_not_tried_again_and_nobody_gets_in_without_a_token(
+    documents,
+):
     job = documents["RayJob"]["spec"]
     assert (documents["RayJob"]["apiVersion"], job["backoffLimit"]) == ("ray.io/v1", 0)
     assert job["rayClusterSpec"]["authOptions"] == {"mode": "token"}
@@ -32,20 +40,32 @@ def test_a_run_that_failed_is_not_tried_again_and_nobody_gets_in_without_a_token
     assert policy["policyTypes"] == ["Ingress"]
 
 
-def test_all_machines_are_alike_and_see_the_records_under_one_path_and_only_to_read(documents):
+def test_all_machines_are_alike_and_see_the_records_under_one_path_and_only_to_read(
+    documents,
+):
     found = pods(documents["RayJob"])
     assert len({str(pod["nodeSelector"]) for pod in found}) == 1
     assert len({pod["containers"][0]["image"] for pod in found}) == 1
     for pod in found:
         (container,) = pod["containers"]
         mounts = {mount["name"]: mount for mount in container["volumeMounts"]}
-        assert mounts["data"] == {"name": "data", "mountPath": "/data", "readOnly": True}
+        assert mounts["data"] == {
+            "name": "data",
+            "mountPath": "/data",
+            "readOnly": True,
+        }
         assert set(mounts) == {volume["name"] for volume in pod["volumes"]}
-        assert container["resources"]["requests"]["memory"] == container["resources"]["limits"]["memory"]
+        assert (
+            container["resources"]["requests"]["memory"]
+            == container["resources"]["limits"]["memory"]
+        )
 
 
 def test_the_head_runs_a_command_that_exists(documents):
     name, verb, *words = shlex.split(documents["RayJob"]["spec"]["entrypoint"])
     command = program().commands[verb]
     known = {name for option in command.params for name in option.opts}
-    assert name == "noisegate" and {word for word in words if word.startswith("-")} <= known
+    assert (
+        name == "noisegate"
+        and {word for word in words if word.startswith("-")} <= known
+    )

@@ -23,11 +23,17 @@ def test_a_run_logs_what_it_plans_books_and_fits(caplog, tmp_path):
     with caplog.at_level(logging.INFO, logger="noisegate"):
         SMALL.fit(TABLE, schema=SCHEMA, epsilon=2.0, ledger=ledger, dataset="clinic")
     assert {record.name.partition(".")[0] for record in caplog.records} == {"noisegate"}
-    assert [type(one) for one in logging.getLogger("noisegate").handlers] == [logging.NullHandler]
+    assert [type(one) for one in logging.getLogger("noisegate").handlers] == [
+        logging.NullHandler
+    ]
     said = "\n".join(caplog.messages)
     assert "pairwise: a plan of epsilon = 2, delta = 1e-05, add-remove" in said
     assert f"epsilon = 2 is recorded under 'clinic' in {tmp_path / 'ledger.db'}" in said
-    assert "Reading records: done in" in said and "Fitting: done in" in said and "verdict: " in said
+    assert (
+        "Reading records: done in" in said
+        and "Fitting: done in" in said
+        and "verdict: " in said
+    )
     assert "200" not in said, "the number of records is private"
 
 
@@ -38,19 +44,51 @@ def test_the_log_of_reading_tells_time_and_no_count(monkeypatch, caplog):
         caplog.clear()
         with caplog.at_level(logging.INFO, logger="noisegate"):
             SMALL.fit(TABLE.slice(0, 1).take([0] * records), schema=SCHEMA, epsilon=2.0)
-        told.append({re.sub(r"[0-9.]+ s\b", "T s", line) for line in caplog.messages if "Reading" in line})
-    assert told[0] == told[1] == {"Reading records: T s so far", "Reading records: done in T s"}
+        told.append(
+            {
+                re.sub(r"[0-9.]+ s\b", "T s", line)
+                for line in caplog.messages
+                if "Reading" in line
+            }
+        )
+    assert (
+        told[0]
+        == told[1]
+        == {"Reading records: T s so far", "Reading records: done in T s"}
+    )
 
 
-def test_a_bar_of_reading_tells_parts_of_a_hundred_in_a_terminal_alone(monkeypatch, tmp_path):
+def test_a_bar_of_reading_tells_parts_of_a_hundred_in_a_terminal_alone(
+    monkeypatch, tmp_path
+):
     told = []
-    monkeypatch.setattr(shown, "bar", lambda *_: nullcontext(lambda done, note: told.append((done, note))))
-    monkeypatch.setattr(observer, "standard_error", lambda: Console(file=io.StringIO(), force_terminal=True))
+    monkeypatch.setattr(
+        shown,
+        "bar",
+        lambda *_: nullcontext(lambda done, note: told.append((done, note))),
+    )
+    monkeypatch.setattr(
+        observer,
+        "standard_error",
+        lambda: Console(file=io.StringIO(), force_terminal=True),
+    )
     path = tmp_path / "x.csv"
     path.write_text("ill\n" + "true\nfalse\n" * 100_000)
-    fit(path, method=SMALL, schema=Schema([Boolean(name="ill")]), epsilon=2.0, progress=True)
-    parts = [(part, int(note.split()[-1].replace(",", ""))) for part, note in told if "over" in note]
-    assert len(parts) > 1 and all(over % 10_000 == 0 and abs(part - over // 2000) <= 5 for part, over in parts)
+    fit(
+        path,
+        method=SMALL,
+        schema=Schema([Boolean(name="ill")]),
+        epsilon=2.0,
+        progress=True,
+    )
+    parts = [
+        (part, int(note.split()[-1].replace(",", "")))
+        for part, note in told
+        if "over" in note
+    ]
+    assert len(parts) > 1 and all(
+        over % 10_000 == 0 and abs(part - over // 2000) <= 5 for part, over in parts
+    )
 
 
 @pytest.mark.skipif(not installed("torch"), reason="gradients are taken with torch")
@@ -61,16 +99,27 @@ def test_a_training_logs_epsilon_so_far(caplog, monkeypatch):
         fit(TABLE, method="dp-llm", schema=SCHEMA, epsilon=2.0, records=200, **settings)
     lines = [one for one in caplog.messages if "epsilon so far" in one]
     costs = [float(line.rpartition(" ")[2]) for line in lines]
-    assert lines[0].startswith("Training: ") and len(lines) == 40 and 0 < costs[0] < costs[-1] <= 2.0
+    assert (
+        lines[0].startswith("Training: ")
+        and len(lines) == 40
+        and 0 < costs[0] < costs[-1] <= 2.0
+    )
     assert costs == sorted(costs)
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_progress_is_a_bar_in_a_terminal_and_a_log_elsewhere(terminal, monkeypatch, caplog):
+def test_progress_is_a_bar_in_a_terminal_and_a_log_elsewhere(
+    terminal, monkeypatch, caplog
+):
     screen = io.StringIO()
-    console = Console(file=screen, force_terminal=terminal, force_jupyter=False, width=100)
+    console = Console(
+        file=screen, force_terminal=terminal, force_jupyter=False, width=100
+    )
     monkeypatch.setattr("rich.console.Console", lambda **_: console)
-    with caplog.at_level(logging.INFO, logger="noisegate"), ShownProgress().working("Fitting", 3) as tell:
+    with (
+        caplog.at_level(logging.INFO, logger="noisegate"),
+        ShownProgress().working("Fitting", 3) as tell,
+    ):
         tell(2, "close")
     assert ("Fitting" in screen.getvalue()) == terminal
     assert ("Fitting: done in 0.0 s" in caplog.messages) == (not terminal)

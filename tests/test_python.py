@@ -15,22 +15,37 @@ from noisegate.methods.registry import make_for
 from noisegate.schema import Boolean, Integer
 from noisegate_evaluate import evaluate_tables
 
-SCHEMA = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
+SCHEMA = Schema(
+    (Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill"
+)
 TABLE = pa.table({"age": [31, 58, 44, 67] * 50, "ill": [False, True, False, True] * 50})
 SMALL = Pairwise(cells=4, fit_options={"components": 4, "steps": 10})
 RUN = {"schema": SCHEMA, "epsilon": 2.0}
 
 
 def classifier(**options):
-    method = make_for("dp-llm", SCHEMA, {"steps": 5, "sampling_probability": 0.1, "projection": None})
+    method = make_for(
+        "dp-llm", SCHEMA, {"steps": 5, "sampling_probability": 0.1, "projection": None}
+    )
     return method.fit(TABLE, **RUN, records=200, **options)
 
 
 def test_a_method_takes_records_as_it_takes_a_gate(tmp_path):
     ledger = ledger_of(tmp_path, epsilon=2.5)
-    made = SMALL.fit(TABLE.to_pandas(), **RUN, ledger=ledger, dataset="clinic", out=tmp_path / "model")
-    assert isinstance(made.sample(3), pd.DataFrame) and made.certificate.public["settings"] == SMALL.to_json()
-    assert made.certificate.ledger["dataset"] == "clinic" and ledger.show("clinic")[0].spent == pytest.approx(2.0)
+    made = SMALL.fit(
+        TABLE.to_pandas(),
+        **RUN,
+        ledger=ledger,
+        dataset="clinic",
+        out=tmp_path / "model",
+    )
+    assert (
+        isinstance(made.sample(3), pd.DataFrame)
+        and made.certificate.public["settings"] == SMALL.to_json()
+    )
+    assert made.certificate.ledger["dataset"] == "clinic" and ledger.show("clinic")[
+        0
+    ].spent == pytest.approx(2.0)
     assert noisegate.verify(tmp_path / "model").certificate == made.certificate
     with pytest.raises(BudgetRefusedError):
         SMALL.fit(TABLE, **RUN, ledger=ledger, dataset="clinic")
@@ -53,11 +68,16 @@ def test_what_a_gate_knows_is_not_told_twice():
         SMALL.fit(gate, epsilon=1.0)
     with pytest.raises(OptionError, match=r"fit\(data, schema=schema, epsilon=1.0\)"):
         SMALL.fit(TABLE)
-    assert SMALL.fit(gate).certificate.epsilon == 2.0  # nothing was spent by the refusals
+    assert (
+        SMALL.fit(gate).certificate.epsilon == 2.0
+    )  # nothing was spent by the refusals
 
 
 def test_load_gives_whatever_model_a_folder_holds(tmp_path):
-    records, labels = SMALL.fit(TABLE, **RUN, out=tmp_path / "records"), classifier(out=tmp_path / "labels")
+    records, labels = (
+        SMALL.fit(TABLE, **RUN, out=tmp_path / "records"),
+        classifier(out=tmp_path / "labels"),
+    )
     assert isinstance(noisegate.load(tmp_path / "records"), Synthesizer)
     assert noisegate.load(str(tmp_path / "labels")).classes == labels.classes
     assert noisegate.load(tmp_path / "records").certificate == records.certificate
@@ -82,7 +102,11 @@ def test_a_certificate_is_verified_without_its_files(tmp_path):
 
 @pytest.mark.parametrize("kind", [pa.table, pd.DataFrame, pl.DataFrame])
 def test_a_schema_is_drafted_of_a_table_as_of_its_file(kind, tmp_path):
-    columns = {"age": [18, 35, 62], "job": ["nurse", "baker", "nurse"], "ill": [True, False, True]}
+    columns = {
+        "age": [18, 35, 62],
+        "job": ["nurse", "baker", "nurse"],
+        "ill": [True, False, True],
+    }
     pa.csv.write_csv(pa.table(columns), tmp_path / "public.csv")
     drafted = noisegate.draft_schema(kind(columns), label="job")
     assert drafted == noisegate.draft_schema(tmp_path / "public.csv", label="job")
@@ -97,14 +121,26 @@ def test_a_draft_takes_the_type_of_all_cells_of_an_object_column():
 
 
 def test_a_draft_is_reviewed_whole_with_its_reasons():
-    names = {f"c{place:02}": [row * 7 % 31 + place * (row % 3) for row in range(900)] for place in range(12)}
+    names = {
+        f"c{place:02}": [row * 7 % 31 + place * (row % 3) for row in range(900)]
+        for place in range(12)
+    }
     odd = {"<b>id": [f"p{row}" for row in range(900)], "smokes": ["Y", "N"] * 450}
     shown = str((schema := noisegate.draft_schema(pa.table({**names, **odd}))).review())
-    assert all(f"\n  {name} " in shown for name in (*names, *odd)) and " ..." not in shown
+    assert (
+        all(f"\n  {name} " in shown for name in (*names, *odd)) and " ..." not in shown
+    )
     rules = [*map(str, schema.constraints), "Were the columns independent"]
-    assert rules and all(one in shown for one in ("ignored: each of the 900 values", "taken for true", *rules))
-    assert "<b>id" not in (page := schema.review()._repr_html_()) and "&lt;b&gt;id" in page
-    assert (again := noisegate.Schema.loads(schema.dumps())) == schema and again.digest() == schema.digest()
+    assert rules and all(
+        one in shown
+        for one in ("ignored: each of the 900 values", "taken for true", *rules)
+    )
+    assert (
+        "<b>id" not in (page := schema.review()._repr_html_()) and "&lt;b&gt;id" in page
+    )
+    assert (
+        again := noisegate.Schema.loads(schema.dumps())
+    ) == schema and again.digest() == schema.digest()
     assert "identifier" not in str(again.review())  # reasons are not stored
 
 
@@ -114,16 +150,27 @@ def test_evaluate_measures_what_the_command_line_measures(tmp_path):
     pa.csv.write_csv(test, tmp_path / "test.csv")
     SCHEMA.to_toml(tmp_path / "schema.toml")
     found = noisegate.evaluate(
-        made.to_pandas(), tmp_path / "test.csv", schema=tmp_path / "schema.toml", train=pl.from_arrow(TABLE)
+        made.to_pandas(),
+        tmp_path / "test.csv",
+        schema=tmp_path / "schema.toml",
+        train=pl.from_arrow(TABLE),
     )
-    expected = evaluate_tables(made, read_table(tmp_path / "test.csv", SCHEMA), SCHEMA, TABLE)
+    expected = evaluate_tables(
+        made, read_table(tmp_path / "test.csv", SCHEMA), SCHEMA, TABLE
+    )
     assert found.to_json() == expected.to_json()
 
 
 def test_evaluate_draws_from_a_model_as_many_records_as_there_are():
     model = SMALL.fit(TABLE, **RUN)
     found = noisegate.evaluate(model, TABLE.slice(0, 120), train=TABLE, seed=3)
-    expected = noisegate.evaluate(model.sample(200, seed=3), TABLE.slice(0, 120), schema=SCHEMA, train=TABLE, seed=3)
+    expected = noisegate.evaluate(
+        model.sample(200, seed=3),
+        TABLE.slice(0, 120),
+        schema=SCHEMA,
+        train=TABLE,
+        seed=3,
+    )
     assert found.to_json() == expected.to_json()
     with pytest.raises(OptionError, match="schema=None"):
         noisegate.evaluate(TABLE, TABLE)

@@ -15,10 +15,12 @@ def test_images_are_read_as_rows_of_numbers_and_codes():
 
 def test_every_intensity_survives_as_a_position_and_back():
     pixels = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
-    assert (Images.of_positions(Images(pixels).numeric, (16, 16, 1), None).pixels == pixels).all()
-    assert Images.of_positions(np.array([[-0.5, 0.4999, 2.0]]), (1, 3, 1), None).pixels.tolist() == [
-        [[[0], [127], [255]]]
-    ]
+    assert (
+        Images.of_positions(Images(pixels).numeric, (16, 16, 1), None).pixels == pixels
+    ).all()
+    assert Images.of_positions(
+        np.array([[-0.5, 0.4999, 2.0]]), (1, 3, 1), None
+    ).pixels.tolist() == [[[[0], [127], [255]]]]
 
 
 def test_records_of_one_kind_stay_of_that_kind():
@@ -28,12 +30,17 @@ def test_records_of_one_kind_stay_of_that_kind():
     rows = Rows(images.numeric, images.codes)
     mixed = Rows.concatenate([images, rows])
     assert type(mixed) is Rows
-    np.testing.assert_array_equal(mixed.numeric, np.concatenate([rows.numeric, rows.numeric]))
+    np.testing.assert_array_equal(
+        mixed.numeric, np.concatenate([rows.numeric, rows.numeric])
+    )
     assert Rows.concatenate([Images(PIXELS), Images(PIXELS)]).labels is None
 
 
 def test_records_that_are_laid_row_by_row_keep_all_that_they_say():
-    numeric, codes = np.asfortranarray([[0.5, 1.0], [np.nan, 0.0]]), np.array([[1], [0]], dtype=np.int32)
+    numeric, codes = (
+        np.asfortranarray([[0.5, 1.0], [np.nan, 0.0]]),
+        np.array([[1], [0]], dtype=np.int32),
+    )
     found = WeightedRows(numeric, codes, np.array([WHOLE, 3])).row_by_row()
     assert found.numeric.flags.c_contiguous
     np.testing.assert_array_equal(found.numeric, numeric)

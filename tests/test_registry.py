@@ -40,26 +40,36 @@ def shapes(tmp_path, monkeypatch):
     from shapes import SHAPES
 
     yield SHAPES
-    for name in [name for name in sys.modules if name.split(".")[0] in ("shapes", "other")]:
+    for name in [
+        name for name in sys.modules if name.split(".")[0] in ("shapes", "other")
+    ]:
         del sys.modules[name]
 
 
 def test_a_class_is_imported_when_it_is_looked_for(shapes):
-    assert shapes["big-square"].__name__ == "Square" and "shapes.round" not in sys.modules
-    assert shapes["block"] is shapes["big-square"] and shapes["block"].name == "big-square"
+    assert (
+        shapes["big-square"].__name__ == "Square" and "shapes.round" not in sys.modules
+    )
+    assert (
+        shapes["block"] is shapes["big-square"] and shapes["block"].name == "big-square"
+    )
     assert shapes["circle"].name == "circle"
 
 
 def test_installed_packages_add_classes(shapes):
     assert list(shapes) == ["big-square", "block", "circle", "lost", "star"]
     assert (shapes["star"].__module__, shapes["star"].name) == ("other", "star")
-    with pytest.raises(OptionError, match="shape='lost' of an installed package cannot be loaded"):
+    with pytest.raises(
+        OptionError, match="shape='lost' of an installed package cannot be loaded"
+    ):
         shapes["lost"]
 
 
 def test_duplicates_are_refused(shapes, tmp_path, monkeypatch):
     assert shapes["block"]
-    with pytest.raises(OptionError, match=r"shape='block' is shapes\.square\.Square already"):
+    with pytest.raises(
+        OptionError, match=r"shape='block' is shapes\.square\.Square already"
+    ):
 
         @shapes.register("cube", "block")
         class Cube:
@@ -72,7 +82,10 @@ def test_duplicates_are_refused(shapes, tmp_path, monkeypatch):
 
 def test_an_unknown_name_is_refused_with_the_choices(shapes):
     for name in ("sphere", "", None, ["circle"]):
-        with pytest.raises(OptionError, match="is not known; choose one of any, big-square, block, circle"):
+        with pytest.raises(
+            OptionError,
+            match="is not known; choose one of any, big-square, block, circle",
+        ):
             shapes.find(name, "any")
     assert "sphere" not in shapes
 

@@ -33,7 +33,9 @@ KINDS = {"age": "integer", "ill": "boolean"}
 
 
 def people(rows=800):
-    return pd.DataFrame({"age": np.arange(rows) % 60 + 20, "ill": np.arange(rows) % 3 == 0})
+    return pd.DataFrame(
+        {"age": np.arange(rows) % 60 + 20, "ill": np.arange(rows) % 3 == 0}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -50,26 +52,55 @@ def path(found, tmp_path):
 
 
 def released(found, **options):
-    gate = Gate(people(), schema=found.schema, epsilon=2.0, **{"discovery": found.certificate, **options})
+    gate = Gate(
+        people(),
+        schema=found.schema,
+        epsilon=2.0,
+        **{"discovery": found.certificate, **options},
+    )
     return method_named("dp-merf")(frequencies=5).query(gate)
 
 
 def test_the_certificate_names_the_discovery_and_the_sum(found):
     release = released(found)
     claim = release.certificate.public[KEY]
-    assert (claim["digest"], claim["epsilon"], claim["delta"]) == (found.certificate.digest(), 1.0, 1e-6)
+    assert (claim["digest"], claim["epsilon"], claim["delta"]) == (
+        found.certificate.digest(),
+        1.0,
+        1e-6,
+    )
     assert Certificate.from_json(claim["certificate"]) == found.certificate
     events = (*found.certificate.events, *release.certificate.events)
     exact = accounting.epsilon(events, 1.1e-5, Adjacency.ADD_REMOVE)
-    assert exact <= claim["together"]["epsilon"] < exact + 1e-5 < 2.5 and claim["together"]["delta"] == 1.1e-5
-    check_stated(Certificate.from_json(json.loads(json.dumps(release.certificate.to_json()))))
+    assert (
+        exact <= claim["together"]["epsilon"] < exact + 1e-5 < 2.5
+        and claim["together"]["delta"] == 1.1e-5
+    )
+    check_stated(
+        Certificate.from_json(json.loads(json.dumps(release.certificate.to_json())))
+    )
     page = render(release.certificate)
-    assert "estimated with (1, 1e-06)-differential privacy" in page and claim["digest"] in page
-    told = re.search(r"ε of both together: schema (\S+) \+ table 2 = (\S+) at δ = 1e-05\.", page)
-    costs = [accounting.epsilon(some, 1e-5, Adjacency.ADD_REMOVE) for some in (found.certificate.events, events)]
-    assert all(cost <= float(one) < cost + 1e-3 for cost, one in zip(costs, told.groups(), strict=True))
-    shown, alone = (promised(one) for one in (release, released(found, discovery=None)))  # by the public page
-    assert shown["together"].epsilon == float(told[2]) and shown["right"] > alone["right"]
+    assert (
+        "estimated with (1, 1e-06)-differential privacy" in page
+        and claim["digest"] in page
+    )
+    told = re.search(
+        r"ε of both together: schema (\S+) \+ table 2 = (\S+) at δ = 1e-05\.", page
+    )
+    costs = [
+        accounting.epsilon(some, 1e-5, Adjacency.ADD_REMOVE)
+        for some in (found.certificate.events, events)
+    ]
+    assert all(
+        cost <= float(one) < cost + 1e-3
+        for cost, one in zip(costs, told.groups(), strict=True)
+    )
+    shown, alone = (
+        promised(one) for one in (release, released(found, discovery=None))
+    )  # by the public page
+    assert (
+        shown["together"].epsilon == float(told[2]) and shown["right"] > alone["right"]
+    )
 
 
 def test_without_a_discovery_nothing_is_said(found):
@@ -88,7 +119,10 @@ def test_costs_for_others_are_not_added_up(found):
 def test_beside_steps_both_are_added(found):
     fit = released(found).certificate
     step = sampled(rate=0.1, steps=9, sensitivity=10.0, noise_std=100.0)
-    assert stated(found.certificate, fit, (step,))["together"] == {"epsilon": 3.0, "delta": 1.1e-5}
+    assert stated(found.certificate, fit, (step,))["together"] == {
+        "epsilon": 3.0,
+        "delta": 1.1e-5,
+    }
 
 
 @pytest.mark.parametrize(
@@ -120,15 +154,29 @@ def test_a_false_statement_is_refused(found, edit):
 def test_verify_refuses_a_model_that_states_too_little(found, tmp_path):
     release = released(found)
     tensors = {"x": np.zeros(1)}
-    verify_model(write_model(tmp_path / "right", release=release, tensors=tensors, model={}))
-    claim = {**release.certificate.public[KEY], "together": {"epsilon": 2.0, "delta": 1.1e-5}}
-    false = replace(release.certificate, public={**release.certificate.public, KEY: claim})
-    folder = write_model(tmp_path / "wrong", release=replace(release, certificate=false), tensors=tensors, model={})
+    verify_model(
+        write_model(tmp_path / "right", release=release, tensors=tensors, model={})
+    )
+    claim = {
+        **release.certificate.public[KEY],
+        "together": {"epsilon": 2.0, "delta": 1.1e-5},
+    }
+    false = replace(
+        release.certificate, public={**release.certificate.public, KEY: claim}
+    )
+    folder = write_model(
+        tmp_path / "wrong",
+        release=replace(release, certificate=false),
+        tensors=tensors,
+        model={},
+    )
     with pytest.raises(ModelError, match="another cost or digest of the discovery"):
         verify_model(folder)
 
 
-def test_the_certificate_beside_a_schema_is_found_also_when_the_schema_was_corrected(found, path):
+def test_the_certificate_beside_a_schema_is_found_also_when_the_schema_was_corrected(
+    found, path
+):
     assert discovery_beside(path) == found.certificate
     path.write_text(path.read_text() + "\n# corrected\n")
     assert discovery_beside(path) == found.certificate
@@ -137,7 +185,10 @@ def test_the_certificate_beside_a_schema_is_found_also_when_the_schema_was_corre
 def test_a_schema_that_nobody_discovered_has_none(tmp_path):
     path = tmp_path / "schema.toml"
     Schema((Boolean(name="a"),)).to_toml(path)
-    assert discovery_beside(path) is None and discovery_beside(tmp_path / "absent.toml") is None
+    assert (
+        discovery_beside(path) is None
+        and discovery_beside(tmp_path / "absent.toml") is None
+    )
 
 
 def test_a_missing_and_a_broken_certificate_are_named(path):
@@ -148,21 +199,38 @@ def test_a_missing_and_a_broken_certificate_are_named(path):
     with pytest.raises(ModelError, match="a discovery of its columns has"):
         discovery_beside(path)
     proof.unlink()
-    with pytest.raises(ModelError, match=r"its certificate .*schema\.toml\.certificate\.json is missing"):
+    with pytest.raises(
+        ModelError,
+        match=r"its certificate .*schema\.toml\.certificate\.json is missing",
+    ):
         discovery_beside(path)
 
 
-def test_a_certificate_of_other_columns_or_of_a_fit_is_refused_before_anything_is_read(found):
+def test_a_certificate_of_other_columns_or_of_a_fit_is_refused_before_anything_is_read(
+    found,
+):
     other = Schema((Boolean(name="ill"), Boolean(name="wealthy")))
     with pytest.raises(ModelError, match="column 'wealthy' is not among those"):
         Gate(people(), schema=other, epsilon=1.0, discovery=found.certificate)
     with pytest.raises(ModelError, match="not that of a discovered schema"):
-        Gate(people(), schema=found.schema, epsilon=1.0, discovery=released(found).certificate)
+        Gate(
+            people(),
+            schema=found.schema,
+            epsilon=1.0,
+            discovery=released(found).certificate,
+        )
 
 
 def test_synthesize_finds_it_or_is_given_it(found, path):
-    few = {"method": "dp-merf", "frequencies": 5, "hidden": (4,), "fit_options": {"steps": 2}}
+    few = {
+        "method": "dp-merf",
+        "frequencies": 5,
+        "hidden": (4,),
+        "fit_options": {"steps": 2},
+    }
     made = ng.synthesize(people(), schema=path, epsilon=2.0, **few)
     assert made.certificate.public[KEY]["digest"] == found.certificate.digest()
-    made = ng.synthesize(people(), schema=found.schema, epsilon=2.0, discovery=found.certificate, **few)
+    made = ng.synthesize(
+        people(), schema=found.schema, epsilon=2.0, discovery=found.certificate, **few
+    )
     assert made.certificate.public[KEY]["digest"] == found.certificate.digest()

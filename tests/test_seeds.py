@@ -30,7 +30,9 @@ def test_a_run_with_one_spends_nothing_and_one_with_the_largest_works(tmp_path):
     with pytest.raises(OptionError, match="seed="):
         ng.synthesize(people(), schema=SCHEMA, epsilon=1.0, seed=2**70, **booked)
     assert len(ledger.history("clinic")) == 1
-    model = ng.synthesize(people(), schema=SCHEMA, epsilon=1.0, seed=seeds.MOST_SEED, **booked)
+    model = ng.synthesize(
+        people(), schema=SCHEMA, epsilon=1.0, seed=seeds.MOST_SEED, **booked
+    )
     assert len(model.sample(5, seed=seeds.MOST_SEED)) == 5
     for seed in UNUSABLE[:-1]:
         for draw in (model.sample, model.batches):
@@ -66,5 +68,11 @@ def test_without_torch_the_numbers_are_those_of_torch_bit_for_bit(seed, monkeypa
     ]
     monkeypatch.delitem(sys.modules, "torch")
     assert isinstance(seeds.public_random(seed), seeds.MersenneTwister)
-    assert (seeds.uniform(seeds.public_random(seed), 3) == seeds.uniform(seeds.MersenneTwister(seed), 3)).all()
-    assert (seeds.uniform(seeds.public_random(None), 3) != seeds.uniform(seeds.public_random(None), 3)).all()
+    assert (
+        seeds.uniform(seeds.public_random(seed), 3)
+        == seeds.uniform(seeds.MersenneTwister(seed), 3)
+    ).all()
+    assert (
+        seeds.uniform(seeds.public_random(None), 3)
+        != seeds.uniform(seeds.public_random(None), 3)
+    ).all()

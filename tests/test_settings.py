@@ -63,40 +63,71 @@ class Example(Base):
     ("given", "message"),
     [
         ({"steps": 0}, "steps=0 must be a positive whole number."),
-        ({"seed": -1}, "seed=-1 must be a whole number, 0 or more, at most 9,223,372,036,854,775,807."),
+        (
+            {"seed": -1},
+            "seed=-1 must be a whole number, 0 or more, at most 9,223,372,036,854,775,807.",
+        ),
         ({"kind": "some"}, "kind='some' is not known; choose one of few, many."),
-        ({"widths": [8, 0]}, "widths=[8, 0] must be positive whole numbers, as in (32, 64)."),
+        (
+            {"widths": [8, 0]},
+            "widths=[8, 0] must be positive whole numbers, as in (32, 64).",
+        ),
         ({"rank": 0}, "rank=0 must be a positive whole number, or None."),
         ({"rank": 11}, "rank=11 is above steps=10."),
         ({"share": 0}, "share=0 must be a positive number, at most 1000."),
         ({"share": 10**400}, "must be a positive number, at most 1000."),
-        ({"sampling_probability": 1.5}, "sampling_probability=1.5 must be a number above 0, at most 1."),
-        ({"image": (28, 28)}, "image=(28, 28) must be (height, width, channels) of the images"),
+        (
+            {"sampling_probability": 1.5},
+            "sampling_probability=1.5 must be a number above 0, at most 1.",
+        ),
+        (
+            {"image": (28, 28)},
+            "image=(28, 28) must be (height, width, channels) of the images",
+        ),
         ({"names": [1]}, "names=[1] must be a list of names."),
         ({"flag": 1}, "flag=1 must be true or false."),
-        ({"scales": {"x": 0}}, "scales['x']=0 must be a positive number, at most 1000."),
+        (
+            {"scales": {"x": 0}},
+            "scales['x']=0 must be a positive number, at most 1000.",
+        ),
         ({"scales": 3}, "scales=3 must be names, each with"),
         ({"fit_options": 3}, "fit_options=3 must be names with values."),
         ({"text": 3}, "text=3 must be text."),
         ({"cells": 1}, "cells=1 must be a whole number, 2 or more."),
-        ({"stepps": 3}, "stepps=3: example has no such setting; it has steps, seed, kind, widths, rank"),
+        (
+            {"stepps": 3},
+            "stepps=3: example has no such setting; it has steps, seed, kind, widths, rank",
+        ),
     ],
 )
-def test_an_unusable_setting_is_named_with_its_value_and_what_was_expected(given, message):
+def test_an_unusable_setting_is_named_with_its_value_and_what_was_expected(
+    given, message
+):
     with pytest.raises(OptionError) as refused:
         Example(**given)
     assert message in str(refused.value)
-    with pytest.raises(ModelError, match="settings of example in the certificate are broken"):
+    with pytest.raises(
+        ModelError, match="settings of example in the certificate are broken"
+    ):
         Example.from_json(given)
 
 
 def test_what_is_usable_is_kept():
-    made = Example(steps=3, widths=[1, 2], image=[8, 8, 1], share=2, scales={"x": 1}, rank=3)
+    made = Example(
+        steps=3, widths=[1, 2], image=[8, 8, 1], share=2, scales={"x": 1}, rank=3
+    )
     assert (made.steps, made.widths, made.image, made.rank) == (3, (1, 2), (8, 8, 1), 3)
     assert (type(made.share), type(made.scales["x"])) == (float, float)
     assert Example.steps == 10  # a default can be read off the class
-    made = Example(share=np.float32(0.5), scales={"x": np.int64(1)}, names=(name for name in "ab"))
-    assert (made.share, type(made.share), type(made.scales["x"]), made.names) == (0.5, float, float, ("a", "b"))
+    made = Example(
+        share=np.float32(0.5), scales={"x": np.int64(1)}, names=(name for name in "ab")
+    )
+    assert (made.share, type(made.share), type(made.scales["x"]), made.names) == (
+        0.5,
+        float,
+        float,
+        ("a", "b"),
+    )
     with pytest.raises(FrozenInstanceError):
         made.steps = 4
     with pytest.raises(TypeError):
@@ -113,7 +144,10 @@ def test_what_was_given_is_named_before_what_follows_from_it_or_is_missing():
     for given, message in (
         ({"second": 0, "third": 0}, "second=0 must be a positive whole number."),
         ({"third": 0}, "third=0 must be a positive whole number."),
-        ({"other": 0}, "other=0: Two has no such setting; it has first, second, third."),
+        (
+            {"other": 0},
+            "other=0: Two has no such setting; it has first, second, third.",
+        ),
         ({}, "first=None must be a positive whole number."),
         ({"first": 1}, "second is missing; it must be a positive whole number."),
     ):
@@ -132,21 +166,36 @@ def test_a_type_with_a_bound_that_nothing_reads_is_refused_at_once():
 
 def test_a_default_may_follow_from_another_setting():
     assert Example().widths == (8,)
-    assert Example(kind="many").widths == Example(kind="many", widths=None).widths == (64, 64)
+    assert (
+        Example(kind="many").widths
+        == Example(kind="many", widths=None).widths
+        == (64, 64)
+    )
     assert Example(kind="many", widths=(3,)).widths == (3,)
     assert replace(Example(kind="many"), steps=3).widths == (64, 64)
 
 
 def test_settings_go_through_json():
-    made = Example(kind="many", image=(8, 8, 1), scales={"x": 0.5}, names=("a", "b"), fit_options={"steps": 4})
-    assert Example.from_json(json.loads(json.dumps(made.to_json()))) == made and made.to_json()["widths"] == [64, 64]
+    made = Example(
+        kind="many",
+        image=(8, 8, 1),
+        scales={"x": 0.5},
+        names=("a", "b"),
+        fit_options={"steps": 4},
+    )
+    assert Example.from_json(
+        json.loads(json.dumps(made.to_json()))
+    ) == made and made.to_json()["widths"] == [64, 64]
     # Under the name that it had first.
     assert list(made.to_json()) == [
-        "rate" if one.name == "sampling_probability" else one.name for one in fields(Example)
+        "rate" if one.name == "sampling_probability" else one.name
+        for one in fields(Example)
     ]
 
 
 def test_a_stored_setting_with_an_old_name_is_still_read():
     assert Example.from_json({"rate": 0.25}) == Example(sampling_probability=0.25)
-    with pytest.raises(OptionError, match=r"has no such setting; it has .*sampling_probability"):
+    with pytest.raises(
+        OptionError, match=r"has no such setting; it has .*sampling_probability"
+    ):
         Example(rate=0.25)

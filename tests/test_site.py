@@ -30,7 +30,9 @@ def foreign(text):
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
@@ -39,7 +41,11 @@ def site(tmp_path_factory):
 def test_nothing_comes_from_elsewhere(site):
     read = [path for end in ("html", "css") for path in site.rglob(f"*.{end}")]
     assert len(read) > 30
-    assert {str(path.relative_to(site)): found for path in read if (found := foreign(path.read_text("utf-8")))} == {}
+    assert {
+        str(path.relative_to(site)): found
+        for path in read
+        if (found := foreign(path.read_text("utf-8")))
+    } == {}
 
 
 @pytest.mark.slow
@@ -50,10 +56,16 @@ def test_no_page_is_wider_than_the_screen(site, browser, width):
         shown.on("request", lambda request: asked.append(request.url))
         for path in sorted(site.rglob("index.html")):
             shown.goto(path.as_uri())
-            over = shown.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            over = shown.evaluate(
+                "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            )
             if over > 0:
                 wide[str(path.relative_to(site))] = over
-    assert wide == {} and [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert (
+        wide == {}
+        and [url for url in asked if not url.startswith(("file:", "data:", "blob:"))]
+        == []
+    )
 
 
 # docs/dependencies.md and CONTRIBUTING.md defend every dependency in pyproject.toml, and none that is gone.
@@ -63,18 +75,35 @@ def _declared():
     groups = []
     for path in [ROOT / "pyproject.toml", *ROOT.glob("packages/*/pyproject.toml")]:
         project = tomllib.loads(path.read_text("utf-8"))
-        groups += [project.get("build-system", {}).get("requires", []), project["project"].get("dependencies", [])]
+        groups += [
+            project.get("build-system", {}).get("requires", []),
+            project["project"].get("dependencies", []),
+        ]
         groups += [*project["project"].get("optional-dependencies", {}).values()]
         groups += [*project.get("dependency-groups", {}).values()]
-    found = {re.split(r"[<>=~!; ]", requirement)[0] for group in groups for requirement in group}
-    return {name for name in found if not re.fullmatch(r"noisegate(-\w+)?(\[.*)?", name)}
+    found = {
+        re.split(r"[<>=~!; ]", requirement)[0]
+        for group in groups
+        for requirement in group
+    }
+    return {
+        name for name in found if not re.fullmatch(r"noisegate(-\w+)?(\[.*)?", name)
+    }
 
 
 def _defended():
-    pages = (ROOT / "docs" / "dependencies.md").read_text("utf-8"), (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    pages = (
+        (ROOT / "docs" / "dependencies.md").read_text("utf-8"),
+        (ROOT / "CONTRIBUTING.md").read_text("utf-8"),
+    )
     table = pages[0] + pages[1].split("### For development")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (`.+?) \| (.+) \|$", table, re.MULTILINE)
-    return {name for names, reason in rows if reason.strip() for name in re.findall(r"`([^`]+)`", names)}
+    return {
+        name
+        for names, reason in rows
+        if reason.strip()
+        for name in re.findall(r"`([^`]+)`", names)
+    }
 
 
 def test_every_dependency_has_its_line_and_every_line_its_dependency():
@@ -89,16 +118,23 @@ PROMISE = (ROOT / "docs" / "promise.md").read_text("utf-8")
 
 def test_every_statement_names_code_and_test():
     statements = re.split(r"^## (?=G-\d\d )", PAGE, flags=re.MULTILINE)[1:]
-    assert [text[:4] for text in statements] == [f"G-{number:02}" for number in range(1, len(statements) + 1)]
+    assert [text[:4] for text in statements] == [
+        f"G-{number:02}" for number in range(1, len(statements) + 1)
+    ]
     for text in statements:
-        assert all(mark in text for mark in ("**Statement.**", "**Proof", "**Code** ", "**Test** ")), text[:40]
+        assert all(
+            mark in text
+            for mark in ("**Statement.**", "**Proof", "**Code** ", "**Test** ")
+        ), text[:40]
 
 
 def test_every_module_and_file_that_is_named_exists():
     modules = set(re.findall(r"`(noisegate[a-z_]*\.[a-z_.]+)`", PAGE))
     missing = [name for name in modules if not module(name)]
     missing += [
-        path for path in set(re.findall(r"`([a-z_/-]*tests/[a-z_/]+\.py)`", PAGE)) if not (ROOT / path).exists()
+        path
+        for path in set(re.findall(r"`([a-z_/-]*tests/[a-z_/]+\.py)`", PAGE))
+        if not (ROOT / path).exists()
     ]
     assert sorted(missing) == []
 
@@ -111,7 +147,9 @@ def module(name):
 
 
 def test_every_identifier_that_the_code_cites_is_on_the_page():
-    sources = "".join(path.read_text("utf-8") for path in ROOT.glob("packages/*/src/**/*.py"))
+    sources = "".join(
+        path.read_text("utf-8") for path in ROOT.glob("packages/*/src/**/*.py")
+    )
     cited = set(re.findall(r"\bG-\d\d\b", sources))
     assert cited, "no module cites a guarantee any more: has the notation changed?"
     assert cited <= set(re.findall(r"\{#(G-\d\d)\}", PAGE))
@@ -120,4 +158,6 @@ def test_every_identifier_that_the_code_cites_is_on_the_page():
 def test_the_page_of_the_promise_links_every_statement_once():
     stated = re.findall(r"\{#(G-\d\d)\}", PAGE)
     table = PROMISE.split("{#statements}")[1]
-    assert sorted(re.findall(r"\[(G-\d\d)\]\(guarantees\.md#\1\)", table)) == sorted(stated)
+    assert sorted(re.findall(r"\[(G-\d\d)\]\(guarantees\.md#\1\)", table)) == sorted(
+        stated
+    )

@@ -38,7 +38,9 @@ class Blocked:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name.partition(".")[0])
 sys.meta_path.insert(0, Blocked())
 """
-ALONE = BLOCKED.replace("in [", "in [" + "".join(f"{name!r}, " for name in (*PACKAGES, *BESIDE)))
+ALONE = BLOCKED.replace(
+    "in [", "in [" + "".join(f"{name!r}, " for name in (*PACKAGES, *BESIDE))
+)
 QUERY = """
 import json, sys
 from noisegate.gate.gate import Gate
@@ -55,9 +57,15 @@ VERB = "import sys; sys.argv = ['noisegate', *sys.argv[1:]]; from noisegate.cli.
 
 
 def python(program, *arguments, cwd, executable=sys.executable):
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONPATH"
+    }
     return subprocess.run(
-        [executable, "-c", program, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, env=environment
+        [executable, "-c", program, *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env=environment,
     )
 
 
@@ -72,8 +80,15 @@ def desk(tmp_path):
 
 @pytest.mark.slow
 def test_the_kernel_is_imported_alone(tmp_path):
-    modules = [module.name for module in pkgutil.walk_packages(noisegate.__path__, "noisegate.")]
-    ended = python(f"{ALONE}\n{IMPORT}", *(name for name in modules if not name.endswith("__main__")), cwd=tmp_path)
+    modules = [
+        module.name
+        for module in pkgutil.walk_packages(noisegate.__path__, "noisegate.")
+    ]
+    ended = python(
+        f"{ALONE}\n{IMPORT}",
+        *(name for name in modules if not name.endswith("__main__")),
+        cwd=tmp_path,
+    )
     assert ended.returncode == 0, ended.stderr
 
 
@@ -83,40 +98,74 @@ def without_torch(desk, run):
     assert asked["epsilon"] <= 1 and not asked["torch"]
     priced = run(VERB, "plan", "--schema", "schema.toml", "--epsilon", 1, "--json")
     assert json.loads(priced.stdout)["method"] == "pairwise"
-    assert run(VERB, "ledger", "register", "clinic", "--epsilon", 2, "--ledger", "ledger.db").returncode == 0
+    assert (
+        run(
+            VERB,
+            "ledger",
+            "register",
+            "clinic",
+            "--epsilon",
+            2,
+            "--ledger",
+            "ledger.db",
+        ).returncode
+        == 0
+    )
     book = ("--dataset", "clinic", "--ledger", "ledger.db")
     asked = ("fit", "data.csv", "--schema", "schema.toml", "--epsilon", 1, *book)
     refused = run(VERB, *asked, "--method", "dp-merf", "--out", "refused")
     assert refused.returncode == 2
-    assert "the fit of dp-merf needs torch; install it with: pip install 'noisegate[torch]'" in " ".join(
-        refused.stderr.split()
+    assert (
+        "the fit of dp-merf needs torch; install it with: pip install 'noisegate[torch]'"
+        in " ".join(refused.stderr.split())
     )
-    account = json.loads(run(VERB, "ledger", "show", "clinic", "--json", "--ledger", "ledger.db").stdout)
-    assert account["accounts"][0]["spent"] == 0 and not (desk / "refused.partial").exists()
+    account = json.loads(
+        run(VERB, "ledger", "show", "clinic", "--json", "--ledger", "ledger.db").stdout
+    )
+    assert (
+        account["accounts"][0]["spent"] == 0 and not (desk / "refused.partial").exists()
+    )
     fitted = run(VERB, *asked, "--out", "fitted")
     assert fitted.returncode == 0, fitted.stderr
     assert run(VERB, "sample", "fitted", "-n", 10, "-o", "fitted.csv").returncode == 0
     assert json.loads(run(VERB, "verify", "model", "--json").stdout)["ok"]
     drawn = run(VERB, "sample", "model", "-n", 200, "--seed", 0, "-o", "made.csv")
     assert drawn.returncode == 0, drawn.stderr
-    described = (
-        "import noisegate; noisegate.Release.load(__import__('pathlib').Path('model')).schema.to_toml('kept.toml')"
-    )
+    described = "import noisegate; noisegate.Release.load(__import__('pathlib').Path('model')).schema.to_toml('kept.toml')"
     assert run(described).returncode == 0
-    report = run(VERB, "evaluate", "--synthetic", "made.csv", "--test", "made.csv", "--schema", "kept.toml", "--json")
+    report = run(
+        VERB,
+        "evaluate",
+        "--synthetic",
+        "made.csv",
+        "--test",
+        "made.csv",
+        "--schema",
+        "kept.toml",
+        "--json",
+    )
     assert report.returncode == 0, report.stderr
     assert json.loads(report.stdout)
 
 
 def test_a_table_needs_no_torch(desk):
-    without_torch(desk, lambda program, *arguments: python(f"{BLOCKED}\n{program}", *arguments, cwd=desk))
+    without_torch(
+        desk,
+        lambda program, *arguments: python(
+            f"{BLOCKED}\n{program}", *arguments, cwd=desk
+        ),
+    )
 
 
 def test_a_mistyped_method_is_told_the_near_one_and_not_that_torch_is_needed(desk):
     asked = ("plan", "--schema", "schema.toml", "--epsilon", 1, "--method", "dp-drre")
     ended = python(f"{BLOCKED}\n{VERB}", *asked, cwd=desk)
     told = " ".join(ended.stderr.split())
-    assert (ended.returncode, "(did you mean dp-dre?)" in told, "torch" in told) == (2, True, False), told
+    assert (ended.returncode, "(did you mean dp-dre?)" in told, "torch" in told) == (
+        2,
+        True,
+        False,
+    ), told
 
 
 @pytest.mark.parametrize("package", sorted(EXTRAS))
@@ -129,24 +178,49 @@ def test_what_is_missing_is_named_with_its_install_line(package, monkeypatch):
 
 def test_a_model_that_needs_torch_says_so(tmp_path):
     shutil.copytree(MODEL.with_name("merf-table"), tmp_path / "model")
-    ended = python(f"{BLOCKED}\n{VERB}", "sample", "model", "-n", 5, "-o", "made.csv", cwd=tmp_path)
+    ended = python(
+        f"{BLOCKED}\n{VERB}", "sample", "model", "-n", 5, "-o", "made.csv", cwd=tmp_path
+    )
     assert ended.returncode == 2
-    assert "needs torch; install it with: pip install 'noisegate[torch]'" in " ".join(ended.stderr.split())
+    assert "needs torch; install it with: pip install 'noisegate[torch]'" in " ".join(
+        ended.stderr.split()
+    )
 
 
 def kernel_alone(run):
     """The verbs that a steward with a CSV needs, and what is said of the others."""
-    fitted = run(VERB, "fit", "data.csv", "--schema", "schema.toml", "--epsilon", 1, "--out", "fitted")
+    fitted = run(
+        VERB,
+        "fit",
+        "data.csv",
+        "--schema",
+        "schema.toml",
+        "--epsilon",
+        1,
+        "--out",
+        "fitted",
+    )
     assert fitted.returncode == 0, fitted.stderr
     assert run(VERB, "sample", "fitted", "-n", 10, "-o", "fitted.csv").returncode == 0
     assert run(VERB, "verify", "fitted").returncode == 0
-    lacking = run(VERB, "evaluate", "--synthetic", "fitted.csv", "--test", "fitted.csv", "--schema", "schema.toml")
+    lacking = run(
+        VERB,
+        "evaluate",
+        "--synthetic",
+        "fitted.csv",
+        "--test",
+        "fitted.csv",
+        "--schema",
+        "schema.toml",
+    )
     assert lacking.returncode == 2
     return " ".join(lacking.stderr.split())
 
 
 def test_a_table_needs_the_kernel_alone(desk):
-    kernel_alone(lambda program, *arguments: python(f"{ALONE}\n{program}", *arguments, cwd=desk))
+    kernel_alone(
+        lambda program, *arguments: python(f"{ALONE}\n{program}", *arguments, cwd=desk)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -155,25 +229,46 @@ def wheels(tmp_path_factory):
     place, uv = tmp_path_factory.mktemp("wheels"), ROOT / ".venv-tools" / "bin" / "uv"
     if not uv.exists():
         pytest.skip(f"{uv} builds the wheels, and is not there: make environment")
-    if problem := called(uv, "build", "--all-packages", "--wheel", "-q", "-o", place, ROOT).stderr.strip():
+    if problem := called(
+        uv, "build", "--all-packages", "--wheel", "-q", "-o", place, ROOT
+    ).stderr.strip():
         pytest.skip(f"no package index can be reached: {problem.splitlines()[-1:]}")
-    return {path.name.partition("-")[0].replace("_", "-"): path for path in place.glob("*.whl")}
+    return {
+        path.name.partition("-")[0].replace("_", "-"): path
+        for path in place.glob("*.whl")
+    }
 
 
 def called(*arguments):
     environment = {**os.environ, "UV_SYSTEM_CERTS": "1", "UV_PYTHON_DOWNLOADS": "never"}
-    return subprocess.run([*map(str, arguments)], text=True, env=environment, capture_output=True)
+    return subprocess.run(
+        [*map(str, arguments)], text=True, env=environment, capture_output=True
+    )
 
 
 def fresh(wheels, place, *packages):
     """Returns what runs a program in a new environment of these packages alone."""
     uv = ROOT / ".venv-tools" / "bin" / "uv"
-    assert called(uv, "venv", "-q", "-p", sys.executable, place / "venv").returncode == 0
+    assert (
+        called(uv, "venv", "-q", "-p", sys.executable, place / "venv").returncode == 0
+    )
     executable = place / "venv" / "bin" / "python"
-    ended = called(uv, "pip", "install", "-q", "-p", executable, *(wheels[name] for name in packages))
+    ended = called(
+        uv,
+        "pip",
+        "install",
+        "-q",
+        "-p",
+        executable,
+        *(wheels[name] for name in packages),
+    )
     if ended.returncode:
-        pytest.skip(f"no package index can be reached: {ended.stderr.strip().splitlines()[-1:]}")
-    return lambda program, *arguments, cwd: python(program, *arguments, cwd=cwd, executable=str(executable))
+        pytest.skip(
+            f"no package index can be reached: {ended.stderr.strip().splitlines()[-1:]}"
+        )
+    return lambda program, *arguments, cwd: python(
+        program, *arguments, cwd=cwd, executable=str(executable)
+    )
 
 
 @pytest.mark.slow
@@ -181,24 +276,72 @@ def test_the_wheel_of_the_kernel_in_a_fresh_environment(desk, wheels, tmp_path_f
     run = fresh(wheels, tmp_path_factory.mktemp("kernel"), "noisegate")
     said = kernel_alone(lambda *call: run(*call, cwd=desk))
     # The survey is statsmodels': who has not got it is told how to get it.
-    assert "pip install 'noisegate[demo]'" in " ".join(run(VERB, "demo", cwd=desk).stderr.split())
-    assert run(VERB, "sample", "fitted", "-n", 20, "--package", "handout", cwd=desk).returncode == 0
+    assert "pip install 'noisegate[demo]'" in " ".join(
+        run(VERB, "demo", cwd=desk).stderr.split()
+    )
+    assert (
+        run(
+            VERB, "sample", "fitted", "-n", 20, "--package", "handout", cwd=desk
+        ).returncode
+        == 0
+    )
     assert (desk / "handout" / "croissant.json").is_file()
-    assert "No such command 'evaluate'" in said and "pip install 'noisegate[images]' 'noisegate[evaluate]'" in said
-    unknown = run(VERB, "plan", "--schema", "schema.toml", "--epsilon", 1, "--method", "dp-merf", cwd=desk)
-    assert unknown.returncode == 2 and "'noisegate[papers]'" in " ".join(unknown.stderr.split())
+    assert (
+        "No such command 'evaluate'" in said
+        and "pip install 'noisegate[images]' 'noisegate[evaluate]'" in said
+    )
+    unknown = run(
+        VERB,
+        "plan",
+        "--schema",
+        "schema.toml",
+        "--epsilon",
+        1,
+        "--method",
+        "dp-merf",
+        cwd=desk,
+    )
+    assert unknown.returncode == 2 and "'noisegate[papers]'" in " ".join(
+        unknown.stderr.split()
+    )
     loaded = run(
-        "import importlib.util as u; print([n for n in ('torch', 'sklearn', 'matplotlib') if u.find_spec(n)])", cwd=desk
+        "import importlib.util as u; print([n for n in ('torch', 'sklearn', 'matplotlib') if u.find_spec(n)])",
+        cwd=desk,
     )
     assert loaded.stdout.strip() == "[]"
 
 
 @pytest.mark.slow
 def test_the_wheel_of_evaluation_in_a_fresh_environment(desk, wheels, tmp_path_factory):
-    run = fresh(wheels, tmp_path_factory.mktemp("evaluate"), "noisegate", "noisegate-evaluate")
-    fitted = run(VERB, "fit", "data.csv", "--schema", "schema.toml", "--epsilon", 1, "--out", "paged", cwd=desk)
-    assert fitted.returncode == 0 and (desk / "paged" / "public.html").exists(), fitted.stderr
-    report = run(VERB, "evaluate", "--synthetic", "data.csv", "--test", "data.csv", "--schema", "schema.toml", cwd=desk)
+    run = fresh(
+        wheels, tmp_path_factory.mktemp("evaluate"), "noisegate", "noisegate-evaluate"
+    )
+    fitted = run(
+        VERB,
+        "fit",
+        "data.csv",
+        "--schema",
+        "schema.toml",
+        "--epsilon",
+        1,
+        "--out",
+        "paged",
+        cwd=desk,
+    )
+    assert fitted.returncode == 0 and (desk / "paged" / "public.html").exists(), (
+        fitted.stderr
+    )
+    report = run(
+        VERB,
+        "evaluate",
+        "--synthetic",
+        "data.csv",
+        "--test",
+        "data.csv",
+        "--schema",
+        "schema.toml",
+        cwd=desk,
+    )
     assert report.returncode == 0, report.stderr
 
 
@@ -206,21 +349,51 @@ def test_the_wheel_of_evaluation_in_a_fresh_environment(desk, wheels, tmp_path_f
 def test_the_wheel_of_images_in_a_fresh_environment(desk, wheels, tmp_path_factory):
     from PIL import Image
 
-    run = fresh(wheels, tmp_path_factory.mktemp("images"), "noisegate", "noisegate-images")
+    run = fresh(
+        wheels, tmp_path_factory.mktemp("images"), "noisegate", "noisegate-images"
+    )
     for name in ("cat", "dog"):
         (desk / "pictures" / name).mkdir(parents=True)
         for number in range(20):
-            Image.new("L", (8, 8), 10 * number).save(desk / "pictures" / name / f"{number}.png")
-    few = ["pixels=20", "orientations=20", "wavelets=0", "strokes=0", 'fit_options={"steps": 5, "batch": 10}']
-    options = ["--size", 8, "--classes", "cat,dog", *(part for one in few for part in ("--set", one))]
-    fitted = run(VERB, "fit", "pictures", *options, "--epsilon", 1, "--out", "pictured", cwd=desk)
+            Image.new("L", (8, 8), 10 * number).save(
+                desk / "pictures" / name / f"{number}.png"
+            )
+    few = [
+        "pixels=20",
+        "orientations=20",
+        "wavelets=0",
+        "strokes=0",
+        'fit_options={"steps": 5, "batch": 10}',
+    ]
+    options = [
+        "--size",
+        8,
+        "--classes",
+        "cat,dog",
+        *(part for one in few for part in ("--set", one)),
+    ]
+    fitted = run(
+        VERB, "fit", "pictures", *options, "--epsilon", 1, "--out", "pictured", cwd=desk
+    )
     assert fitted.returncode == 0, fitted.stderr
-    assert run(VERB, "sample", "pictured", "-n", 4, "-o", "made.npz", cwd=desk).returncode == 0
+    assert (
+        run(VERB, "sample", "pictured", "-n", 4, "-o", "made.npz", cwd=desk).returncode
+        == 0
+    )
 
 
 @pytest.mark.slow
 def test_all_wheels_in_a_fresh_environment(desk, wheels, tmp_path_factory):
     run = fresh(wheels, tmp_path_factory.mktemp("all"), *wheels)
-    without_papers = run("from noisegate.methods.registry import METHODS; print(*METHODS)", cwd=desk)
-    assert {"pairwise", "joint", "dp-merf"} <= set(without_papers.stdout.split()), without_papers.stderr
-    assert run("import noisegate; print(noisegate.DPMERF, noisegate.evaluate)", cwd=desk).returncode == 0
+    without_papers = run(
+        "from noisegate.methods.registry import METHODS; print(*METHODS)", cwd=desk
+    )
+    assert {"pairwise", "joint", "dp-merf"} <= set(without_papers.stdout.split()), (
+        without_papers.stderr
+    )
+    assert (
+        run(
+            "import noisegate; print(noisegate.DPMERF, noisegate.evaluate)", cwd=desk
+        ).returncode
+        == 0
+    )

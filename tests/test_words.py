@@ -10,7 +10,15 @@ ROOT = Path(__file__).parents[1]
 OPTION = re.compile(r"(?<![\w-])--[a-z]")
 # A command in full is one in Python too; the ways of `ray`, of the database and of a program of our own are theirs.
 COMMAND = re.compile(r"noisegate [a-z]+[^`;]*|`ray [^`]*`")
-VERBS = {"cli", "command.py", "demo.py", "guided.py", "init.py", "questions.py", "verbs.py"}
+VERBS = {
+    "cli",
+    "command.py",
+    "demo.py",
+    "guided.py",
+    "init.py",
+    "questions.py",
+    "verbs.py",
+}
 RETIRED = re.compile(
     r"(what|that) was asked of|moved by one unit|noise / move|out of place|strongest ties|bought with|the noise drowns|"
     r"booked (on|nowhere)|no synthetic record is one|than the noise leaves|the certificate’s|Hand [^.]* over with|"
@@ -25,11 +33,23 @@ PROGRAMS = {"strokes.py", "ray.py", "errors.py", "keys.py"}
 def texts(tree):
     """The text of each string, with what is filled in left out; none of a docstring."""
     quoted = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    parts = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            yield "".join(part.value if isinstance(part, ast.Constant) else "X" for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in quoted | parts:
+            yield "".join(
+                part.value if isinstance(part, ast.Constant) else "X"
+                for part in node.values
+            )
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in quoted | parts
+        ):
             yield node.value
 
 
@@ -45,16 +65,27 @@ def test_no_text_beside_the_command_line_speaks_of_its_options():
 
 
 def test_an_option_is_said_as_it_was_given():
-    assert (said("show_values"), said("out", Path("model"))) == ("show_values", "out='model'")
+    assert (said("show_values"), said("out", Path("model"))) == (
+        "show_values",
+        "out='model'",
+    )
     with at_command_line():
-        assert (said("show_values"), said("out", Path("model"))) == ("--show-values", "--out model")
+        assert (said("show_values"), said("out", Path("model"))) == (
+            "--show-values",
+            "--out model",
+        )
     assert said("seed", 3) == "seed=3"
 
 
 def test_nothing_that_people_read_is_said_in_retired_words():
     found = {
         (path.name, match[0])
-        for pattern in ("*.md", "docs/**/*.md", "packages/*/src/**/*.py", "packages/*/src/**/*.html")
+        for pattern in (
+            "*.md",
+            "docs/**/*.md",
+            "packages/*/src/**/*.py",
+            "packages/*/src/**/*.html",
+        )
         for path in ROOT.glob(pattern)
         for match in RETIRED.finditer(path.read_text("utf-8"))
     }

@@ -59,7 +59,9 @@ class Target:
 
     def __str__(self) -> str:
         sign = "≥" if self.at == "least" else "≤"
-        return f"{sign} {self.value:g}" + (f" ± {self.tolerance:g}" if self.tolerance else "")
+        return f"{sign} {self.value:g}" + (
+            f" ± {self.tolerance:g}" if self.tolerance else ""
+        )
 
 
 def main() -> int:
@@ -68,7 +70,10 @@ def main() -> int:
     console = Console()
     try:
         schema = Schema.from_toml(HERE / "schema.toml")
-        train, test = (read_table(options.data / name, schema) for name in ("train.csv", "test.csv"))
+        train, test = (
+            read_table(options.data / name, schema)
+            for name in ("train.csv", "test.csv")
+        )
         runs, reports = _runs(options, schema, train, test, console)
     except UserError as error:
         console.print(f"[red]{error}[/red]")
@@ -86,7 +91,10 @@ def main() -> int:
             "runs": runs,
             "mean": mean,
             "ceiling": _ceiling(reports[0]),
-            "targets": {name: {**asdict(target), "met": met[name]} for name, target in targets.items()},
+            "targets": {
+                name: {**asdict(target), "met": met[name]}
+                for name, target in targets.items()
+            },
         }
         options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return 0 if all(met.values()) else 1
@@ -98,21 +106,34 @@ def _targets(options: argparse.Namespace) -> dict[str, Target]:
         return {}
     entries = tomllib.loads((HERE / "expected.toml").read_text())["target"]
     return {
-        entry["figure"]: Target(value=entry["value"], at=entry["at"], tolerance=0.0, source=entry["source"])
+        entry["figure"]: Target(
+            value=entry["value"], at=entry["at"], tolerance=0.0, source=entry["source"]
+        )
         for entry in entries
         if (entry["method"], entry["epsilon"]) == (options.method, options.epsilon)
     }
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Adult, end to end, against its targets.")
-    parser.add_argument("--data", type=Path, required=True, help="folder with train.csv and test.csv")
+    parser = argparse.ArgumentParser(
+        description="Adult, end to end, against its targets."
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with train.csv and test.csv"
+    )
     parser.add_argument("--method", default="auto")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--delta", type=float, default=1e-5)
-    parser.add_argument("--seeds", type=int, default=5, help="number of runs; run i has public seed i and fresh noise")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=5,
+        help="number of runs; run i has public seed i and fresh noise",
+    )
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures there"
+    )
     options = parser.parse_args()
     if options.seeds < 1:
         parser.error(f"--seeds {options.seeds} must be at least 1")
@@ -120,7 +141,11 @@ def _options() -> argparse.Namespace:
 
 
 def _runs(
-    options: argparse.Namespace, schema: Schema, train: pa.Table, test: pa.Table, console: Console
+    options: argparse.Namespace,
+    schema: Schema,
+    train: pa.Table,
+    test: pa.Table,
+    console: Console,
 ) -> tuple[list[dict[str, float]], list[Report]]:
     made = []
     with Progress(console=console, transient=True) as progress:
@@ -128,9 +153,16 @@ def _runs(
         # All fits come first: the peak of memory is then theirs, not the classifiers'.
         for seed in range(options.seeds):
             started = time.perf_counter()
-            gate = Gate(options.data / "train.csv", schema=schema, epsilon=options.epsilon, delta=options.delta)
+            gate = Gate(
+                options.data / "train.csv",
+                schema=schema,
+                epsilon=options.epsilon,
+                delta=options.delta,
+            )
             # The seed is of the public randomness: features, weights, fitting. The private noise takes none.
-            synthesizer = method_named(options.method)(seed=seed).fit(gate, device=options.device)
+            synthesizer = method_named(options.method)(seed=seed).fit(
+                gate, device=options.device
+            )
             synthetic = synthesizer.sample(ROWS, seed=seed)
             made.append((synthetic, time.perf_counter() - started, _peak_megabytes()))
             progress.advance(task)
@@ -138,7 +170,14 @@ def _runs(
         runs, reports = [], []
         for seed, (synthetic, seconds, megabytes) in enumerate(made):
             reports.append(evaluate_tables(synthetic, test, schema, train=train))
-            runs.append({"seed": seed, **_figures(reports[-1]), "fit_seconds": seconds, "peak_megabytes": megabytes})
+            runs.append(
+                {
+                    "seed": seed,
+                    **_figures(reports[-1]),
+                    "fit_seconds": seconds,
+                    "peak_megabytes": megabytes,
+                }
+            )
             progress.advance(task)
     return runs, reports
 
@@ -146,8 +185,14 @@ def _runs(
 def _figures(report: Report) -> dict[str, float]:
     assert report.downstream is not None  # Adult has a label
     mean = report.downstream.mean
-    scores = {"roc_auc": mean.roc_auc, "average_precision": mean.average_precision, "f1": mean.f1}
-    return scores | {f"distance_{order}": report.marginals.order(order).mean for order in (1, 2, 3)}
+    scores = {
+        "roc_auc": mean.roc_auc,
+        "average_precision": mean.average_precision,
+        "f1": mean.f1,
+    }
+    return scores | {
+        f"distance_{order}": report.marginals.order(order).mean for order in (1, 2, 3)
+    }
 
 
 def _ceiling(report: Report) -> dict[str, float]:
@@ -155,13 +200,21 @@ def _ceiling(report: Report) -> dict[str, float]:
     assert report.ceiling is not None
     assert report.floor is not None
     mean = report.ceiling.mean
-    scores = {"roc_auc": mean.roc_auc, "average_precision": mean.average_precision, "f1": mean.f1}
-    return scores | {f"distance_{order}": report.floor.order(order).mean for order in (1, 2, 3)}
+    scores = {
+        "roc_auc": mean.roc_auc,
+        "average_precision": mean.average_precision,
+        "f1": mean.f1,
+    }
+    return scores | {
+        f"distance_{order}": report.floor.order(order).mean for order in (1, 2, 3)
+    }
 
 
 def _peak_megabytes() -> float:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1e6 if sys.platform == "darwin" else 1e3)  # bytes there, kilobytes elsewhere
+    return peak / (
+        1e6 if sys.platform == "darwin" else 1e3
+    )  # bytes there, kilobytes elsewhere
 
 
 def _print(
@@ -171,7 +224,10 @@ def _print(
     ceiling: Mapping[str, float],
     targets: Mapping[str, Target],
 ) -> None:
-    page = Table(title="Adult: synthetic training data, scored on the real test table", title_justify="left")
+    page = Table(
+        title="Adult: synthetic training data, scored on the real test table",
+        title_justify="left",
+    )
     page.add_column("figure")
     for run in runs:
         page.add_column(f"seed {run['seed']}", justify="right")
@@ -182,7 +238,13 @@ def _print(
         digits = 1 if name in ("fit_seconds", "peak_megabytes") else 4
         real = f"{ceiling[name]:.{digits}f}" if name in ceiling else ""
         target = targets.get(name)
-        verdict = "" if target is None else "[green]pass[/green]" if target.met(mean[name]) else "[red]miss[/red]"
+        verdict = (
+            ""
+            if target is None
+            else "[green]pass[/green]"
+            if target.met(mean[name])
+            else "[red]miss[/red]"
+        )
         figures = [f"{values[name]:.{digits}f}" for values in (*runs, mean)]
         page.add_row(title, *figures, real, str(target or ""), verdict)
     console.print(page)

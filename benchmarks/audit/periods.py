@@ -35,22 +35,41 @@ def runs(epsilon: float, count: int) -> tuple[list[Seen], Certificate]:
     worlds = [tables, [pa.concat_tables([tables[0], _table(random, 1)]), *tables[1:]]]
     for run in range(count):
         with tempfile.TemporaryDirectory() as folder:
-            release, exact = _stream(Path(folder) / "s.json", worlds[run % 2], epsilon), []
+            release, exact = (
+                _stream(Path(folder) / "s.json", worlds[run % 2], epsilon),
+                [],
+            )
         for world in worlds:
             exact.append(
-                {name: np.stack([_sums(release, name, one) for one in world]) for name in ("pairs", "one-way")}
+                {
+                    name: np.stack([_sums(release, name, one) for one in world])
+                    for name in ("pairs", "one-way")
+                }
             )
         one = Seen(world=run % 2)
         for name in exact[0]:
-            event = next(event for event in release.certificate.events if event.name == name)
+            event = next(
+                event for event in release.certificate.events if event.name == name
+            )
             assert isinstance(event, ContinualGaussianEvent)
             late = np.subtract.outer(range(PERIODS), range(PERIODS))
-            factor = np.where(late >= 0, np.array(event.weights)[late.clip(0)] / 256, 0)  # makes the noise white again
-            fresh = release.noise_std[name] / accounting.prefix_noise(event.weights, PERIODS)
+            factor = np.where(
+                late >= 0, np.array(event.weights)[late.clip(0)] / 256, 0
+            )  # makes the noise white again
+            fresh = release.noise_std[name] / accounting.prefix_noise(
+                event.weights, PERIODS
+            )
             told = release.values[OF_PERIODS + name].T
-            one.answer(name, factor @ told / fresh, np.stack([factor @ world[name] / fresh for world in exact]))
+            one.answer(
+                name,
+                factor @ told / fresh,
+                np.stack([factor @ world[name] / fresh for world in exact]),
+            )
         seen.append(one)
-    events = [GaussianEvent(**{name: getattr(event, name) for name in _PLAIN}) for event in release.certificate.events]
+    events = [
+        GaussianEvent(**{name: getattr(event, name) for name in _PLAIN})
+        for event in release.certificate.events
+    ]
     return seen, replace(release.certificate, events=tuple(events))
 
 
@@ -61,7 +80,9 @@ _PLAIN = ("name", "sensitivity", "noise_std", "coordinates", "sampler")
 def priced_as_one_period() -> Iterator[None]:
     """A bug: a record pays for what it moves in its own period, and not for what later ones take back."""
     right = plans.continual_sensitivity, accounting.continual_sensitivity
-    plans.continual_sensitivity = accounting.continual_sensitivity = lambda weights, record, *rest: record
+    plans.continual_sensitivity = accounting.continual_sensitivity = (
+        lambda weights, record, *rest: record
+    )
     try:
         yield
     finally:
@@ -69,16 +90,26 @@ def priced_as_one_period() -> Iterator[None]:
 
 
 def _table(random: np.random.Generator, count: int) -> pa.Table:
-    return pa.table({name: random.choice(["a", "b", "c"], count) for name in SCHEMA.names})
+    return pa.table(
+        {name: random.choice(["a", "b", "c"], count) for name in SCHEMA.names}
+    )
 
 
 def _stream(plan: Path, tables: list[pa.Table], epsilon: float) -> Any:
-    noisegate.plan_stream(plan, schema=SCHEMA, epsilon=epsilon, periods=PERIODS, method="pairwise")
+    noisegate.plan_stream(
+        plan, schema=SCHEMA, epsilon=epsilon, periods=PERIODS, method="pairwise"
+    )
     run, horizon = plans.read_stream(plan)
-    told: dict[str, Any] = {"method": run.method, "horizon": horizon, "state": StreamState(plan)}
+    told: dict[str, Any] = {
+        "method": run.method,
+        "horizon": horizon,
+        "state": StreamState(plan),
+    }
     release = None
     for number, records in enumerate(tables, 1):
-        facts = Stream(plan=plans.stream_id(run, horizon), period=number, **asdict(horizon))
+        facts = Stream(
+            plan=plans.stream_id(run, horizon), period=number, **asdict(horizon)
+        )
         period = Period(**told, facts=facts, after=release)
         gate = run.gate(records, show_values=False, progress=lambda done: None)
         gate.counted = False
@@ -93,4 +124,6 @@ def _sums(release: Any, name: str, records: pa.Table) -> Any:
 
     method = method_of(release.certificate)
     tables = method._design_of(release).final(release.values, release.noise_std)[name]
-    return tables(EncodedTable.concatenate(list(TableSource(records, SCHEMA).batches()))).sum(axis=0)
+    return tables(
+        EncodedTable.concatenate(list(TableSource(records, SCHEMA).batches()))
+    ).sum(axis=0)

@@ -60,8 +60,15 @@ def detached_noise() -> Iterator[None]:
     right = noise.add_noise
 
     def only_longer(sums: Any, *, noise_std: float, sampler: Any) -> Any:
-        noisy, length = right(sums, noise_std=noise_std, sampler=sampler), np.linalg.norm(sums.astype(float))
-        return (sums * (np.linalg.norm(noisy.astype(float)) / length)).astype(np.int64) if length else sums
+        noisy, length = (
+            right(sums, noise_std=noise_std, sampler=sampler),
+            np.linalg.norm(sums.astype(float)),
+        )
+        return (
+            (sums * (np.linalg.norm(noisy.astype(float)) / length)).astype(np.int64)
+            if length
+            else sums
+        )
 
     with patch.object(noise, "add_noise", only_longer):
         yield
@@ -73,7 +80,10 @@ def _changed_release(change: Callable[[Any, int], Any]) -> Iterator[None]:
     right = SumSession.release
 
     def release(self: Any) -> Any:
-        found, records = right(self), sum(len(batch) for batch in self._access.source.batches())
+        found, records = (
+            right(self),
+            sum(len(batch) for batch in self._access.source.batches()),
+        )
         for name in found.values:
             found.values[name] = change(found.values[name], records)
         return found
@@ -89,7 +99,9 @@ def private_divisor() -> AbstractContextManager[None]:
 
 def shape_of_the_batch() -> AbstractContextManager[None]:
     """Releases as many copies as there are records."""
-    return _changed_release(lambda values, records: np.resize(values, (records, *values.shape)))
+    return _changed_release(
+        lambda values, records: np.resize(values, (records, *values.shape))
+    )
 
 
 @contextmanager
@@ -139,10 +151,14 @@ def normalised(table: Any) -> float:
 
 def sensitivity(records: int) -> float:
     """Returns the replace-one sensitivity of mutual information in nats with a binary column (PrivBayes, Lemma 4.1)."""
-    return math.log(records) / records + (records - 1) / records * math.log(records / (records - 1))
+    return math.log(records) / records + (records - 1) / records * math.log(
+        records / (records - 1)
+    )
 
 
-def choices(score: Callable[[Any], float], *, epsilon: float, runs: int) -> tuple[list[Seen], Certificate]:
+def choices(
+    score: Callable[[Any], float], *, epsilon: float, runs: int
+) -> tuple[list[Seen], Certificate]:
     """Returns what an attacker sees of a choice between two pairs of columns, in two neighbouring worlds.
 
     All records are alike but one: in world 1 it is the one that both columns of the first pair tell apart, in world 0
@@ -156,7 +172,9 @@ def choices(score: Callable[[Any], float], *, epsilon: float, runs: int) -> tupl
         gain = epsilon * score(worlds[world]) / (2 * sensitivity(RECORDS))
         first = random.uniform() < 1 / (1 + math.exp(-min(gain, 700.0)))
         seen.append(Seen(world=world, form=str(first), score=1.0 if first else -1.0))
-    event = ZeroConcentratedEvent(name="choice", rho=epsilon**2 / 8, mechanism="exponential mechanism")
+    event = ZeroConcentratedEvent(
+        name="choice", rho=epsilon**2 / 8, mechanism="exponential mechanism"
+    )
     delta = 1e-6
     claim = max(accounting.epsilon([event], delta, Adjacency.REPLACE_ONE), epsilon)
     certificate = Certificate(

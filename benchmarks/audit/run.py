@@ -51,30 +51,49 @@ def rows(epsilons: list[float], runs: int | None) -> dict[str, Callable[[], Any]
         return run
 
     def choice(score: Callable[[Any], float]) -> Callable[[], Any]:
-        return lambda: measured(*planted.choices(score, epsilon=1.0, runs=1000), kind="guesses", chance=1e-4)
+        return lambda: measured(
+            *planted.choices(score, epsilon=1.0, runs=1000), kind="guesses", chance=1e-4
+        )
 
     def stream(epsilon: float) -> Any:
-        return measured(*periods.runs(epsilon, runs or 400), kind="releases", chance=1e-4)
+        return measured(
+            *periods.runs(epsilon, runs or 400), kind="releases", chance=1e-4
+        )
 
     def broken_stream() -> Any:
         with periods.priced_as_one_period():
             return stream(1.0)
 
     names = sorted(name for name in {*METHODS, "discover"} if name not in SLOW)
-    found = {f"{name} @ {epsilon:g}": plain(name, epsilon) for epsilon in epsilons for name in [*names, *SLOW]}
-    found |= {f"stream of {periods.PERIODS} periods @ {one:g}": partial(stream, one) for one in epsilons}
+    found = {
+        f"{name} @ {epsilon:g}": plain(name, epsilon)
+        for epsilon in epsilons
+        for name in [*names, *SLOW]
+    }
+    found |= {
+        f"stream of {periods.PERIODS} periods @ {one:g}": partial(stream, one)
+        for one in epsilons
+    }
     found["planted: priced as one period (stream)"] = broken_stream
     for name, bugs, count in (
         ("dp-merf", planted.ON_SUMS, 160),
         ("dp-llm", planted.ON_GRADIENTS, 8),
         ("linked", planted.ON_FAMILIES, 40),
     ):
-        found |= {f"planted: {bug} ({name})": broken(bugs[bug], name, count) for bug in bugs}
-    found["planted: another sensitivity (mutual information over entropies)"] = choice(planted.normalised)
+        found |= {
+            f"planted: {bug} ({name})": broken(bugs[bug], name, count) for bug in bugs
+        }
+    found["planted: another sensitivity (mutual information over entropies)"] = choice(
+        planted.normalised
+    )
     found["the same with plain mutual information"] = choice(planted.mutual_information)
     for name in ("pairwise", "dp-merf"):
-        found[f"{name}, one run with 400 canaries @ 4"] = lambda name=name: audit(name, epsilon=4.0, by="one-run")
-    found["pairwise, samples alone @ 4"] = lambda: audit("pairwise", epsilon=4.0, by="samples")
+        found[f"{name}, one run with 400 canaries @ 4"] = lambda name=name: audit(
+            name, epsilon=4.0, by="one-run"
+        )
+    found["pairwise, samples alone @ 4"] = lambda: audit(
+        "pairwise", epsilon=4.0, by="samples"
+    )
     return found
 
 
@@ -91,26 +110,43 @@ def _line(name: str, found: dict[str, Any]) -> str:
     low, high = found["noise"]
     noise = "not measured" if high is None or high > 1e9 else f"{low:.3f} to {high:.3f}"
     bound = (
-        f"**{found['lower_bound']:.3g}**" if found["lower_bound"] > found["claim"] else f"{found['lower_bound']:.3g}"
+        f"**{found['lower_bound']:.3g}**"
+        if found["lower_bound"] > found["claim"]
+        else f"{found['lower_bound']:.3g}"
     )
-    cells = [name, f"{found['claim']:.3g}", bound, f"{found['from_noise']:.3g}", f"{found['from_guesses']:.3g}", noise]
+    cells = [
+        name,
+        f"{found['claim']:.3g}",
+        bound,
+        f"{found['from_noise']:.3g}",
+        f"{found['from_guesses']:.3g}",
+        noise,
+    ]
     return "| " + " | ".join([*cells, str(found["runs"]), found["verdict"]]) + " |"
 
 
 def main() -> int:
     """Runs the audits that are asked for; 1 if a method exceeds its claim or a planted bug does not, else 0."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", default=[], help="names of rows, or parts of them")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only", nargs="*", default=[], help="names of rows, or parts of them"
+    )
     parser.add_argument("--epsilon", nargs="*", type=float, default=[0.5, 1.0, 4.0])
     parser.add_argument("--runs", type=int, default=None)
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     # OpenDP's models are compiled anew in every run, which this spares in part.
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir()) / "noisegate-jax"))
+    os.environ.setdefault(
+        "JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir()) / "noisegate-jax")
+    )
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     sys.path.insert(0, str(HERE))
     figures = json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {}
-    for name, run in {} if options.table else rows(options.epsilon, options.runs).items():
+    for name, run in (
+        {} if options.table else rows(options.epsilon, options.runs).items()
+    ):
         if options.only and not any(part in name for part in options.only):
             continue
         begun = time.monotonic()
@@ -119,9 +155,15 @@ def main() -> int:
         found["along"] = [found["along"][0], min(found["along"][1], 1e10)]
         figures[name] = found | {"seconds": round(time.monotonic() - begun, 1)}
         print(_line(name, figures[name]), flush=True)
-        FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", "utf-8")
+        FIGURES.write_text(
+            json.dumps(figures, indent=1, sort_keys=True) + "\n", "utf-8"
+        )
     write_page(figures)
-    wrong = [name for name, found in figures.items() if (found["lower_bound"] > found["claim"]) != ("planted" in name)]
+    wrong = [
+        name
+        for name, found in figures.items()
+        if (found["lower_bound"] > found["claim"]) != ("planted" in name)
+    ]
     print("\n".join(f"not as it should be: {name}" for name in wrong))
     return 1 if wrong else 0
 

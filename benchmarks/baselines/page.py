@@ -30,7 +30,12 @@ SCORES = {
 }
 REDUCED = {"records": "the first {:,} records", "made": "{:,} made"}
 DATA = {
-    **{"mnist": "MNIST", "mnist-8k": "MNIST, 8,000", "cifar10": "CIFAR-10", "cifar10-grey": "CIFAR-10, grey"},
+    **{
+        "mnist": "MNIST",
+        "mnist-8k": "MNIST, 8,000",
+        "cifar10": "CIFAR-10",
+        "cifar10-grey": "CIFAR-10, grey",
+    },
     **{"fashion-mnist": "FashionMNIST", "adult": "Adult"},
 }
 
@@ -48,9 +53,14 @@ def filled(page: str, lines: str, begin: str = BEGIN, end: str = END) -> str:
 
 def table() -> str:
     """Returns a line for each row, by method, data set and ε."""
-    rows = sorted(json.loads(ROWS.read_text("utf-8")), key=lambda row: (row["method"], row["data_set"], row["epsilon"]))
+    rows = sorted(
+        json.loads(ROWS.read_text("utf-8")),
+        key=lambda row: (row["method"], row["data_set"], row["epsilon"]),
+    )
     printed = tomllib.loads(PUBLISHED.read_text("utf-8"))["row"]
-    return "\n".join([HEAD, *(f"| {' | '.join(_cells(row, printed))} |" for row in rows)])
+    return "\n".join(
+        [HEAD, *(f"| {' | '.join(_cells(row, printed))} |" for row in rows)]
+    )
 
 
 def _cells(row: dict[str, Any], printed: list[dict[str, Any]]) -> Iterator[str]:
@@ -59,13 +69,24 @@ def _cells(row: dict[str, Any], printed: list[dict[str, Any]]) -> Iterator[str]:
     yield f"{row['epsilon']:g}"
     yield _scores(row)
     same = ("method", "data_set", "epsilon")
-    yield "; ".join(_scores(one["figures"]) for one in printed if all(one[name] == row[name] for name in same)) or "–"
+    yield (
+        "; ".join(
+            _scores(one["figures"])
+            for one in printed
+            if all(one[name] == row[name] for name in same)
+        )
+        or "–"
+    )
     yield _schedule(row)
     yield str(row["seconds"]["cpu"])
 
 
 def _scores(figures: dict[str, float]) -> str:
-    return ", ".join(f"{said} {short(figures[name])}" for name, said in SCORES.items() if name in figures)
+    return ", ".join(
+        f"{said} {short(figures[name])}"
+        for name, said in SCORES.items()
+        if name in figures
+    )
 
 
 def short(value: float) -> str:
@@ -76,7 +97,11 @@ def short(value: float) -> str:
 def _schedule(row: dict[str, Any]) -> str:
     if not row["reduced"]:
         return "full"
-    told = [said.format(row[name]) for name, said in REDUCED.items() if row[name] is not None]
+    told = [
+        said.format(row[name])
+        for name, said in REDUCED.items()
+        if row[name] is not None
+    ]
     told += [f"{name} {json.dumps(value)}" for name, value in row["settings"].items()]
     return f"reduced: {', '.join(told)}"
 

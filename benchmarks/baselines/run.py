@@ -37,7 +37,12 @@ from noisegate.data.frames import read_table
 from noisegate.data.tables.tables import TableSource
 from noisegate.methods.registry import make_for
 from noisegate.records import Rows
-from noisegate_evaluate import LabelledRows, evaluate_tables, read_classifiers, utility_scores
+from noisegate_evaluate import (
+    LabelledRows,
+    evaluate_tables,
+    read_classifiers,
+    utility_scores,
+)
 from noisegate_evaluate.utility.recipe import score
 from noisegate_papers.models.locally_linear import LocallyLinear
 from noisegate_papers.models.released_classifier import NetworkClassifier
@@ -51,17 +56,24 @@ MADE, ROUNDED = 32_561, 32_500
 def main(arguments: Sequence[str] | None = None) -> int:
     """Makes the rows that are asked for and prints them beside the published ones; 2 when it cannot run."""
     options, console = _options(arguments), Console()
-    rows: list[dict[str, Any]] = json.loads(options.json.read_text("utf-8")) if _there(options.json) else []
+    rows: list[dict[str, Any]] = (
+        json.loads(options.json.read_text("utf-8")) if _there(options.json) else []
+    )
     try:
         loaded = _load(options.data_set, options.data, options.records)
         for epsilon in options.epsilon:
             for seed in range(options.first_seed, options.first_seed + options.seeds):
                 asked = _asked(options, epsilon, seed)
-                if not any(all(row.get(name) == value for name, value in asked.items()) for row in rows):
+                if not any(
+                    all(row.get(name) == value for name, value in asked.items())
+                    for row in rows
+                ):
                     rows.append(asked | _row(options, loaded, epsilon, seed))
                     if options.json:
                         with new_file(options.json, "--json", force=True) as file:
-                            file.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+                            file.write_text(
+                                json.dumps(rows, indent=1) + "\n", encoding="utf-8"
+                            )
     except UserError as error:
         console.print(f"[red]{error}[/red]")
         return 2
@@ -79,8 +91,15 @@ def _load(name: str, folder: Path, records: int | None) -> Loaded:
         loaded = load(name, folder)
     else:
         schema = Schema.from_toml(HERE.parent / "adult" / "schema.toml")
-        loaded = Loaded(*(read_table(folder / f"{part}.csv", schema) for part in ("train", "test")), schema)
-    return loaded if records is None else loaded._replace(train=loaded.train.slice(0, records))
+        loaded = Loaded(
+            *(read_table(folder / f"{part}.csv", schema) for part in ("train", "test")),
+            schema,
+        )
+    return (
+        loaded
+        if records is None
+        else loaded._replace(train=loaded.train.slice(0, records))
+    )
 
 
 def _public(name: str, of_table: int) -> int:
@@ -90,68 +109,135 @@ def _public(name: str, of_table: int) -> int:
 def _asked(options: argparse.Namespace, epsilon: float, seed: int) -> dict[str, Any]:
     """Returns what tells one row from another."""
     names = ("method", "data_set", "settings", "adjacency", "records", "made")
-    return {name: getattr(options, name) for name in names} | {"epsilon": epsilon, "seed": seed}
+    return {name: getattr(options, name) for name in names} | {
+        "epsilon": epsilon,
+        "seed": seed,
+    }
 
 
-def _row(options: argparse.Namespace, loaded: Loaded, epsilon: float, seed: int) -> dict[str, Any]:
+def _row(
+    options: argparse.Namespace, loaded: Loaded, epsilon: float, seed: int
+) -> dict[str, Any]:
     """Returns the figures of one run."""
     began = time.perf_counter(), time.process_time()
     exact = len(loaded.train) if options.adjacency == "replace-one" else None
     records = exact or options.records or _public(options.data_set, ROUNDED)
-    gate = Gate(loaded.train, schema=loaded.schema, epsilon=epsilon, adjacency=options.adjacency, records=records)
+    gate = Gate(
+        loaded.train,
+        schema=loaded.schema,
+        epsilon=epsilon,
+        adjacency=options.adjacency,
+        records=records,
+    )
     method = make_for(options.method, loaded.schema, {**options.settings, "seed": seed})
     with Progress(transient=True) as progress:
-        task = progress.add_task(f"{options.method}, epsilon {epsilon:g}, seed {seed}", total=None)
+        task = progress.add_task(
+            f"{options.method}, epsilon {epsilon:g}, seed {seed}", total=None
+        )
 
         def report(state: Any) -> None:
-            done, steps = (state, None) if isinstance(state, int) else (state.step, state.steps)
+            done, steps = (
+                (state, None) if isinstance(state, int) else (state.step, state.steps)
+            )
             progress.update(task, total=steps, completed=done)
 
         model = method.fit(gate, device=options.device, report=report)
-    seconds = {"wall": time.perf_counter() - began[0], "cpu": time.process_time() - began[1]}
-    certified = {"certified_epsilon": model.certificate.check(), "delta": model.certificate.delta}
+    seconds = {
+        "wall": time.perf_counter() - began[0],
+        "cpu": time.process_time() - began[1],
+    }
+    certified = {
+        "certified_epsilon": model.certificate.check(),
+        "delta": model.certificate.delta,
+    }
     if options.grid is not None and options.data_set in IMAGES:
-        _draw(model, options.grid / f"{options.method}-{options.data_set}-{epsilon:g}-{seed}.png", seed)
+        _draw(
+            model,
+            options.grid
+            / f"{options.method}-{options.data_set}-{epsilon:g}-{seed}.png",
+            seed,
+        )
     made = options.made or _public(options.data_set, MADE)
     scores = _scores(options, model, loaded, made, seed)
-    reduced = options.records is not None or options.made is not None or bool(options.settings)
-    told = {"seconds": {name: round(value) for name, value in seconds.items()}, "steps": _steps(method)}
+    reduced = (
+        options.records is not None
+        or options.made is not None
+        or bool(options.settings)
+    )
+    told = {
+        "seconds": {name: round(value) for name, value in seconds.items()},
+        "steps": _steps(method),
+    }
     return {**certified, **told, **scores, "reduced": reduced}
 
 
 def _steps(method: Any) -> int | None:
     """Returns the steps of the training, or at most of the fit, or the rounds; None where there are none."""
     of = ((method, "steps"), (method.fit_settings(), "steps"), (method, "rounds"))
-    return next((found for where, name in of if (found := getattr(where, name, None))), None)
+    return next(
+        (found for where, name in of if (found := getattr(where, name, None))), None
+    )
 
 
-def _scores(options: argparse.Namespace, model: Any, loaded: Loaded, made: int, seed: int) -> dict[str, float]:
+def _scores(
+    options: argparse.Namespace, model: Any, loaded: Loaded, made: int, seed: int
+) -> dict[str, float]:
     """Returns the scores of classifiers that saw synthetic records only, and of a table its distances."""
     if isinstance(model, NetworkClassifier | LocallyLinear):
         return _classified(model, loaded)
     if options.data_set in IMAGES:
         batches = list(model.images(made, seed=seed))
         pixels = np.concatenate([batch.pixels for batch in batches])
-        labels = np.concatenate([np.asarray(batch.labels) for batch in batches]).astype(np.int64)
+        labels = np.concatenate([np.asarray(batch.labels) for batch in batches]).astype(
+            np.int64
+        )
         train = LabelledRows(features=pixels, labels=labels)
         told = {}
         for name in options.classifiers.split(","):
-            report = utility_scores(read_classifiers(name), train, _rows(loaded.test), classes=10, seed=seed, jobs=1)
+            report = utility_scores(
+                read_classifiers(name),
+                train,
+                _rows(loaded.test),
+                classes=10,
+                seed=seed,
+                jobs=1,
+            )
             told[name] = report.mean.accuracy
         return told
-    report = evaluate_tables(model.sample(made, seed=seed), loaded.test, loaded.schema, train=loaded.train)
+    report = evaluate_tables(
+        model.sample(made, seed=seed), loaded.test, loaded.schema, train=loaded.train
+    )
     assert report.downstream is not None
     mean = report.downstream.mean
-    scores = {"roc_auc": mean.roc_auc, "average_precision": mean.average_precision, "f1": mean.f1}
-    return scores | {f"distance_{order}": report.marginals.order(order).mean for order in (1, 2)}
+    scores = {
+        "roc_auc": mean.roc_auc,
+        "average_precision": mean.average_precision,
+        "f1": mean.f1,
+    }
+    return scores | {
+        f"distance_{order}": report.marginals.order(order).mean for order in (1, 2)
+    }
 
 
-def _classified(classifier: NetworkClassifier | LocallyLinear, loaded: Loaded) -> dict[str, float]:
+def _classified(
+    classifier: NetworkClassifier | LocallyLinear, loaded: Loaded
+) -> dict[str, float]:
     """Returns how well a classifier, which makes no record, does on real test records; its own accuracy is `own`."""
-    label, several = loaded.schema.layout.label, list(TableSource(loaded.test, loaded.schema).batches())
+    label, several = (
+        loaded.schema.layout.label,
+        list(TableSource(loaded.test, loaded.schema).batches()),
+    )
     assert label is not None
-    parts = [classifier.probabilities(Rows(rows.numeric, np.delete(rows.codes, label, axis=1))) for rows in several]
-    found = score(np.concatenate([rows.codes[:, label] for rows in several]), np.concatenate(parts)).to_json()
+    parts = [
+        classifier.probabilities(
+            Rows(rows.numeric, np.delete(rows.codes, label, axis=1))
+        )
+        for rows in several
+    ]
+    found = score(
+        np.concatenate([rows.codes[:, label] for rows in several]),
+        np.concatenate(parts),
+    ).to_json()
     return {"own": found.pop("accuracy"), **(found if len(parts[0][0]) == 2 else {})}
 
 
@@ -161,7 +247,10 @@ def _rows(table: pa.Table) -> LabelledRows:
     labels = table.column(table.num_columns - 1).to_numpy().astype(np.int64)
     channels = 1 if math.isqrt(pixels.shape[1]) ** 2 == pixels.shape[1] else 3
     side = math.isqrt(pixels.shape[1] // channels)
-    return LabelledRows(features=pixels.astype(np.uint8).reshape(-1, side, side, channels), labels=labels)
+    return LabelledRows(
+        features=pixels.astype(np.uint8).reshape(-1, side, side, channels),
+        labels=labels,
+    )
 
 
 def _draw(model: Any, out: Path, seed: int) -> None:
@@ -176,47 +265,112 @@ def _draw(model: Any, out: Path, seed: int) -> None:
     grid.write()
 
 
-def _print(console: Console, options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def _print(
+    console: Console, options: argparse.Namespace, rows: list[dict[str, Any]]
+) -> None:
     """Prints our rows and, below, what papers print for the method and the data set."""
-    ours = [row for row in rows if (row["method"], row["data_set"]) == (options.method, options.data_set)]
-    fixed = {*_asked(options, 1.0, 0), "certified_epsilon", "delta", "seconds", "steps", "reduced"}
-    scores = list(dict.fromkeys(name for row in ours for name in row if name not in fixed))
+    ours = [
+        row
+        for row in rows
+        if (row["method"], row["data_set"]) == (options.method, options.data_set)
+    ]
+    fixed = {
+        *_asked(options, 1.0, 0),
+        "certified_epsilon",
+        "delta",
+        "seconds",
+        "steps",
+        "reduced",
+    }
+    scores = list(
+        dict.fromkeys(name for row in ours for name in row if name not in fixed)
+    )
     page = Table(title=f"{options.method} on {options.data_set}", title_justify="left")
     for heading in ("epsilon", "seeds", *scores, "cpu s", "protocol"):
         page.add_column(heading.replace("_", " "), justify="right")
     for epsilon, settings, records, made in dict.fromkeys(
-        (row["epsilon"], json.dumps(row["settings"]), row["records"], row["made"]) for row in ours
+        (row["epsilon"], json.dumps(row["settings"]), row["records"], row["made"])
+        for row in ours
     ):
-        key = {"epsilon": epsilon, "settings": json.loads(settings), "records": records, "made": made}
-        same = [row for row in ours if all(row[name] == value for name, value in key.items())]
+        key = {
+            "epsilon": epsilon,
+            "settings": json.loads(settings),
+            "records": records,
+            "made": made,
+        }
+        same = [
+            row
+            for row in ours
+            if all(row[name] == value for name, value in key.items())
+        ]
         found = ([row[name] for row in same if name in row] for name in scores)
-        means = [f"{statistics.fmean(values):.4f}" if values else "" for values in found]
+        means = [
+            f"{statistics.fmean(values):.4f}" if values else "" for values in found
+        ]
         cpu = statistics.fmean(row["seconds"]["cpu"] for row in same)
         protocol = "reduced" if same[0]["reduced"] else "full"
         page.add_row(f"{epsilon:g}", str(len(same)), *means, f"{cpu:.0f}", protocol)
     console.print(page)
     for row in tomllib.loads((HERE / "published.toml").read_text("utf-8"))["row"]:
         if (row["method"], row["data_set"]) == (options.method, options.data_set):
-            figures = ", ".join(f"{name} {value:g}" for name, value in row["figures"].items())
-            console.print(f"published at epsilon {row['epsilon']:g}: {figures} ({row['source']})")
+            figures = ", ".join(
+                f"{name} {value:g}" for name, value in row["figures"].items()
+            )
+            console.print(
+                f"published at epsilon {row['epsilon']:g}: {figures} ({row['source']})"
+            )
 
 
 def _options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--method", required=True, help="any registered method")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the data set; see ../papers/README.md")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        help="folder of the data set; see ../papers/README.md",
+    )
     parser.add_argument("--data-set", default="mnist", choices=[*IMAGES, *TABLES])
-    parser.add_argument("--settings", type=json.loads, default={}, help="a JSON object, as for `noisegate fit --set`")
+    parser.add_argument(
+        "--settings",
+        type=json.loads,
+        default={},
+        help="a JSON object, as for `noisegate fit --set`",
+    )
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 10.0])
-    parser.add_argument("--adjacency", default="add-remove", choices=["replace-one", "add-remove"])
+    parser.add_argument(
+        "--adjacency", default="add-remove", choices=["replace-one", "add-remove"]
+    )
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--records", type=int, default=None, help="the first so many training records; reduced")
-    parser.add_argument("--made", type=int, default=None, help="synthetic records; fewer than are private: reduced")
+    parser.add_argument(
+        "--records",
+        type=int,
+        default=None,
+        help="the first so many training records; reduced",
+    )
+    parser.add_argument(
+        "--made",
+        type=int,
+        default=None,
+        help="synthetic records; fewer than are private: reduced",
+    )
     parser.add_argument("--classifiers", default="cnn,mlp,logistic", help="of images")
-    parser.add_argument("--grid", type=Path, default=None, help="folder for a picture of ten images of each class")
+    parser.add_argument(
+        "--grid",
+        type=Path,
+        default=None,
+        help="folder for a picture of ten images of each class",
+    )
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--json", type=Path, default=None, help="file of rows; what is in it is not made again")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        default=None,
+        help="file of rows; what is in it is not made again",
+    )
     options = parser.parse_args(arguments)
     if options.seeds < 1:
         parser.error(f"--seeds {options.seeds} must be at least 1")

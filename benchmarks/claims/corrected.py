@@ -27,10 +27,14 @@ def sampled(rate: float, multiplier: float, steps: int, delta: float = DELTA) ->
         1.83
     """
     pairs = (Pair(upper=True, lower=False), Pair(upper=False, lower=True))
-    return composed_epsilon([Steps(rate=rate, shift=1 / multiplier, count=steps)], pairs, delta)
+    return composed_epsilon(
+        [Steps(rate=rate, shift=1 / multiplier, count=steps)], pairs, delta
+    )
 
 
-def dp_feta(understated: float, *, sigma: float = 5.0, rate: float = 0.1, batches: int = 5) -> float:
+def dp_feta(
+    understated: float, *, sigma: float = 5.0, rate: float = 0.1, batches: int = 5
+) -> float:
     """Returns ε of DP-FETA's mean images of a class with 1/`understated` of the records of an even one.
 
     The noise is `sigma` over the records that an even class has in a batch; a record moves the mean by one over those
@@ -76,7 +80,9 @@ def dp_mepf(epsilon: float, delta: float = 1e-6) -> float:
     return gaussian_epsilon(math.sqrt(3) / sigma, delta)
 
 
-def gs_wgan(sigma: float, *, images: int = 32, critics: int = 1000, steps: int = 20_000) -> float:
+def gs_wgan(
+    sigma: float, *, images: int = 32, critics: int = 1000, steps: int = 20_000
+) -> float:
     """Returns ε of GS-WGAN's gradients, `sigma` the multiplier for one image, with one draw of a critic a step.
 
     The images of a step may all change with the record: a step is one release with multiplier σ/√images. It is granted
@@ -91,7 +97,9 @@ def gs_wgan(sigma: float, *, images: int = 32, critics: int = 1000, steps: int =
     return sampled(1 / critics, sigma / math.sqrt(images), steps)
 
 
-def gs_wgan_draws_seen(sigma: float, *, images: int = 32, critics: int = 1000, steps: int = 20_000) -> float:
+def gs_wgan_draws_seen(
+    sigma: float, *, images: int = 32, critics: int = 1000, steps: int = 20_000
+) -> float:
     """Returns ε of the same where an observer knows in which steps the record's critic was drawn.
 
     It is asked as often as a binomial variable says, each time at the full price.
@@ -105,7 +113,9 @@ def gs_wgan_draws_seen(sigma: float, *, images: int = 32, critics: int = 1000, s
 
     def excess(epsilon: float) -> float:
         # Balle and Wang (2018): the δ of a Gaussian release at ε.
-        delta = norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))
+        delta = norm.cdf(mu / 2 - epsilon / mu) - np.exp(
+            epsilon + norm.logcdf(-mu / 2 - epsilon / mu)
+        )
         return float((weights * delta).sum()) - DELTA
 
     return float(brentq(excess, 1e-3, 1e5))
@@ -132,7 +142,9 @@ def privbayes_dpmm(records: int, epsilon: float = 1.0) -> float:
         >>> round(privbayes_dpmm(1000)), round(privbayes_dpmm(32_561))
         (34, 760)
     """
-    return float(np.logaddexp(0, epsilon / (2 * information_sensitivity(records)))) - math.log(2)
+    return float(
+        np.logaddexp(0, epsilon / (2 * information_sensitivity(records)))
+    ) - math.log(2)
 
 
 def privbayes_datasynthesizer(epsilon: float = 1.0) -> float:

@@ -37,7 +37,11 @@ SAID: Said = {
 }
 CLAIMS: Claims = [
     *((f"means, {name}", f"{name}: ε claimed", f"{name}: ε") for name in CLASSES),
-    ("mean embedding", "FETA-Pro, ε of the embedding with 1/m", "FETA-Pro, ε of the embedding with 2/m"),
+    (
+        "mean embedding",
+        "FETA-Pro, ε of the embedding with 1/m",
+        "FETA-Pro, ε of the embedding with 2/m",
+    ),
 ]
 
 

@@ -30,7 +30,11 @@ SAID: Said = {
     "share of right guesses which neighbour it was": (1, 0),
 }
 CLAIMS: Claims = [
-    ("right guesses at ε = 1", "most that ε = 1 allows", "share of right guesses which neighbour it was"),
+    (
+        "right guesses at ε = 1",
+        "most that ε = 1 allows",
+        "share of right guesses which neighbour it was",
+    ),
     ("ε", 1, "ε at least, at 95 % confidence; without end, as no guess is wrong"),
 ]
 
@@ -38,18 +42,28 @@ CLAIMS: Claims = [
 def kernel(one: Tensor, two: Tensor) -> Tensor:
     """Returns a sum of Gaussian kernels of all pairs, (rows of one, rows of two)."""
     square = torch.cdist(one, two) ** 2
-    return torch.stack([torch.exp(-square / (2 * width**2)) for width in WIDTHS]).sum(dim=0)
+    return torch.stack([torch.exp(-square / (2 * width**2)) for width in WIDTHS]).sum(
+        dim=0
+    )
 
 
-def gradient(private: Tensor, noise: Tensor, multiplier: float, generator: torch.Generator) -> Tensor:
+def gradient(
+    private: Tensor, noise: Tensor, multiplier: float, generator: torch.Generator
+) -> Tensor:
     """Returns the gradient of the published loss for a generator that shifts `noise`, (2,)."""
     shift = torch.zeros(2, dtype=torch.float64, requires_grad=True)
     made = noise + shift
     # The mean embedding of the private batch at its own points and at the generated ones, then noise on its values.
-    values = torch.cat([kernel(private, private).mean(dim=0), kernel(private, made).mean(dim=0)])
+    values = torch.cat(
+        [kernel(private, private).mean(dim=0), kernel(private, made).mean(dim=0)]
+    )
     drawn = torch.randn(len(values), generator=generator, dtype=torch.float64)
     values = values + multiplier * math.sqrt(2 * len(WIDTHS)) / len(private) * drawn
-    loss = (values[: len(private)].mean() - 2 * values[len(private) :].mean() + kernel(made, made).mean()) ** 2
+    loss = (
+        values[: len(private)].mean()
+        - 2 * values[len(private) :].mean()
+        + kernel(made, made).mean()
+    ) ** 2
     (found,) = torch.autograd.grad(loss, shift)
     return found
 
@@ -57,7 +71,9 @@ def gradient(private: Tensor, noise: Tensor, multiplier: float, generator: torch
 def figures() -> dict[str, float]:
     """Returns the cosine, how much the length is noised, and the share of right guesses."""
     random = np.random.default_rng(0)
-    private, noise = (torch.from_numpy(random.standard_normal((BATCH, 2))) for _ in range(2))
+    private, noise = (
+        torch.from_numpy(random.standard_normal((BATCH, 2))) for _ in range(2)
+    )
     neighbour = private.clone()
     neighbour[0] = torch.tensor([0.0, 1.5], dtype=torch.float64)
     draws = torch.Generator().manual_seed(0)
@@ -66,9 +82,14 @@ def figures() -> dict[str, float]:
     for run in range(RUNS):
         world = run % 2
         seen = gradient((private, neighbour)[world], noise, NOISE_MULTIPLIER, draws)
-        cosines.append(float(torch.abs(torch.cosine_similarity(seen, exact[world], dim=0))))
+        cosines.append(
+            float(torch.abs(torch.cosine_similarity(seen, exact[world], dim=0)))
+        )
         lengths.append(float(seen.norm() / exact[world].norm()))
-        near = [float(torch.abs(torch.cosine_similarity(seen, each, dim=0))) for each in exact]
+        near = [
+            float(torch.abs(torch.cosine_similarity(seen, each, dim=0)))
+            for each in exact
+        ]
         right += int(near.index(max(near)) == world)
     return {
         "least |cosine| of the noisy and the exact gradient": min(cosines),
@@ -76,7 +97,9 @@ def figures() -> dict[str, float]:
         "to": max(lengths),
         "share of right guesses which neighbour it was": right / RUNS,
         "most that ε = 1 allows": 1 / (1 + math.exp(-1)),
-        "ε at least, at 95 % confidence; without end, as no guess is wrong": dp_kernel(right, RUNS),
+        "ε at least, at 95 % confidence; without end, as no guess is wrong": dp_kernel(
+            right, RUNS
+        ),
     }
 
 

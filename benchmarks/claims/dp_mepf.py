@@ -21,9 +21,16 @@ from showing import Claims, Said, show
 from noisegate.privacy.accounting import mu_for
 
 DELTA = 1e-6
-SAID: Said = {"ε of the release claimed to be 1": (1.24, 0.005), "ε of the release claimed to be 10": (12.8, 0.05)}
+SAID: Said = {
+    "ε of the release claimed to be 1": (1.24, 0.005),
+    "ε of the release claimed to be 10": (12.8, 0.05),
+}
 CLAIMS: Claims = [
-    (f"both moments at {epsilon:g}", epsilon, f"ε of the release claimed to be {epsilon:g}")
+    (
+        f"both moments at {epsilon:g}",
+        epsilon,
+        f"ε of the release claimed to be {epsilon:g}",
+    )
     for epsilon in (0.2, 1.0, 10.0)
 ]
 

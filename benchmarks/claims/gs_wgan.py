@@ -50,7 +50,11 @@ SAID: Said = {
 CLAIMS: Claims = [
     ("the authors'", AUTHORS, "ε of the same, one draw a step"),
     *(
-        (f"DPImageBench's at {epsilon}", epsilon, f"DPImageBench's ε = {epsilon}: ε, one draw a step")
+        (
+            f"DPImageBench's at {epsilon}",
+            epsilon,
+            f"DPImageBench's ε = {epsilon}: ε, one draw a step",
+        )
         for epsilon in (1, 10)
     ),
 ]
@@ -65,7 +69,11 @@ def moved(clip: float = 1.0) -> float:
 def by_renyi(sigma: float, steps: int) -> float:
     """Returns ε of Poisson samples by Rényi divergences of opacus' orders."""
     accountant = RdpAccountant(ORDERS)
-    accountant.compose(SelfComposedDpEvent(PoissonSampledDpEvent(1 / CRITICS, GaussianDpEvent(sigma)), steps))
+    accountant.compose(
+        SelfComposedDpEvent(
+            PoissonSampledDpEvent(1 / CRITICS, GaussianDpEvent(sigma)), steps
+        )
+    )
     return float(accountant.get_epsilon(DELTA))
 
 
@@ -85,8 +93,12 @@ def figures() -> dict[str, float]:
         benched = _sigma_for(epsilon, partial(by_renyi, steps=STEPS), 5.0)
         found[f"DPImageBench's ε = {epsilon}: σ"] = benched
         found[f"DPImageBench's ε = {epsilon}: ε, one draw a step"] = gs_wgan(benched)
-        found[f"DPImageBench's ε = {epsilon}: ε, draws seen"] = gs_wgan_draws_seen(benched)
-        found[f"σ of an image that gives ε = {epsilon}"] = _sigma_for(epsilon, gs_wgan, 10.0)
+        found[f"DPImageBench's ε = {epsilon}: ε, draws seen"] = gs_wgan_draws_seen(
+            benched
+        )
+        found[f"σ of an image that gives ε = {epsilon}"] = _sigma_for(
+            epsilon, gs_wgan, 10.0
+        )
     return found
 
 

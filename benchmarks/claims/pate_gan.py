@@ -26,7 +26,11 @@ SAID: Said = {
     "share of right guesses from the range of what is made": (1, 0),
 }
 CLAIMS: Claims = [
-    ("right guesses at ε = 1", "most that ε = 1 allows", "share of right guesses from the range of what is made"),
+    (
+        "right guesses at ε = 1",
+        "most that ε = 1 allows",
+        "share of right guesses from the range of what is made",
+    ),
     ("ε", 1, "ε at least, at 95 % confidence; without end, as no guess is wrong"),
 ]
 
@@ -59,7 +63,9 @@ def figures() -> dict[str, float]:
         "λ as drawn, ε = 1": noise(10 ^ DELTA_POWER),
         "share of right guesses from the range of what is made": right / RUNS,
         "most that ε = 1 allows": 1 / (1 + math.exp(-1)),
-        "ε at least, at 95 % confidence; without end, as no guess is wrong": pate_gan(right, RUNS),
+        "ε at least, at 95 % confidence; without end, as no guess is wrong": pate_gan(
+            right, RUNS
+        ),
     }
 
 

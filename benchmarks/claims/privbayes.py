@@ -32,7 +32,14 @@ SAID: Said = {
     "DataSynthesizer, ε = 1: ε of the saved description": (2.5, 0),
 }
 CLAIMS: Claims = [
-    *((f"dpmm, {n} records", 1, f"dpmm, n = {n}: ε of one choice calibrated for 1, at least") for n in RECORDS),
+    *(
+        (
+            f"dpmm, {n} records",
+            1,
+            f"dpmm, n = {n}: ε of one choice calibrated for 1, at least",
+        )
+        for n in RECORDS
+    ),
     ("DataSynthesizer", 1, "DataSynthesizer, ε = 1: ε of the saved description"),
 ]
 
@@ -46,13 +53,17 @@ def entropy(counts: NDArray[np.float64]) -> float:
 def score(table: NDArray[np.float64]) -> float:
     """Returns the score of a pair of columns from their joint counts."""
     both = entropy(table.sum(axis=0)) * entropy(table.sum(axis=1))
-    information = entropy(table.sum(axis=0)) + entropy(table.sum(axis=1)) - entropy(table)
+    information = (
+        entropy(table.sum(axis=0)) + entropy(table.sum(axis=1)) - entropy(table)
+    )
     return information / math.sqrt(both) if both > 0 else 0.0
 
 
 def worlds(records: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns the joint counts of two columns where all records are alike, and where one differs in both."""
-    return np.array([[records, 0.0], [0.0, 0.0]]), np.array([[records - 1, 0.0], [0.0, 1.0]])
+    return np.array([[records, 0.0], [0.0, 0.0]]), np.array(
+        [[records - 1, 0.0], [0.0, 1.0]]
+    )
 
 
 def figures() -> dict[str, float]:
@@ -60,12 +71,18 @@ def figures() -> dict[str, float]:
     found = {}
     for records in RECORDS:
         alike, other = (score(table) for table in worlds(records))
-        found[f"dpmm, n = {records}: sensitivity claimed"] = information_sensitivity(records)
-        found[f"dpmm, n = {records}: a change of one record over it"] = abs(other - alike) / information_sensitivity(
+        found[f"dpmm, n = {records}: sensitivity claimed"] = information_sensitivity(
             records
         )
-        found[f"dpmm, n = {records}: ε of one choice calibrated for 1, at least"] = privbayes_dpmm(records)
-    found["DataSynthesizer, ε = 1: ε of the saved description"] = privbayes_datasynthesizer()
+        found[f"dpmm, n = {records}: a change of one record over it"] = abs(
+            other - alike
+        ) / information_sensitivity(records)
+        found[f"dpmm, n = {records}: ε of one choice calibrated for 1, at least"] = (
+            privbayes_dpmm(records)
+        )
+    found["DataSynthesizer, ε = 1: ε of the saved description"] = (
+        privbayes_datasynthesizer()
+    )
     return found
 
 

@@ -16,10 +16,19 @@ Claims = Sequence[tuple[str, str | float, str]]
 """What is claimed, the claimed figure or its name, and the name of the true one, which is more."""
 
 
-def show(description: str, figures: Callable[[], Mapping[str, float]], said: Said, claims: Claims) -> int:
+def show(
+    description: str,
+    figures: Callable[[], Mapping[str, float]],
+    said: Said,
+    claims: Claims,
+) -> int:
     """Prints figures and claims, writes the figures with --json FILE, and returns 0; an AssertionError if one fails."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures there"
+    )
     options = parser.parse_args()
     found, console = figures(), Console()
     table = Table(title=description.splitlines()[0], title_justify="left")
@@ -29,11 +38,16 @@ def show(description: str, figures: Callable[[], Mapping[str, float]], said: Sai
         table.add_row(name, f"{value:.4g}")
     console.print(table)
     for what, figure, name in claims:
-        claimed, true = found[figure] if isinstance(figure, str) else figure, found[name]
+        claimed, true = (
+            found[figure] if isinstance(figure, str) else figure,
+            found[name],
+        )
         console.print(f"{what}: claimed {claimed:.4g}, true {true:.4g}")
         assert true > 1.1 * claimed, (what, claimed, true)
     for name, (value, tolerance) in said.items():
         assert abs(found[name] - value) <= tolerance, (name, found[name], value)
     if options.json:
-        options.json.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        options.json.write_text(
+            json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
     return 0

@@ -58,14 +58,20 @@ def simulated(rows: int, random: np.random.Generator) -> Columns:
 
 def table(path: Path) -> Columns:
     """Returns the numeric columns of a CSV file."""
-    read = pyarrow.csv.read_csv(path, convert_options=pyarrow.csv.ConvertOptions(null_values=["", "?", "NA"]))
+    read = pyarrow.csv.read_csv(
+        path, convert_options=pyarrow.csv.ConvertOptions(null_values=["", "?", "NA"])
+    )
     numbers = (
         name
         for name in read.column_names
         if pa.types.is_integer(read[name].type) or pa.types.is_floating(read[name].type)
     )
     columns = {name: read[name].to_numpy() for name in numbers}
-    return {name: values for name, values in columns.items() if np.nanmin(values) < np.nanmax(values)}
+    return {
+        name: values
+        for name, values in columns.items()
+        if np.nanmin(values) < np.nanmax(values)
+    }
 
 
 def sampled(columns: Columns, rows: int, random: np.random.Generator) -> Columns:
@@ -77,11 +83,19 @@ def sampled(columns: Columns, rows: int, random: np.random.Generator) -> Columns
 
 def discovered(columns: Columns, epsilon: float) -> Iterator[tuple[str, Found | None]]:
     """Yields what one discovery finds of each column, None where it finds nothing."""
-    arrow = pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()})
-    kinds = {name: "integer" if values.dtype.kind == "i" else "continuous" for name, values in columns.items()}
+    arrow = pa.table(
+        {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
+    )
+    kinds = {
+        name: "integer" if values.dtype.kind == "i" else "continuous"
+        for name, values in columns.items()
+    }
     records = len(next(iter(columns.values())))
     found = {
-        one.name: one for one in discover_schema(arrow, epsilon=epsilon, kinds=kinds, records=records).schema.columns
+        one.name: one
+        for one in discover_schema(
+            arrow, epsilon=epsilon, kinds=kinds, records=records
+        ).schema.columns
     }
     for name, values in columns.items():
         known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
@@ -95,20 +109,28 @@ def discovered(columns: Columns, epsilon: float) -> Iterator[tuple[str, Found | 
             Found(
                 clipped=float(np.mean((known < column.lower) | (known > column.upper))),
                 covered=bool(column.lower <= low and high <= column.upper),
-                width=float((column.upper - column.lower) / (known.max() - known.min())),
+                width=float(
+                    (column.upper - column.lower) / (known.max() - known.min())
+                ),
             ),
         )
 
 
 def measure(title: str, make: Any, repeats: int) -> None:
     """Prints one line for each number of records and ε, and the columns of the last of them."""
-    print(f"\n{title}\n\n| records | ε | found | clipped | worst column | covered | width |\n" + "| ---: " * 7 + "|")
+    print(
+        f"\n{title}\n\n| records | ε | found | clipped | worst column | covered | width |\n"
+        + "| ---: " * 7
+        + "|"
+    )
     for records in RECORDS:
         for epsilon in EPSILONS:
             found: defaultdict[str, list[Found | None]] = defaultdict(list)
             try:
                 for seed in range(repeats):
-                    for name, one in discovered(make(records, np.random.default_rng(seed)), epsilon):
+                    for name, one in discovered(
+                        make(records, np.random.default_rng(seed)), epsilon
+                    ):
                         found[name].append(one)
             except OptionError as error:
                 needed = str(error).split("Nothing was spent. ")[1].split(";")[0]
@@ -126,14 +148,18 @@ def line(found: dict[str, list[Found | None]]) -> str:
         for name, several in found.items()
         if any(several)
     )
-    clipped, covered = (np.mean([getattr(one, name) for one in seen]) for name in ("clipped", "covered"))
+    clipped, covered = (
+        np.mean([getattr(one, name) for one in seen]) for name in ("clipped", "covered")
+    )
     width = np.median([one.width for one in seen])
     return f"{len(seen) / len(every):.0%} | {clipped:.1%} | {worst[0]:.1%} ({worst[1]}) | {covered:.0%} | {width:.2f}"
 
 
 def main() -> None:
     """Runs the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--table", type=Path, nargs="*", default=[])
     options = parser.parse_args()
@@ -141,7 +167,11 @@ def main() -> None:
     for path in options.table:
         columns = table(path)
         title = f"{path.stem}: {len(columns)} numeric columns"
-        measure(title, lambda rows, random, columns=columns: sampled(columns, rows, random), options.repeats)
+        measure(
+            title,
+            lambda rows, random, columns=columns: sampled(columns, rows, random),
+            options.repeats,
+        )
 
 
 if __name__ == "__main__":

@@ -39,10 +39,14 @@ def read_codes(folder: Path, version: str = "bounded") -> Codes:
     """
     path = folder / f"sdgym_{version}_adult.npy"
     if not path.exists():
-        raise DataError(f"{path} is missing; it is in the data folder of the authors' program for DP-HP")
+        raise DataError(
+            f"{path} is missing; it is in the data folder of the authors' program for DP-HP"
+        )
     codes: Codes = np.load(path).astype(np.int64)
     if codes.ndim != 2 or codes.shape[1] != len(NAMES):
-        raise DataError(f"{path} has shape {codes.shape}; expected {len(NAMES)} columns")
+        raise DataError(
+            f"{path} has shape {codes.shape}; expected {len(NAMES)} columns"
+        )
     if version == "bounded":
         codes -= np.asarray([FIRST.get(name, 0) for name in NAMES])
     return codes
@@ -66,9 +70,13 @@ def renumbered(authors: Codes, ours: Codes) -> Codes:
     for column in range(len(NAMES)):
         if column in NUMBERS:
             continue
-        seen = np.zeros((ours[:, column].max() + 1, authors[:, column].max() + 1), dtype=np.int64)
+        seen = np.zeros(
+            (ours[:, column].max() + 1, authors[:, column].max() + 1), dtype=np.int64
+        )
         np.add.at(seen, (ours[same, column], authors[theirs, column]), 1)
-        result[:, column] = np.where(seen.any(axis=1), seen.argmax(axis=1), -1)[ours[:, column]]
+        result[:, column] = np.where(seen.any(axis=1), seen.argmax(axis=1), -1)[
+            ours[:, column]
+        ]
     return result
 
 
@@ -90,10 +98,16 @@ def matched_rows(authors: Codes, ours: Codes) -> tuple[npt.NDArray[np.intp], int
     untold = {row: places for row, places in free.items() if places and -1 in row}
     for place in left:
         row = authors[place].tolist()
-        fits = (key for key in untold if all(mine in (-1, other) for mine, other in zip(key, row, strict=True)))
+        fits = (
+            key
+            for key in untold
+            if all(mine in (-1, other) for mine, other in zip(key, row, strict=True))
+        )
         key = next((key for key in fits if untold[key]), None)
         if key is None:
-            raise DataError(f"row {place} of the authors' array is no record of the training file")
+            raise DataError(
+                f"row {place} of the authors' array is no record of the training file"
+            )
         rows[place] = untold[key].pop()
     return rows, len(left)
 
@@ -103,15 +117,23 @@ def simplified(bounded: Codes) -> Codes:
     codes = bounded.copy()
     for name, steps in SIMPLE.items():
         place = NAMES.index(name)
-        codes[:, place] = steps.codes(bounded[:, place] + (FIRST["age"] if name == "age" else 0))
+        codes[:, place] = steps.codes(
+            bounded[:, place] + (FIRST["age"] if name == "age" else 0)
+        )
     return codes
 
 
 def main() -> int:
     """Compares the arrays with our rule; 0 when they agree, 1 when not, 2 when it cannot be told."""
-    parser = argparse.ArgumentParser(description="The authors' discretised Adult arrays against our rule.")
-    parser.add_argument("--data", type=Path, required=True, help="folder with train.csv of Adult")
-    parser.add_argument("--codes", type=Path, required=True, help="folder with the authors' .npy files")
+    parser = argparse.ArgumentParser(
+        description="The authors' discretised Adult arrays against our rule."
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with train.csv of Adult"
+    )
+    parser.add_argument(
+        "--codes", type=Path, required=True, help="folder with the authors' .npy files"
+    )
     parser.add_argument("--json", type=Path, help="write the figures there")
     options = parser.parse_args()
     console = Console()
@@ -119,14 +141,18 @@ def main() -> int:
         table = read_table(options.data / "train.csv", Schema.from_toml(SCHEMA))
         authors, simple = read_codes(options.codes), read_codes(options.codes, "simple")
         ours = discretise(table, "bounded")
-        numbers = [Counter(map(tuple, codes[:, NUMBERS].tolist())) for codes in (authors, ours)]
+        numbers = [
+            Counter(map(tuple, codes[:, NUMBERS].tolist())) for codes in (authors, ours)
+        ]
         missing = sum((numbers[0] - numbers[1]).values())
         rows, untold = matched_rows(authors, ours)
     except DataError as error:
         console.print(f"[red]{error}[/red]")
         return 2
     apart = {
-        name: int((simplified(authors)[:, place] != _from(simple, name)[:, place]).sum())
+        name: int(
+            (simplified(authors)[:, place] != _from(simple, name)[:, place]).sum()
+        )
         for place, name in enumerate(NAMES)
     }
     found = {

@@ -44,20 +44,33 @@ def code_distances(
     for codes, what in ((synthetic, "synthetic"), (real, "real")):
         _check(codes, what, sizes)
         tables.append(pa.table(dict(zip(sizes, codes.T, strict=True))))
-    return marginal_distances(*tables, code_schema(sizes), orders=orders, max_subsets=max_subsets, seed=seed)
+    return marginal_distances(
+        *tables, code_schema(sizes), orders=orders, max_subsets=max_subsets, seed=seed
+    )
 
 
 def code_schema(sizes: Mapping[str, int]) -> Schema:
     """Returns the schema of a table of codes, 0 .. size-1 in each column."""
-    return Schema(tuple(Ordinal(name=name, levels=tuple(range(size))) for name, size in sizes.items()))
+    return Schema(
+        tuple(
+            Ordinal(name=name, levels=tuple(range(size)))
+            for name, size in sizes.items()
+        )
+    )
 
 
 def _check(codes: np.ndarray, what: str, sizes: Mapping[str, int]) -> None:
-    if codes.ndim != 2 or codes.shape[1] != len(sizes) or not np.issubdtype(codes.dtype, np.integer):
+    if (
+        codes.ndim != 2
+        or codes.shape[1] != len(sizes)
+        or not np.issubdtype(codes.dtype, np.integer)
+    ):
         raise DataError(
             f"the {what} table of codes has shape {codes.shape} and type {codes.dtype}; expected integers in "
             f"{len(sizes)} columns"
         )
     for i, (name, size) in enumerate(sizes.items()):
         if len(codes) and (codes[:, i].min() < 0 or codes[:, i].max() >= size):
-            raise DataError(f"column {name!r} of the {what} table has a code outside 0 .. {size - 1}")
+            raise DataError(
+                f"column {name!r} of the {what} table has a code outside 0 .. {size - 1}"
+            )

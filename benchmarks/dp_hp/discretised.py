@@ -53,7 +53,10 @@ class Steps:
 
     def codes(self, values: np.ndarray) -> np.ndarray:
         """The code of each value."""
-        steps: np.ndarray = np.clip(values, self.lower, self.upper) // self.width - self.lower // self.width
+        steps: np.ndarray = (
+            np.clip(values, self.lower, self.upper) // self.width
+            - self.lower // self.width
+        )
         return steps
 
     @property
@@ -102,14 +105,20 @@ def discretise(table: pa.Table, version: Version) -> np.ndarray:
         if isinstance(column, Integer):
             values = table.column(column.name).to_numpy().astype(np.float64)
             if not np.isfinite(values).all():
-                raise DataError(f"column {column.name!r} has a value that is no number; expected whole numbers")
+                raise DataError(
+                    f"column {column.name!r} has a value that is no number; expected whole numbers"
+                )
             coarse = version == "simple" and column.name == "age"
-            codes = (SIMPLE if coarse else BOUNDED)[column.name].codes(np.rint(values).astype(np.int64))
+            codes = (SIMPLE if coarse else BOUNDED)[column.name].codes(
+                np.rint(values).astype(np.int64)
+            )
         else:
             assert isinstance(column, CodedColumn)
             levels = read_levels(table, column, schema)
             if (levels.codes >= levels.count + column.missing).any():
-                raise DataError(f"column {column.name!r} has a value that is none of its levels")
+                raise DataError(
+                    f"column {column.name!r} has a value that is none of its levels"
+                )
             codes, coarse = levels.codes, False
         if version == "simple" and not coarse and column.name in SIMPLE:
             codes = SIMPLE[column.name].codes(codes)
@@ -131,10 +140,16 @@ def domain(version: Version) -> dict[str, int]:
     """
     schema = _schema(version)
     sizes = {
-        column.name: BOUNDED[column.name].size if isinstance(column, Integer) else len(column.levels) + column.missing  # type: ignore[union-attr]
+        column.name: BOUNDED[column.name].size
+        if isinstance(column, Integer)
+        else len(column.levels) + column.missing  # type: ignore[union-attr]
         for column in schema.columns
     }
-    return sizes if version == "bounded" else sizes | {name: steps.size for name, steps in SIMPLE.items()}
+    return (
+        sizes
+        if version == "bounded"
+        else sizes | {name: steps.size for name, steps in SIMPLE.items()}
+    )
 
 
 def published_distance(
@@ -166,7 +181,9 @@ def published_distance(
     """
     columns = real.shape[1]
     if not 1 <= alpha < columns:
-        raise OptionError(f"alpha is {alpha}; expected 1 to {columns - 1} for {columns} columns")
+        raise OptionError(
+            f"alpha is {alpha}; expected 1 to {columns - 1} for {columns} columns"
+        )
     bins = real.max(axis=0) - real.min(axis=0)
     clipped = np.clip(synthetic, real.min(axis=0), real.max(axis=0))
     binned = [_binned(codes, bins) for codes in (clipped, real)]
@@ -180,7 +197,9 @@ def published_distance(
 
 def _schema(version: str) -> Schema:
     if version not in get_args(Version):
-        raise OptionError(f"version is {version!r}; expected one of {', '.join(map(repr, get_args(Version)))}")
+        raise OptionError(
+            f"version is {version!r}; expected one of {', '.join(map(repr, get_args(Version)))}"
+        )
     return Schema.from_toml(SCHEMA)
 
 
@@ -190,12 +209,22 @@ def _binned(codes: np.ndarray, bins: np.ndarray) -> np.ndarray:
     for values, count in zip(codes.T, np.maximum(bins, 1), strict=True):
         edges = np.histogram_bin_edges(values, bins=int(count))
         # The highest code belongs to the last bin.
-        columns.append(np.minimum(np.searchsorted(edges, values, side="right") - 1, count - 1))
+        columns.append(
+            np.minimum(np.searchsorted(edges, values, side="right") - 1, count - 1)
+        )
     return np.column_stack(columns)
 
 
-def _distance(binned: Sequence[np.ndarray], bins: np.ndarray, subset: Sequence[int]) -> float:
+def _distance(
+    binned: Sequence[np.ndarray], bins: np.ndarray, subset: Sequence[int]
+) -> float:
     sizes = np.maximum(bins[list(subset)], 1)
-    flat = [np.ravel_multi_index(tuple(codes[:, list(subset)].T), tuple(sizes)) for codes in binned]
-    shares = [np.bincount(places, minlength=int(np.prod(sizes))) / len(places) for places in flat]
+    flat = [
+        np.ravel_multi_index(tuple(codes[:, list(subset)].T), tuple(sizes))
+        for codes in binned
+    ]
+    shares = [
+        np.bincount(places, minlength=int(np.prod(sizes))) / len(places)
+        for places in flat
+    ]
     return float(0.5 * np.abs(shares[0] - shares[1]).sum())

@@ -62,14 +62,21 @@ def worth(accuracy: float, real: Curve) -> float:
 def curve_of(content: Mapping[str, Any]) -> Curve:
     """Returns the curve, mean over seeds, of what `figure_3.py --json` wrote."""
     runs = {int(number): of_number for number, of_number in content["curve"].items()}
-    return {number: statistics.fmean(run["accuracy"] for run in of_number) for number, of_number in runs.items()}
+    return {
+        number: statistics.fmean(run["accuracy"] for run in of_number)
+        for number, of_number in runs.items()
+    }
 
 
 def figures(curves: Mapping[str, Curve]) -> dict[str, dict[str, float | None]]:
     """Returns both numbers for each curve; None where there are no real images to compare with, or not enough."""
     found: dict[str, dict[str, float | None]] = {}
     for name, curve in curves.items():
-        value = worth(curve[max(curve)], curves[REAL]) if REAL in curves and name != REAL else math.inf
+        value = (
+            worth(curve[max(curve)], curves[REAL])
+            if REAL in curves and name != REAL
+            else math.inf
+        )
         found[name] = {
             "images": max(curve),
             "accuracy": curve[max(curve)],
@@ -82,24 +89,41 @@ def figures(curves: Mapping[str, Curve]) -> dict[str, dict[str, float | None]]:
 def main() -> int:
     """Prints both numbers for the authors' curves and ours."""
     options = _options()
-    published = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))["curves"]
+    published = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))[
+        "curves"
+    ]
     numbers = published["images"]
     found = {
         f"{data_set}, authors": figures(
-            {name: dict(zip(numbers, values, strict=True)) for name, values in published[data_set].items()}
+            {
+                name: dict(zip(numbers, values, strict=True))
+                for name, values in published[data_set].items()
+            }
         )
         for data_set in ("mnist", "fashion-mnist")
     }
     contents = [json.loads(path.read_text(encoding="utf-8")) for path in options.runs]
     if contents:
-        found["ours"] = figures({content["method"]: curve_of(content) for content in contents})
-    page = Table(title="Images that are of use, and real images that they are worth", title_justify="left")
+        found["ours"] = figures(
+            {content["method"]: curve_of(content) for content in contents}
+        )
+    page = Table(
+        title="Images that are of use, and real images that they are worth",
+        title_justify="left",
+    )
     for heading in ("", "of", "images", "accuracy", "levels off at", "worth"):
         page.add_column(heading, justify="right")
     for source, rows in found.items():
         for name, row in rows.items():
             value = "" if row["worth"] is None else f"{row['worth']:,}"
-            page.add_row(source, name, f"{row['images']:,}", f"{row['accuracy']:.3f}", f"{row['levels off']:,}", value)
+            page.add_row(
+                source,
+                name,
+                f"{row['images']:,}",
+                f"{row['accuracy']:.3f}",
+                f"{row['levels off']:,}",
+                value,
+            )
     Console().print(page)
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
@@ -107,9 +131,19 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Effective data-set sizes (DP-HP, section 5.3).")
-    parser.add_argument("--runs", type=Path, nargs="*", default=[], help="files of figure_3.py --curve --json")
-    parser.add_argument("--json", type=Path, default=None, help="write both numbers there")
+    parser = argparse.ArgumentParser(
+        description="Effective data-set sizes (DP-HP, section 5.3)."
+    )
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="files of figure_3.py --curve --json",
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write both numbers there"
+    )
     return parser.parse_args()
 
 

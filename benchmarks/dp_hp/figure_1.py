@@ -74,26 +74,44 @@ def main() -> int:
     met = abs(ratio - expected["value"]) <= expected["tolerance"]
     verdict = "[green]pass[/green]" if met else "[red]miss[/red]"
     goal = f"{expected['value']:g} ± {expected['tolerance']:g}"
-    console.print(f"Error of order 2 / error of 500 random features: {ratio:.2f}, expected {goal}: {verdict}")
+    console.print(
+        f"Error of order 2 / error of 500 random features: {ratio:.2f}, expected {goal}: {verdict}"
+    )
     console.print(expected["source"] + ".")
     if options.plot:
         _plot(options.plot, settings, curves)
     if options.json:
-        content: dict[str, Any] = {setting.title: found for setting, found in zip(settings, curves, strict=True)}
+        content: dict[str, Any] = {
+            setting.title: found
+            for setting, found in zip(settings, curves, strict=True)
+        }
         content |= {"order 2 / 500 random features": ratio, "met": met}
         options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return 0 if met else 1
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Approximation error of the Gaussian kernel, by number of features.")
-    parser.add_argument("--points", type=int, default=300, help="in each of the two samples; the paper has 100")
-    parser.add_argument("--draws", type=int, default=100, help="of the random frequencies")
+    parser = argparse.ArgumentParser(
+        description="Approximation error of the Gaussian kernel, by number of features."
+    )
+    parser.add_argument(
+        "--points",
+        type=int,
+        default=300,
+        help="in each of the two samples; the paper has 100",
+    )
+    parser.add_argument(
+        "--draws", type=int, default=100, help="of the random frequencies"
+    )
     parser.add_argument("--plot", type=Path, default=None, help="write a PNG there")
-    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures there"
+    )
     options = parser.parse_args()
     if min(options.points, options.draws) < 2:
-        parser.error(f"--points {options.points} and --draws {options.draws} must be at least 2")
+        parser.error(
+            f"--points {options.points} and --draws {options.draws} must be at least 2"
+        )
     return options
 
 
@@ -101,33 +119,71 @@ def _settings(points: int) -> list[Setting]:
     random = np.random.default_rng(0)
     x, y = random.standard_normal((2, points))
     both = np.concatenate([x, y + 1])
-    median = float(np.median(np.abs(both[:, None] - both)[np.triu_indices(len(both), 1)]))
+    median = float(
+        np.median(np.abs(both[:, None] - both)[np.triu_indices(len(both), 1)])
+    )
     unit = random.uniform(size=(2, points))
     return [
-        Setting(title="Figure 1: N(0, 1) and N(1, 1)", one=x, two=y + 1, length_scale=median),
-        Setting(title="B.1: N(0, 1) twice", one=x, two=y, length_scale=math.sqrt(4 / 3), bounded=True),
-        Setting(title="[0, 1] twice", one=unit[0], two=unit[1], length_scale=0.1, interval=True),
+        Setting(
+            title="Figure 1: N(0, 1) and N(1, 1)", one=x, two=y + 1, length_scale=median
+        ),
+        Setting(
+            title="B.1: N(0, 1) twice",
+            one=x,
+            two=y,
+            length_scale=math.sqrt(4 / 3),
+            bounded=True,
+        ),
+        Setting(
+            title="[0, 1] twice",
+            one=unit[0],
+            two=unit[1],
+            length_scale=0.1,
+            interval=True,
+        ),
     ]
 
 
 def _curves(setting: Setting, draws: int) -> dict[str, Curve]:
     """Returns the error by number of features, for each kind."""
     rho = rho_of(setting.length_scale)
-    kinds = {"Hermite": [hermite(sample, order=ORDERS[-1], rho=rho) for sample in (setting.one, setting.two)]}
+    kinds = {
+        "Hermite": [
+            hermite(sample, order=ORDERS[-1], rho=rho)
+            for sample in (setting.one, setting.two)
+        ]
+    }
     if setting.interval:
         best = shortest_series(setting.length_scale)
-        series = Series(length_scale=best.length_scale, order=ORDERS[-1], origin=best.origin, stretch=best.stretch)
-        kinds["Hermite, centred and stretched"] = [series(setting.one), series(setting.two)]
+        series = Series(
+            length_scale=best.length_scale,
+            order=ORDERS[-1],
+            origin=best.origin,
+            stretch=best.stretch,
+        )
+        kinds["Hermite, centred and stretched"] = [
+            series(setting.one),
+            series(setting.two),
+        ]
     curves = {
-        kind: {order + 1: setting.error(one[:, : order + 1], two[:, : order + 1]) for order in ORDERS}
+        kind: {
+            order + 1: setting.error(one[:, : order + 1], two[:, : order + 1])
+            for order in ORDERS
+        }
         for kind, (one, two) in kinds.items()
     }
     curves["random Fourier"] = _random_curve(setting, draws)
     if setting.bounded:
-        curves["B.1, Hermite"] = {order + 1: hermite_kernel_error(order) for order in ORDERS}
+        curves["B.1, Hermite"] = {
+            order + 1: hermite_kernel_error(order) for order in ORDERS
+        }
         curves["B.1, random, as printed"] = {count: 1 / (8 * count) for count in RANDOM}
-        curves["from below, random"] = {count: random_fourier_kernel_error(count)[0] for count in RANDOM}
-        curves["from above, random"] = {count: random_fourier_kernel_error(count)[1] for count in RANDOM}
+        curves["from below, random"] = {
+            count: random_fourier_kernel_error(count)[0] for count in RANDOM
+        }
+        curves["from above, random"] = {
+            count: random_fourier_kernel_error(count)[1] for count in RANDOM
+        }
     return curves
 
 
@@ -136,25 +192,44 @@ def _random_curve(setting: Setting, draws: int) -> Curve:
     errors = dict.fromkeys(RANDOM, 0.0)
     for _ in range(draws):
         omega = random.standard_normal(max(RANDOM) // 2) / setting.length_scale
-        one, two = (np.exp(1j * sample[:, None] * omega) for sample in (setting.one, setting.two))
+        one, two = (
+            np.exp(1j * sample[:, None] * omega)
+            for sample in (setting.one, setting.two)
+        )
         for count in RANDOM:
             half = count // 2
-            pairs = [np.concatenate([part.real, part.imag], axis=1) for part in (one[:, :half], two[:, :half])]
-            errors[count] += setting.error(*(pair / math.sqrt(half) for pair in pairs)) / draws
+            pairs = [
+                np.concatenate([part.real, part.imag], axis=1)
+                for part in (one[:, :half], two[:, :half])
+            ]
+            errors[count] += (
+                setting.error(*(pair / math.sqrt(half) for pair in pairs)) / draws
+            )
     return errors
 
 
 def _print(console: Console, setting: Setting, curves: Mapping[str, Curve]) -> None:
-    page = Table(title=f"{setting.title}, length scale {setting.length_scale:.3g}", title_justify="left")
+    page = Table(
+        title=f"{setting.title}, length scale {setting.length_scale:.3g}",
+        title_justify="left",
+    )
     page.add_column("features", justify="right")
     for kind in curves:
         page.add_column(kind, justify="right")
     for count in SHOWN:
-        page.add_row(str(count), *(f"{curve[count]:.2e}" if count in curve else "" for curve in curves.values()))
+        page.add_row(
+            str(count),
+            *(
+                f"{curve[count]:.2e}" if count in curve else ""
+                for curve in curves.values()
+            ),
+        )
     console.print(page)
 
 
-def _plot(path: Path, settings: Sequence[Setting], curves: Sequence[Mapping[str, Curve]]) -> None:
+def _plot(
+    path: Path, settings: Sequence[Setting], curves: Sequence[Mapping[str, Curve]]
+) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -169,10 +244,14 @@ def _plot(path: Path, settings: Sequence[Setting], curves: Sequence[Mapping[str,
     }
     figure = Figure(figsize=(13, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, setting, found in zip(figure.subplots(1, 3, sharey=True), settings, curves, strict=True):
+    for axes, setting, found in zip(
+        figure.subplots(1, 3, sharey=True), settings, curves, strict=True
+    ):
         for kind, curve in found.items():
             colour, line = styles[kind]
-            axes.loglog(list(curve), list(curve.values()), line, color=colour, label=kind)
+            axes.loglog(
+                list(curve), list(curve.values()), line, color=colour, label=kind
+            )
         axes.set_title(f"{setting.title}, ℓ = {setting.length_scale:.3g}", fontsize=10)
         axes.set_xlabel("features")
         axes.set_ylim(1e-6, 1)

@@ -53,7 +53,11 @@ def mixture() -> LabelledMixture:
     """Returns the truth: a 5 x 5 grid of modes in which no neighbours, and no two of a row or column, share a class."""
     rows, columns = np.divmod(np.arange(SIDE * SIDE), SIDE)
     means = np.stack([columns - 2, rows - 2], axis=1).astype(np.float64)
-    return LabelledMixture(means=means, labels=((rows * 2 + columns) % SIDE).astype(np.int64), deviation=DEVIATION)
+    return LabelledMixture(
+        means=means,
+        labels=((rows * 2 + columns) % SIDE).astype(np.int64),
+        deviation=DEVIATION,
+    )
 
 
 def schema() -> Schema:
@@ -74,7 +78,9 @@ def draw(truth: LabelledMixture, each: int, seed: int) -> pa.Table:
 def arrays(table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
     """Returns points, (rows, 2), and labels, (rows,)."""
     points = np.stack([table[name].to_numpy() for name in ("x", "y")], axis=1)
-    return points, np.searchsorted(CLASSES, table["class"].to_numpy(zero_copy_only=False)).astype(np.int64)
+    return points, np.searchsorted(
+        CLASSES, table["class"].to_numpy(zero_copy_only=False)
+    ).astype(np.int64)
 
 
 def main() -> int:
@@ -87,8 +93,16 @@ def main() -> int:
     jobs = [(name, seed) for seed in range(options.seeds) for name in options.methods]
     for name, seed in track(jobs, description="fit", transient=True):
         started = time.perf_counter()
-        gate = Gate(train, schema=schema(), epsilon=options.epsilon, adjacency="replace-one", records=len(train))
-        model = method_named(name)(**{**METHODS[name], "seed": seed}).fit(gate, device="cpu")
+        gate = Gate(
+            train,
+            schema=schema(),
+            epsilon=options.epsilon,
+            adjacency="replace-one",
+            records=len(train),
+        )
+        model = method_named(name)(**{**METHODS[name], "seed": seed}).fit(
+            gate, device="cpu"
+        )
         points, labels = arrays(model.sample(len(train), seed=seed))
         samples.setdefault(name, (points, labels))
         figures[name].append(
@@ -99,13 +113,19 @@ def main() -> int:
             }
         )
     means = {
-        name: {key: statistics.fmean(run[key] for run in runs) for key in runs[0]} for name, runs in figures.items()
+        name: {key: statistics.fmean(run[key] for run in runs) for key in runs[0]}
+        for name, runs in figures.items()
     }
-    means["truth"] = {"nll": negative_log_likelihood(*samples["truth"], truth), "modes": 25.0, "seconds": 0.0}
+    means["truth"] = {
+        "nll": negative_log_likelihood(*samples["truth"], truth),
+        "modes": 25.0,
+        "seconds": 0.0,
+    }
     met = _print(means)
     if options.json:
         options.json.write_text(
-            json.dumps({"runs": figures, "mean": means, "met": met}, indent=2) + "\n", encoding="utf-8"
+            json.dumps({"runs": figures, "mean": means, "met": met}, indent=2) + "\n",
+            encoding="utf-8",
         )
     if options.plot:
         _plot(samples, means, options)
@@ -113,12 +133,20 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Figure 2 of DP-HP: 25 Gaussians in five classes.")
+    parser = argparse.ArgumentParser(
+        description="Figure 2 of DP-HP: 25 Gaussians in five classes."
+    )
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=["dp-hp", "dp-merf"])
-    parser.add_argument("--plot", type=Path, default=None, help="write the picture there, a PNG file")
-    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    parser.add_argument(
+        "--methods", nargs="+", choices=list(METHODS), default=["dp-hp", "dp-merf"]
+    )
+    parser.add_argument(
+        "--plot", type=Path, default=None, help="write the picture there, a PNG file"
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures there"
+    )
     options = parser.parse_args()
     if options.seeds < 1:
         parser.error(f"--seeds {options.seeds} must be at least 1")
@@ -126,11 +154,16 @@ def _options() -> argparse.Namespace:
 
 
 def _print(means: dict[str, dict[str, float]]) -> dict[str, bool]:
-    console, page = Console(), Table(title="25 Gaussians: means over seeds", title_justify="left")
+    console, page = (
+        Console(),
+        Table(title="25 Gaussians: means over seeds", title_justify="left"),
+    )
     for heading in ("samples of", "negative log-likelihood", "modes of 25", "seconds"):
         page.add_column(heading, justify="right")
     for name, row in means.items():
-        page.add_row(name, f"{row['nll']:.3f}", f"{row['modes']:.1f}", f"{row['seconds']:.1f}")
+        page.add_row(
+            name, f"{row['nll']:.3f}", f"{row['modes']:.1f}", f"{row['seconds']:.1f}"
+        )
     console.print(page)
     expected = tomllib.loads((HERE / "expected.toml").read_text())["figure_2"]
     if not {"dp-hp", "dp-merf"} <= set(means):
@@ -139,23 +172,37 @@ def _print(means: dict[str, dict[str, float]]) -> dict[str, bool]:
         "modes": means["dp-hp"]["modes"] >= expected["modes"],
         "likelihood": means["dp-hp"]["nll"] < means["dp-merf"]["nll"],
     }
-    console.print(f"DP-HP reaches {expected['modes']} modes: {met['modes']}; lower than DP-MERF: {met['likelihood']}.")
+    console.print(
+        f"DP-HP reaches {expected['modes']} modes: {met['modes']}; lower than DP-MERF: {met['likelihood']}."
+    )
     return met
 
 
-def _plot(samples: dict[str, tuple[np.ndarray, np.ndarray]], means: dict[str, dict[str, float]], options: Any) -> None:
+def _plot(
+    samples: dict[str, tuple[np.ndarray, np.ndarray]],
+    means: dict[str, dict[str, float]],
+    options: Any,
+) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, len(samples), figsize=(4 * len(samples), 4.2), sharex=True, sharey=True)
+    figure, axes = pyplot.subplots(
+        1, len(samples), figsize=(4 * len(samples), 4.2), sharex=True, sharey=True
+    )
     for axis, (name, (points, labels)) in zip(axes, samples.items(), strict=True):
         some = np.random.default_rng(0).permutation(len(points))[:10_000]
-        axis.scatter(*points[some].T, c=labels[some], cmap="tab10", vmax=9, s=1.5, linewidths=0)
-        axis.set_title(f"{name}: NLL {means[name]['nll']:.2f}, {means[name]['modes']:.0f} modes")
+        axis.scatter(
+            *points[some].T, c=labels[some], cmap="tab10", vmax=9, s=1.5, linewidths=0
+        )
+        axis.set_title(
+            f"{name}: NLL {means[name]['nll']:.2f}, {means[name]['modes']:.0f} modes"
+        )
         axis.set_aspect("equal")
-    figure.suptitle(f"25 Gaussians in five classes, ε = {options.epsilon:g}, δ = 1e-5, replace-one")
+    figure.suptitle(
+        f"25 Gaussians in five classes, ε = {options.epsilon:g}, δ = 1e-5, replace-one"
+    )
     figure.tight_layout()
     figure.savefig(options.plot, dpi=110)
 

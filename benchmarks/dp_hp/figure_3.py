@@ -54,7 +54,10 @@ def main() -> int:
             method_named(options.method, makes="records")
         options.out.mkdir(parents=True, exist_ok=True)
         runs = [_run(options, seed, options.rows) for seed in range(options.seeds)]
-        curve = {rows: [_run(options, seed, rows) for seed in range(options.seeds)] for rows in options.curve}
+        curve = {
+            rows: [_run(options, seed, rows) for seed in range(options.seeds)]
+            for rows in options.curve
+        }
     except UserError as error:
         Console().print(f"[red]{error}[/red]")
         return 2
@@ -63,7 +66,9 @@ def main() -> int:
         options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     for rows, of_rows in curve.items():
         accuracies = [run["accuracy"] for run in of_rows]
-        Console().print(f"{rows:,} images: {statistics.fmean(accuracies):.3f} (mean of {len(accuracies)} seeds)")
+        Console().print(
+            f"{rows:,} images: {statistics.fmean(accuracies):.3f} (mean of {len(accuracies)} seeds)"
+        )
     return 0 if _print(options, runs) else 1
 
 
@@ -99,7 +104,9 @@ def _run(options: argparse.Namespace, seed: int, rows: int) -> dict[str, Any]:
     return figures
 
 
-def _images(options: argparse.Namespace, loaded: Any, name: str, seed: int) -> tuple[LabelledRows, dict[str, Any]]:
+def _images(
+    options: argparse.Namespace, loaded: Any, name: str, seed: int
+) -> tuple[LabelledRows, dict[str, Any]]:
     """Returns 60,000 images and what is told of them; what makes them is fitted once and kept."""
     if options.method == REAL:
         return _rows(loaded.train), {"fit": {"wall": 0.0, "cpu": 0.0}}
@@ -109,24 +116,39 @@ def _images(options: argparse.Namespace, loaded: Any, name: str, seed: int) -> t
         started = time.perf_counter(), time.process_time()
         if options.method == FULL_MMD:
             features, labels = _without_privacy(options, _rows(loaded.train), seed)
-            np.savez_compressed(kept, features=np.rint(255 * features).astype(np.uint8), labels=labels)
+            np.savez_compressed(
+                kept, features=np.rint(255 * features).astype(np.uint8), labels=labels
+            )
         else:
             _fit(options, loaded, seed).save(model)
-        spent = {"wall": time.perf_counter() - started[0], "cpu": time.process_time() - started[1]}
+        spent = {
+            "wall": time.perf_counter() - started[0],
+            "cpu": time.process_time() - started[1],
+        }
         times.write_text(json.dumps(spent))
     told: dict[str, Any] = {"fit": json.loads(times.read_text())}
     if options.method == FULL_MMD:
         with np.load(kept) as arrays:
-            return LabelledRows(features=(arrays["features"] / 255).astype(np.float32), labels=arrays["labels"]), told
+            return LabelledRows(
+                features=(arrays["features"] / 255).astype(np.float32),
+                labels=arrays["labels"],
+            ), told
     synthesizer = Synthesizer.load(model)
-    told |= {"certified_epsilon": synthesizer.certificate.epsilon, "discrepancy": synthesizer.summary.discrepancy}
+    told |= {
+        "certified_epsilon": synthesizer.certificate.epsilon,
+        "discrepancy": synthesizer.summary.discrepancy,
+    }
     return _rows(synthesizer.sample(GENERATED, seed=seed)), told
 
 
-def _without_privacy(options: argparse.Namespace, real: LabelledRows, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _without_privacy(
+    options: argparse.Namespace, real: LabelledRows, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     shape = ImageShape(height=SHAPE[0], width=SHAPE[1], channels=SHAPE[2])
     # The widths of DP-MERF's convolutional generator.
-    design = ImageNetwork(shape=shape, kind="convolutional", latent=32, hidden=(200,), channels=(16, 8))
+    design = ImageNetwork(
+        shape=shape, kind="convolutional", latent=32, hidden=(200,), channels=(16, 8)
+    )
     steps = options.settings.get("steps", STEPS)
     with Progress(transient=True) as progress:
         task = progress.add_task(f"fit, seed {seed}", total=steps)
@@ -145,35 +167,64 @@ def _fit(options: argparse.Namespace, loaded: Any, seed: int) -> Synthesizer:
     method = method_named(options.method, makes="records")
     # What a method has no setting for it does not need: GANs call their generator otherwise and have the same one.
     base = {"generator": "convolutional", "image": SHAPE, "seed": seed}
-    settings = {name: value for name, value in base.items() if name in method.setting_names()}
+    settings = {
+        name: value for name, value in base.items() if name in method.setting_names()
+    }
     settings |= DRAWINGS.get(options.method, {}) | options.settings
     # Methods of gradients need a public number; under add/remove-one it is the published one.
-    records = len(loaded.train) if options.adjacency == "replace-one" else published(options.data_set).train_records
+    records = (
+        len(loaded.train)
+        if options.adjacency == "replace-one"
+        else published(options.data_set).train_records
+    )
     gate = Gate(
-        loaded.train, schema=loaded.schema, epsilon=options.epsilon, adjacency=options.adjacency, records=records
+        loaded.train,
+        schema=loaded.schema,
+        epsilon=options.epsilon,
+        adjacency=options.adjacency,
+        records=records,
     )
     with Progress(transient=True) as progress:
         task = progress.add_task(f"fit, seed {seed}", total=None)
         return method(**settings).fit(
             gate,
             device=options.device,
-            report=lambda state: progress.update(task, total=state.steps, completed=state.step),
+            report=lambda state: progress.update(
+                task, total=state.steps, completed=state.step
+            ),
         )
 
 
 def _rows(table: pa.Table) -> LabelledRows:
     pixels = [column.to_numpy() for column in table.columns[:-1]]
     features = (np.stack(pixels, axis=1) / 255).astype(np.float32)
-    return LabelledRows(features=features, labels=table.column(table.num_columns - 1).to_numpy().astype(np.int64))
+    return LabelledRows(
+        features=features,
+        labels=table.column(table.num_columns - 1).to_numpy().astype(np.int64),
+    )
 
 
 def _print(options: argparse.Namespace, runs: list[dict[str, Any]]) -> bool:
-    console, page = Console(), Table(title=f"{options.data_set}: accuracy of twelve classifiers", title_justify="left")
-    for heading in ("classifier", *(f"seed {seed}" for seed in range(len(runs))), "mean"):
+    console, page = (
+        Console(),
+        Table(
+            title=f"{options.data_set}: accuracy of twelve classifiers",
+            title_justify="left",
+        ),
+    )
+    for heading in (
+        "classifier",
+        *(f"seed {seed}" for seed in range(len(runs))),
+        "mean",
+    ):
         page.add_column(heading, justify="right")
     for model in runs[0]["models"]:
         values = [run["models"][model] for run in runs]
-        page.add_row(model, *(f"{value:.3f}" for value in values), f"{statistics.fmean(values):.3f}")
+        page.add_row(
+            model,
+            *(f"{value:.3f}" for value in values),
+            f"{statistics.fmean(values):.3f}",
+        )
     values = [run["accuracy"] for run in runs]
     mean = statistics.fmean(values)
     page.add_row("all", *(f"{value:.3f}" for value in values), f"{mean:.3f}")
@@ -193,30 +244,65 @@ def _print(options: argparse.Namespace, runs: list[dict[str, Any]]) -> bool:
             options.data_set,
         ):
             met = mean >= entry["least"]
-            console.print(f"at least {entry['least']:g} ({entry['source']}): {'met' if met else 'missed'}")
+            console.print(
+                f"at least {entry['least']:g} ({entry['source']}): {'met' if met else 'missed'}"
+            )
             return bool(met)
     return True
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Twelve classifiers on synthetic digits (DP-HP, Figure 3).")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the data set; see ../papers/README.md")
-    parser.add_argument("--out", type=Path, required=True, help="folder for models and figures; what is there is kept")
-    parser.add_argument("--data-set", default="mnist", choices=["mnist", "fashion-mnist"])
-    parser.add_argument(
-        "--method", default="dp-hp", help="any that makes images of a table of pixels (default: dp-hp), real, full-mmd"
+    parser = argparse.ArgumentParser(
+        description="Twelve classifiers on synthetic digits (DP-HP, Figure 3)."
     )
-    parser.add_argument("--settings", type=json.loads, default={}, help="a JSON object, as for `noisegate fit`")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        help="folder of the data set; see ../papers/README.md",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="folder for models and figures; what is there is kept",
+    )
+    parser.add_argument(
+        "--data-set", default="mnist", choices=["mnist", "fashion-mnist"]
+    )
+    parser.add_argument(
+        "--method",
+        default="dp-hp",
+        help="any that makes images of a table of pixels (default: dp-hp), real, full-mmd",
+    )
+    parser.add_argument(
+        "--settings",
+        type=json.loads,
+        default={},
+        help="a JSON object, as for `noisegate fit`",
+    )
     parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--adjacency", default="replace-one", choices=["replace-one", "add-remove"])
+    parser.add_argument(
+        "--adjacency", default="replace-one", choices=["replace-one", "add-remove"]
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=GENERATED)
-    parser.add_argument("--curve", type=int, nargs="*", default=[], help="and with so many of the images, too")
+    parser.add_argument(
+        "--curve",
+        type=int,
+        nargs="*",
+        default=[],
+        help="and with so many of the images, too",
+    )
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--json", type=Path, default=None, help="write the figures of all runs there")
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures of all runs there"
+    )
     options = parser.parse_args()
-    if options.seeds < 1 or not all(50 <= rows <= GENERATED for rows in (options.rows, *options.curve)):
+    if options.seeds < 1 or not all(
+        50 <= rows <= GENERATED for rows in (options.rows, *options.curve)
+    ):
         parser.error("--seeds must be at least 1, --rows and --curve from 50 to 60,000")
     return options
 

@@ -30,15 +30,22 @@ Numbers = npt.NDArray[np.float64]
 
 def main() -> int:
     """Prints the page; 0 when both orders are at most what the paper states, else 1."""
-    parser = argparse.ArgumentParser(description="Figure 5 of DP-HP: features at two length scales.")
+    parser = argparse.ArgumentParser(
+        description="Figure 5 of DP-HP: features at two length scales."
+    )
     parser.add_argument("--plot", type=Path, help="write the picture there, a PNG file")
     parser.add_argument("--json", type=Path, help="write the figures there")
     options = parser.parse_args()
     points = np.random.default_rng(2).standard_normal(POINTS)
     features = {scale: features_of(points, scale) for scale in SCALES}
-    expected = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))["figure_5"]
+    expected = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))[
+        "figure_5"
+    ]
     found, met = [], True
-    page = Table(title=f"{POINTS} points from a standard normal, {FEATURES} features", title_justify="left")
+    page = Table(
+        title=f"{POINTS} points from a standard normal, {FEATURES} features",
+        title_justify="left",
+    )
     for heading in (
         "ℓ",
         "deviation of a random feature between points",
@@ -50,13 +57,24 @@ def main() -> int:
         random, series = features[scale]
         order, deviation = settled(series), float(random.std(axis=0).mean())
         met &= order <= most
-        found.append({"length_scale": scale, "random_deviation": deviation, "order": order, "paper": most})
-        page.add_row(f"{scale:g}", f"{deviation:.3f}", str(order), f"about {most} or less")
+        found.append(
+            {
+                "length_scale": scale,
+                "random_deviation": deviation,
+                "order": order,
+                "paper": most,
+            }
+        )
+        page.add_row(
+            f"{scale:g}", f"{deviation:.3f}", str(order), f"about {most} or less"
+        )
     console = Console()
     console.print(page)
     console.print(f"{expected['source']}: {'met' if met else 'missed'}")
     if options.json:
-        options.json.write_text(json.dumps({"scales": found, "met": met}, indent=2) + "\n", encoding="utf-8")
+        options.json.write_text(
+            json.dumps({"scales": found, "met": met}, indent=2) + "\n", encoding="utf-8"
+        )
     if options.plot:
         _plot(options.plot, features)
     return 0 if met else 1
@@ -65,7 +83,10 @@ def main() -> int:
 def features_of(points: Numbers, length_scale: float) -> tuple[Numbers, Numbers]:
     """Returns random Fourier features, √2·cos(ωx + b) as the paper draws them, and Hermite features, (points, 100)."""
     random = np.random.default_rng(5)
-    omega, phase = random.standard_normal(FEATURES) / length_scale, random.uniform(0, 2 * np.pi, FEATURES)
+    omega, phase = (
+        random.standard_normal(FEATURES) / length_scale,
+        random.uniform(0, 2 * np.pi, FEATURES),
+    )
     series = hermite(points, order=FEATURES - 1, rho=rho_of(length_scale))
     return np.sqrt(2) * np.cos(np.outer(points, omega) + phase), series
 
@@ -84,7 +105,9 @@ def _plot(path: Path, features: dict[float, tuple[Numbers, Numbers]]) -> None:
     FigureCanvasAgg(figure)
     axes = figure.subplots(2, len(features))
     for column, (scale, kinds) in enumerate(features.items()):
-        for row, (name, values) in enumerate(zip(("random Fourier", "Hermite"), kinds, strict=True)):
+        for row, (name, values) in enumerate(
+            zip(("random Fourier", "Hermite"), kinds, strict=True)
+        ):
             axes[row, column].plot(values.T, linewidth=1)
             axes[row, column].set_title(f"{name}, ℓ = {scale:g}")
     figure.savefig(path, dpi=110)

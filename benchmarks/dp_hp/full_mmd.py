@@ -23,7 +23,9 @@ LENGTH_SCALE = 5.0
 """Of the Gaussian kernel of all pixels; steps, rate and it are DP-MERF's defaults, chosen on simulated digits."""
 
 
-def labelled_mmd(made: Tensor, real: Tensor, labels: Tensor, *, length_scale: float) -> Tensor:
+def labelled_mmd(
+    made: Tensor, real: Tensor, labels: Tensor, *, length_scale: float
+) -> Tensor:
     """Returns the squared MMD of two batches with the same labels, without bias, less what is constant.
 
     Args:
@@ -35,7 +37,9 @@ def labelled_mmd(made: Tensor, real: Tensor, labels: Tensor, *, length_scale: fl
 
     def kernel(one: Tensor, two: Tensor) -> Tensor:
         # A distance has no gradient at 0, its square has.
-        squares = one.square().sum(dim=1)[:, None] + two.square().sum(dim=1) - 2 * one @ two.T
+        squares = (
+            one.square().sum(dim=1)[:, None] + two.square().sum(dim=1) - 2 * one @ two.T
+        )
         return (squares / (-2 * length_scale**2)).exp()
 
     same = labels[:, None] == labels
@@ -59,7 +63,10 @@ def fitted_by_mmd(
     with one_thread(torch.device("cpu")):
         for step in range(steps):
             chosen = order.choice(len(images), BATCH, replace=False)
-            real, wanted = torch.from_numpy(images[chosen]), torch.from_numpy(labels[chosen])
+            real, wanted = (
+                torch.from_numpy(images[chosen]),
+                torch.from_numpy(labels[chosen]),
+            )
             made = generator(generator.noise(BATCH, random), wanted)
             loss = labelled_mmd(made, real, wanted, length_scale=LENGTH_SCALE)
             adam.descend(loss, scale=one_cycle(step / steps))
@@ -67,9 +74,17 @@ def fitted_by_mmd(
     return generator.eval()
 
 
-def drawn(generator: ImageGenerator, rows: int, *, seed: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+def drawn(
+    generator: ImageGenerator, rows: int, *, seed: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
     """Returns images, (rows, pixels), and labels in turn."""
-    labels, random = torch.arange(rows) % generator.classes, torch.Generator().manual_seed(seed)
+    labels, random = (
+        torch.arange(rows) % generator.classes,
+        torch.Generator().manual_seed(seed),
+    )
     with torch.inference_mode(), one_thread(torch.device("cpu")):
-        parts = [generator(generator.noise(len(part), random), part) for part in torch.split(labels, 1000)]
+        parts = [
+            generator(generator.noise(len(part), random), part)
+            for part in torch.split(labels, 1000)
+        ]
     return torch.cat(parts).numpy(), labels.numpy()

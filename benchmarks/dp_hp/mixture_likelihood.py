@@ -35,17 +35,27 @@ class LabelledMixture:
     deviation: float
 
     def __post_init__(self) -> None:
-        if self.means.ndim != 2 or len(self.means) == 0 or self.labels.shape != self.means.shape[:1]:
+        if (
+            self.means.ndim != 2
+            or len(self.means) == 0
+            or self.labels.shape != self.means.shape[:1]
+        ):
             raise OptionError(
                 f"a mixture has means of shape {self.means.shape} and labels of shape {self.labels.shape}; expected "
                 "(modes, dimensions) and (modes,), with at least one mode"
             )
         if not (self.deviation > 0 and math.isfinite(self.deviation)):
-            raise OptionError(f"deviation is {self.deviation}; expected a positive number")
+            raise OptionError(
+                f"deviation is {self.deviation}; expected a positive number"
+            )
 
 
 def negative_log_likelihood(
-    samples: np.ndarray, labels: np.ndarray, mixture: LabelledMixture, *, reduce: Literal["mean", "sum"] = "mean"
+    samples: np.ndarray,
+    labels: np.ndarray,
+    mixture: LabelledMixture,
+    *,
+    reduce: Literal["mean", "sum"] = "mean",
 ) -> float:
     """Measure how unlikely labelled samples are under the mixture: -log p(x, y), in nats.
 
@@ -96,7 +106,13 @@ class Coverage:
         return len(self.shares)
 
 
-def coverage(samples: np.ndarray, labels: np.ndarray, mixture: LabelledMixture, *, least: float = 0.2) -> Coverage:
+def coverage(
+    samples: np.ndarray,
+    labels: np.ndarray,
+    mixture: LabelledMixture,
+    *,
+    least: float = 0.2,
+) -> Coverage:
     """Count the modes that the samples reach.
 
     A mode is covered when the samples of its label within 3σ of its mean are at least ``least`` of those expected from
@@ -141,7 +157,12 @@ def _ball(radius: float, dimensions: int) -> float:
 
 def _check(samples: np.ndarray, labels: np.ndarray, mixture: LabelledMixture) -> None:
     expected = mixture.means.shape[1]
-    if samples.ndim != 2 or samples.shape[1] != expected or labels.shape != samples.shape[:1] or len(samples) == 0:
+    if (
+        samples.ndim != 2
+        or samples.shape[1] != expected
+        or labels.shape != samples.shape[:1]
+        or len(samples) == 0
+    ):
         raise DataError(
             f"samples of shape {samples.shape} and labels of shape {labels.shape} do not fit a mixture in {expected} "
             "dimensions; expected (records, dimensions) and (records,), with at least one record"
@@ -155,8 +176,14 @@ def _squares(samples: np.ndarray, mixture: LabelledMixture) -> np.ndarray:
     return scaled
 
 
-def _log_densities(samples: np.ndarray, labels: np.ndarray, mixture: LabelledMixture) -> np.ndarray:
-    exponents = np.where(labels[:, None] == mixture.labels, -0.5 * _squares(samples, mixture), -np.inf)
-    scale = math.log(len(mixture.means)) + 0.5 * samples.shape[1] * math.log(2 * math.pi * mixture.deviation**2)
+def _log_densities(
+    samples: np.ndarray, labels: np.ndarray, mixture: LabelledMixture
+) -> np.ndarray:
+    exponents = np.where(
+        labels[:, None] == mixture.labels, -0.5 * _squares(samples, mixture), -np.inf
+    )
+    scale = math.log(len(mixture.means)) + 0.5 * samples.shape[1] * math.log(
+        2 * math.pi * mixture.deviation**2
+    )
     densities: np.ndarray = np.logaddexp.reduce(exponents, axis=1) - scale
     return densities

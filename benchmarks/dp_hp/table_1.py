@@ -47,39 +47,72 @@ def main() -> int:
     options = _options()
     train = read_table(options.data / "train.csv", Schema.from_toml(SCHEMA))
     if options.codes:
-        train = train.take(matched_rows(read_codes(options.codes), discretise(train, "bounded"))[0])
+        train = train.take(
+            matched_rows(read_codes(options.codes), discretise(train, "bounded"))[0]
+        )
     rows = list(itertools.product(options.version, options.epsilon, options.methods))
     runs = []
-    for row, seed in track([*itertools.product(rows, range(options.seeds))], description="fit and score"):
+    for row, seed in track(
+        [*itertools.product(rows, range(options.seeds))], description="fit and score"
+    ):
         runs.append(dict(zip(ROW, row, strict=True)) | _run(options, train, *row, seed))
     means = {
         row: {
-            key: statistics.fmean(run[key] for run in runs if tuple(run[name] for name in ROW) == row)
+            key: statistics.fmean(
+                run[key] for run in runs if tuple(run[name] for name in ROW) == row
+            )
             for key in runs[0]
             if key not in ROW
         }
         for row in rows
     }
     if options.json:
-        content = {"caveat": CAVEAT, "adjacency": options.adjacency, "records": len(train), "runs": runs}
+        content = {
+            "caveat": CAVEAT,
+            "adjacency": options.adjacency,
+            "records": len(train),
+            "runs": runs,
+        }
         options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return 0 if _print(means, options) else 1
 
 
 def _run(
-    options: argparse.Namespace, train: pa.Table, version: Version, epsilon: float, method: str, seed: int
+    options: argparse.Namespace,
+    train: pa.Table,
+    version: Version,
+    epsilon: float,
+    method: str,
+    seed: int,
 ) -> dict[str, float]:
     started = time.perf_counter()
     real, sizes = discretise(train, version), domain(version)
     schema = Schema.from_toml(SCHEMA)
     if version == "simple":
-        schema, train = code_schema(sizes), pa.table(dict(zip(sizes, real.T, strict=True)))
+        schema, train = (
+            code_schema(sizes),
+            pa.table(dict(zip(sizes, real.T, strict=True))),
+        )
     records = train.num_rows if options.adjacency == "replace-one" else None
-    gate = Gate(train, schema=schema, epsilon=epsilon, adjacency=options.adjacency, records=records)
+    gate = Gate(
+        train,
+        schema=schema,
+        epsilon=epsilon,
+        adjacency=options.adjacency,
+        records=records,
+    )
     settings = json.loads(options.settings).get(method, {})
-    made = method_named(method)(**{**settings, "seed": seed}).fit(gate, device="cpu").sample(train.num_rows, seed=seed)
+    made = (
+        method_named(method)(**{**settings, "seed": seed})
+        .fit(gate, device="cpu")
+        .sample(train.num_rows, seed=seed)
+    )
     seconds = time.perf_counter() - started
-    synthetic = np.column_stack([*made.columns]) if version == "simple" else discretise(made, version)
+    synthetic = (
+        np.column_stack([*made.columns])
+        if version == "simple"
+        else discretise(made, version)
+    )
     codes = code_distances(synthetic, real, sizes, orders=ALPHAS, max_subsets=SUBSETS)
     own = marginal_distances(made, train, schema, orders=ALPHAS, max_subsets=SUBSETS)
     figures: dict[str, float] = {"seconds": seconds}
@@ -90,37 +123,82 @@ def _run(
     return figures
 
 
-def _print(means: dict[tuple[str, float, str], dict[str, float]], options: argparse.Namespace) -> bool:
+def _print(
+    means: dict[tuple[str, float, str], dict[str, float]], options: argparse.Namespace
+) -> bool:
     console = Console(width=140)
-    page = Table(title=f"Adult, α-way marginals, {options.adjacency}", title_justify="left")
-    headings = [f"{what} α = {alpha}" for alpha in ALPHAS for what in ("published", "codes", "schema")]
+    page = Table(
+        title=f"Adult, α-way marginals, {options.adjacency}", title_justify="left"
+    )
+    headings = [
+        f"{what} α = {alpha}"
+        for alpha in ALPHAS
+        for what in ("published", "codes", "schema")
+    ]
     for heading in ("table", "ε", "method", *headings, "seconds", "paper α = 3, 4"):
         page.add_column(heading, justify="right")
     expected = tomllib.loads((HERE / "expected.toml").read_text())["table_1"]
     met = True
     for (version, epsilon, method), row in means.items():
-        figures = [f"{row[f'{what}_{alpha}']:.3f}" for alpha in ALPHAS for what in ("published", "codes", "schema")]
-        paper = next((e for e in expected if tuple(e[name] for name in ROW) == (version, epsilon, method)), None)
+        figures = [
+            f"{row[f'{what}_{alpha}']:.3f}"
+            for alpha in ALPHAS
+            for what in ("published", "codes", "schema")
+        ]
+        paper = next(
+            (
+                e
+                for e in expected
+                if tuple(e[name] for name in ROW) == (version, epsilon, method)
+            ),
+            None,
+        )
         if paper and method == "dp-hp":
-            met &= all(row[f"published_{alpha}"] <= paper[f"alpha_{alpha}"] for alpha in ALPHAS)
+            met &= all(
+                row[f"published_{alpha}"] <= paper[f"alpha_{alpha}"] for alpha in ALPHAS
+            )
         shown = f"{paper['alpha_3']:.3f} {paper['alpha_4']:.3f}" if paper else ""
-        page.add_row(version, f"{epsilon:g}", method, *figures, f"{row['seconds']:.0f}", shown)
+        page.add_row(
+            version, f"{epsilon:g}", method, *figures, f"{row['seconds']:.0f}", shown
+        )
     console.print(page)
     console.print(f"DP-HP at least as good as the paper's figures: {met}. {CAVEAT}")
     return met
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="α-way marginals of the discretised Adult table (DP-HP, Table 1).")
-    parser.add_argument("--data", type=Path, required=True, help="folder with train.csv of Adult")
-    parser.add_argument("--codes", type=Path, help="folder with sdgym_bounded_adult.npy: take its records alone")
+    parser = argparse.ArgumentParser(
+        description="α-way marginals of the discretised Adult table (DP-HP, Table 1)."
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with train.csv of Adult"
+    )
+    parser.add_argument(
+        "--codes",
+        type=Path,
+        help="folder with sdgym_bounded_adult.npy: take its records alone",
+    )
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.3, 0.1])
-    parser.add_argument("--methods", nargs="+", default=["dp-hp", "dp-merf", "privbayes"])
-    parser.add_argument("--version", nargs="+", choices=["bounded", "simple"], default=["bounded"], help="D, or D*")
-    parser.add_argument("--settings", default="{}", help="a JSON object of settings by method")
-    parser.add_argument("--adjacency", default="replace-one", choices=["replace-one", "add-remove"])
+    parser.add_argument(
+        "--methods", nargs="+", default=["dp-hp", "dp-merf", "privbayes"]
+    )
+    parser.add_argument(
+        "--version",
+        nargs="+",
+        choices=["bounded", "simple"],
+        default=["bounded"],
+        help="D, or D*",
+    )
+    parser.add_argument(
+        "--settings", default="{}", help="a JSON object of settings by method"
+    )
+    parser.add_argument(
+        "--adjacency", default="replace-one", choices=["replace-one", "add-remove"]
+    )
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures there"
+    )
     options = parser.parse_args()
     if options.seeds < 1:
         parser.error(f"--seeds {options.seeds} must be at least 1")

@@ -25,9 +25,16 @@ PAPER = {
 
 def main() -> int:
     """Prints the table."""
-    options = options_of("Table 5 of DP-HP: the weight of the product kernel.", "gamma", tuple(PAPER), float)
+    options = options_of(
+        "Table 5 of DP-HP: the weight of the product kernel.",
+        "gamma",
+        tuple(PAPER),
+        float,
+    )
     title = "γ on discretised Adult, ε = 0.3, replace-one; the paper: Census"
-    return ablation(options, title, "gamma", PAPER, epsilon=0.3, product_columns=5, draws=8)
+    return ablation(
+        options, title, "gamma", PAPER, epsilon=0.3, product_columns=5, draws=8
+    )
 
 
 if __name__ == "__main__":

@@ -17,9 +17,13 @@ PAPER = {2: (0.367, 0.466), 5: (0.340, 0.434), 7: (0.332, 0.422)}
 
 def main() -> int:
     """Prints the table."""
-    options = options_of("Table 8 of DP-HP: the columns of a product.", "product-columns", (2, 5), int)
+    options = options_of(
+        "Table 8 of DP-HP: the columns of a product.", "product-columns", (2, 5), int
+    )
     title = "D_prod on discretised Adult, ε = 1, replace-one, γ = 1"
-    return ablation(options, title, "product_columns", PAPER, epsilon=1.0, gamma=1.0, draws=8)
+    return ablation(
+        options, title, "product_columns", PAPER, epsilon=1.0, gamma=1.0, draws=8
+    )
 
 
 if __name__ == "__main__":

@@ -27,6 +27,9 @@ def smooth_gradients(network: nn.Module, records: Tensor, of: Tensor) -> Tensor:
 
     Smilkov et al. (2017, https://arxiv.org/abs/1706.03825), who advise noise of 10 to 20 % of the range: here 15 %.
     """
-    tunnel, options = NoiseTunnel(Saliency(network)), {"nt_type": "smoothgrad", "nt_samples": 50, "stdevs": 0.15}
+    tunnel, options = (
+        NoiseTunnel(Saliency(network)),
+        {"nt_type": "smoothgrad", "nt_samples": 50, "stdevs": 0.15},
+    )
     with seeded(0):
         return tunnel.attribute(records, **options, target=of, abs=False).detach()

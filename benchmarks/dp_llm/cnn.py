@@ -9,7 +9,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-from maps import DELTA, RECORDS, SHAPE, Pixels, test_images, training_images, training_table
+from maps import (
+    DELTA,
+    RECORDS,
+    SHAPE,
+    Pixels,
+    test_images,
+    training_images,
+    training_table,
+)
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn.functional import cross_entropy
@@ -39,27 +47,52 @@ def build_cnn(seed: int) -> nn.Sequential:
 
 
 def prepared_cnn(
-    dataset: str, data: Path, out: Path, *, epochs: int, seed: int, report: Callable[[int, int], None]
+    dataset: str,
+    data: Path,
+    out: Path,
+    *,
+    epochs: int,
+    seed: int,
+    report: Callable[[int, int], None],
 ) -> tuple[nn.Sequential, float]:
     """Returns the network in evaluation mode and its accuracy on the test images, from the folder `out` if it is there.
 
     Its last weights count: no moment of the training is chosen on test images.
     """
-    place, network = out / f"{dataset}-cnn-epochs{epochs}-seed{seed}.safetensors", build_cnn(seed)
+    place, network = (
+        out / f"{dataset}-cnn-epochs{epochs}-seed{seed}.safetensors",
+        build_cnn(seed),
+    )
     if not place.exists():
         out.mkdir(parents=True, exist_ok=True)
-        _train(network, *training_images(dataset, data), epochs=epochs, seed=seed, report=report)
+        _train(
+            network,
+            *training_images(dataset, data),
+            epochs=epochs,
+            seed=seed,
+            report=report,
+        )
         images, labels = test_images(dataset, data)
-        accuracy = float((predictions(network, images) == torch.from_numpy(labels)).float().mean())
-        place.with_suffix(".json").write_text(json.dumps({"accuracy": accuracy}) + "\n", encoding="utf-8")
+        accuracy = float(
+            (predictions(network, images) == torch.from_numpy(labels)).float().mean()
+        )
+        place.with_suffix(".json").write_text(
+            json.dumps({"accuracy": accuracy}) + "\n", encoding="utf-8"
+        )
         save_file(network.state_dict(), place)
     network.load_state_dict(load_file(place))
-    accuracy = json.loads(place.with_suffix(".json").read_text(encoding="utf-8"))["accuracy"]
+    accuracy = json.loads(place.with_suffix(".json").read_text(encoding="utf-8"))[
+        "accuracy"
+    ]
     return network.eval(), accuracy
 
 
 def prepared_private_cnn(
-    data: Path, out: Path, epsilon: float, steps: int, report: Callable[[int, int], None]
+    data: Path,
+    out: Path,
+    epsilon: float,
+    steps: int,
+    report: Callable[[int, int], None],
 ) -> tuple[nn.Module, float]:
     """Returns a network trained by DP-SGD on MNIST and its accuracy, from the folder `out` if it is there.
 
@@ -75,15 +108,27 @@ def prepared_private_cnn(
         found = method.fit(gate, report=lambda done: report(done, steps))
         found.save(place)
         images, labels = test_images("mnist", data)
-        accuracy = float((predictions(found.module, 2 * images) == torch.from_numpy(labels)).float().mean())
-        file.write_text(json.dumps({"accuracy": accuracy, "epsilon": found.certificate.check()}) + "\n", "utf-8")
-    return NetworkClassifier.load(place).module, json.loads(file.read_text(encoding="utf-8"))["accuracy"]
+        accuracy = float(
+            (predictions(found.module, 2 * images) == torch.from_numpy(labels))
+            .float()
+            .mean()
+        )
+        file.write_text(
+            json.dumps({"accuracy": accuracy, "epsilon": found.certificate.check()})
+            + "\n",
+            "utf-8",
+        )
+    return NetworkClassifier.load(place).module, json.loads(
+        file.read_text(encoding="utf-8")
+    )["accuracy"]
 
 
 @torch.no_grad()
 def predictions(network: nn.Module, images: Pixels) -> torch.Tensor:
     """Returns the likeliest class of each image, (images,)."""
-    return torch.cat([network(part).argmax(dim=1) for part in torch.from_numpy(images).split(500)])
+    return torch.cat(
+        [network(part).argmax(dim=1) for part in torch.from_numpy(images).split(500)]
+    )
 
 
 def _train(

@@ -34,28 +34,48 @@ def main() -> int:
     """Draws the picture; 0 when it could, 2 when it cannot run."""
     options = _options()
     console = Console()
-    chosen = {"projection": options.projection or None, "temperature": options.temperature, "seed": options.seed}
-    setup = Setup(epsilon=math.inf, epochs=options.epochs, dataset=options.dataset, **chosen)
+    chosen = {
+        "projection": options.projection or None,
+        "temperature": options.temperature,
+        "seed": options.seed,
+    }
+    setup = Setup(
+        epsilon=math.inf, epochs=options.epochs, dataset=options.dataset, **chosen
+    )
     place = options.out / f"figure_3-{setup.name}.png"
     try:
         with Progress(console=console, transient=True) as progress:
             task = progress.add_task("training")
             maps = prepared(
-                setup, options.data, options.out, lambda done, of: progress.update(task, completed=done, total=of)
+                setup,
+                options.data,
+                options.out,
+                lambda done, of: progress.update(task, completed=done, total=of),
             )
         images, labels = test_images(options.dataset, options.data)
         rows, first = [], []
         for kind in SHOWN[options.dataset]:
             for image in images[labels == kind][:IMAGES]:
-                rows.append(strongest_row(maps, image, f"{NAMES[options.dataset][kind]}", options.dataset))
+                rows.append(
+                    strongest_row(
+                        maps, image, f"{NAMES[options.dataset][kind]}", options.dataset
+                    )
+                )
                 first.append(maps.strongest(image, 1)[2][0])
         title = f"The {STRONGEST} strongest maps, {options.dataset}, no privacy"
         maps_picture(rows, place, shape=SHAPE, title=title)
     except UserError as error:
         console.print(f"[red]{error}[/red]")
         return 2
-    told = {"dataset": options.dataset, "epochs": options.epochs, "accuracy": maps.told["accuracy"]}
-    told |= {"paper": PUBLISHED.get(options.dataset), "weight of the strongest map": float(np.mean(first))}
+    told = {
+        "dataset": options.dataset,
+        "epochs": options.epochs,
+        "accuracy": maps.told["accuracy"],
+    }
+    told |= {
+        "paper": PUBLISHED.get(options.dataset),
+        "weight of the strongest map": float(np.mean(first)),
+    }
     console.print(
         f"Accuracy on test images {told['accuracy']:.4f} after {options.epochs} epochs, in the paper "
         f"{told['paper'] or '(which has FashionMNIST only)'}; the strongest map has "
@@ -70,19 +90,45 @@ def strongest_row(maps: Maps, image: Pixels, label: str, dataset: str) -> MapRow
     """Returns an image, (pixels,), with its strongest maps: its label, what is predicted, and their weights."""
     found, best, weights = maps.strongest(image, STRONGEST)
     captions = tuple(f"σ = {weight:.2f}" for weight in weights)
-    return MapRow(name=f"{label}: {NAMES[dataset][found]}", image=image, maps=best, captions=captions)
+    return MapRow(
+        name=f"{label}: {NAMES[dataset][found]}",
+        image=image,
+        maps=best,
+        captions=captions,
+    )
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Figure 3 of DP-LLM: the strongest maps of test images.")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the data set")
-    parser.add_argument("--out", type=Path, required=True, help="folder of pictures, and of what was trained")
+    parser = argparse.ArgumentParser(
+        description="Figure 3 of DP-LLM: the strongest maps of test images."
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder of the data set"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="folder of pictures, and of what was trained",
+    )
     parser.add_argument("--dataset", choices=tuple(SHOWN), default="fashion-mnist")
     parser.add_argument("--epochs", type=int, default=20, help="the paper has 20")
-    parser.add_argument("--projection", type=int, default=300, help="D'; 0 for none, where single maps are smoother")
-    parser.add_argument("--temperature", type=float, default=None, help="T; the authors' is 1, for MNIST 30")
+    parser.add_argument(
+        "--projection",
+        type=int,
+        default=300,
+        help="D'; 0 for none, where single maps are smoother",
+    )
+    parser.add_argument(
+        "--temperature",
+        type=float,
+        default=None,
+        help="T; the authors' is 1, for MNIST 30",
+    )
     parser.add_argument("--seed", type=int, default=0, help="public seed of the start")
-    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures there"
+    )
     options = parser.parse_args()
     if options.epochs < 1:
         parser.error(f"--epochs {options.epochs} must be at least 1")

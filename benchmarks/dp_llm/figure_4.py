@@ -36,8 +36,14 @@ def main() -> int:
     """Draws the picture; 0 when it could, 2 when it cannot run."""
     options = _options()
     console = Console()
-    chosen = {"projection": options.projection or None, "temperature": options.temperature, "seed": options.seed}
-    setup = Setup(epsilon=math.inf, epochs=options.epochs, dataset=options.dataset, **chosen)
+    chosen = {
+        "projection": options.projection or None,
+        "temperature": options.temperature,
+        "seed": options.seed,
+    }
+    setup = Setup(
+        epsilon=math.inf, epochs=options.epochs, dataset=options.dataset, **chosen
+    )
     place = options.out / f"figure_4-{setup.name}.png"
     try:
         with Progress(console=console, transient=True) as progress:
@@ -48,7 +54,12 @@ def main() -> int:
 
             maps = prepared(setup, options.data, options.out, report)
             network, accuracy = prepared_cnn(
-                options.dataset, options.data, options.out, epochs=options.cnn_epochs, seed=options.seed, report=report
+                options.dataset,
+                options.data,
+                options.out,
+                epochs=options.cnn_epochs,
+                seed=options.seed,
+                report=report,
             )
         images, labels = test_images(options.dataset, options.data)
         rows = []
@@ -59,7 +70,12 @@ def main() -> int:
             captions = ("IG of the CNN", "SG of the CNN", f"LLM, σ = {weights[0]:.2f}")
             name = f"{name}: {NAMES[options.dataset][found]}"
             rows.append(MapRow(name=name, image=image, maps=shown, captions=captions))
-        maps_picture(rows, place, shape=SHAPE, title=f"Attributions and maps, {options.dataset}, no privacy")
+        maps_picture(
+            rows,
+            place,
+            shape=SHAPE,
+            title=f"Attributions and maps, {options.dataset}, no privacy",
+        )
     except UserError as error:
         console.print(f"[red]{error}[/red]")
         return 2
@@ -82,16 +98,41 @@ def attributions(network: nn.Module, image: Pixels, kind: int) -> Pixels:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Figure 4 of DP-LLM: attributions of a CNN beside linear maps.")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the data set")
-    parser.add_argument("--out", type=Path, required=True, help="folder of pictures, and of what was trained")
+    parser = argparse.ArgumentParser(
+        description="Figure 4 of DP-LLM: attributions of a CNN beside linear maps."
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder of the data set"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="folder of pictures, and of what was trained",
+    )
     parser.add_argument("--dataset", choices=tuple(NAMES), default="fashion-mnist")
-    parser.add_argument("--epochs", type=int, default=20, help="of the maps; the paper has 20")
+    parser.add_argument(
+        "--epochs", type=int, default=20, help="of the maps; the paper has 20"
+    )
     parser.add_argument("--cnn-epochs", type=int, default=5)
-    parser.add_argument("--projection", type=int, default=300, help="D'; 0 for none, where single maps are smoother")
-    parser.add_argument("--temperature", type=float, default=None, help="T; the authors' is 1, for MNIST 30")
-    parser.add_argument("--seed", type=int, default=0, help="public seed of both starts")
-    parser.add_argument("--json", type=Path, default=None, help="write the accuracies there")
+    parser.add_argument(
+        "--projection",
+        type=int,
+        default=300,
+        help="D'; 0 for none, where single maps are smoother",
+    )
+    parser.add_argument(
+        "--temperature",
+        type=float,
+        default=None,
+        help="T; the authors' is 1, for MNIST 30",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="public seed of both starts"
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the accuracies there"
+    )
     options = parser.parse_args()
     if min(options.epochs, options.cnn_epochs) < 1:
         parser.error("--epochs and --cnn-epochs must be at least 1")

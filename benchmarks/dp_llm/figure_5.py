@@ -48,25 +48,43 @@ def main() -> int:
         _draw(rows, options)
     if options.json:
         content = [
-            {"panel": panel, **asdict(setup), "epsilon": _number(setup.epsilon), "accuracy": found}
+            {
+                "panel": panel,
+                **asdict(setup),
+                "epsilon": _number(setup.epsilon),
+                "accuracy": found,
+            }
             for (panel, setup), found in rows.items()
         ]
-        options.json.write_text(json.dumps({"rows": content}, indent=2) + "\n", encoding="utf-8")
+        options.json.write_text(
+            json.dumps({"rows": content}, indent=2) + "\n", encoding="utf-8"
+        )
     return 0 if met else 1
 
 
 def setups(
-    panels: Sequence[str], kinds: Sequence[str], epochs: int, values: Mapping[str, Any] = CURVES
+    panels: Sequence[str],
+    kinds: Sequence[str],
+    epochs: int,
+    values: Mapping[str, Any] = CURVES,
 ) -> Iterator[tuple[str, Setup]]:
     """Yields the rows of some panels, of seed 0; `values` has what each panel varies."""
     start = Setup(epsilon=2.0, epochs=epochs)
     for panel in panels:
         for value in values[panel]:
             for kind in kinds:
-                setup = replace(start, epsilon=KINDS[kind], **{panel: value or None} if panel != "epsilon" else {})
+                setup = replace(
+                    start,
+                    epsilon=KINDS[kind],
+                    **{panel: value or None} if panel != "epsilon" else {},
+                )
                 if panel == "epsilon" and kind == "private":
                     setup = replace(setup, epsilon=value)
-                if panel != "epsilon" or kind == "private" or value == values[panel][-1]:
+                if (
+                    panel != "epsilon"
+                    or kind == "private"
+                    or value == values[panel][-1]
+                ):
                     yield panel, setup
 
 
@@ -75,16 +93,24 @@ def _accuracies(options: argparse.Namespace, console: Console) -> Rows:
     rows: dict[tuple[str, Setup], list[float]] = {}
     wanted = list(setups(options.panels, options.kinds, options.epochs, vars(options)))
     with Progress(console=console, transient=True) as progress:
-        whole, part = progress.add_task("rows", total=len(wanted) * options.seeds), progress.add_task("steps")
+        whole, part = (
+            progress.add_task("rows", total=len(wanted) * options.seeds),
+            progress.add_task("steps"),
+        )
         for seed in range(options.seeds):
             for panel, first in wanted:
                 setup = replace(first, seed=seed)
-                if not options.as_it_stands or (options.out / f"{setup.name}.json").exists():
+                if (
+                    not options.as_it_stands
+                    or (options.out / f"{setup.name}.json").exists()
+                ):
 
                     def report(done: int, steps: int) -> None:
                         progress.update(part, completed=done, total=steps)
 
-                    told = prepared(setup, options.data, options.out, report, options.device).told
+                    told = prepared(
+                        setup, options.data, options.out, report, options.device
+                    ).told
                     rows.setdefault((panel, first), []).append(told["accuracy"])
                 progress.advance(whole)
     return rows
@@ -104,10 +130,22 @@ def _print(console: Console, rows: Rows, epochs: int) -> bool:
         if printed and "spread" in printed:
             shown += f" ± {printed['spread']:.3f}"
         if printed and epochs == CURVES["epochs"]:
-            met &= statistics.fmean(found) >= printed["accuracy"] - printed.get("spread", 0.004)
-        private = f"{setup.epsilon:g}" if math.isfinite(setup.epsilon) else "∞ (no privacy)"
+            met &= statistics.fmean(found) >= printed["accuracy"] - printed.get(
+                "spread", 0.004
+            )
+        private = (
+            f"{setup.epsilon:g}" if math.isfinite(setup.epsilon) else "∞ (no privacy)"
+        )
         dimensions = str(setup.projection or "none")
-        page.add_row(panel, private, str(setup.maps), dimensions, str(len(found)), _mean(found), shown)
+        page.add_row(
+            panel,
+            private,
+            str(setup.maps),
+            dimensions,
+            str(len(found)),
+            _mean(found),
+            shown,
+        )
     console.print(page)
     if not rows:
         console.print("Nothing has been run yet: leave --as-it-stands out.")
@@ -116,7 +154,14 @@ def _print(console: Console, rows: Rows, epochs: int) -> bool:
 
 def _printed(setup: Setup) -> Mapping[str, Any] | None:
     here = setup.epsilon, setup.maps, setup.projection or 0
-    return next((row for row in CURVES["paper"] if (row["epsilon"], row["maps"], row["projection"]) == here), None)
+    return next(
+        (
+            row
+            for row in CURVES["paper"]
+            if (row["epsilon"], row["maps"], row["projection"]) == here
+        ),
+        None,
+    )
 
 
 def _mean(found: Sequence[float]) -> str:
@@ -133,50 +178,146 @@ def _draw(rows: Rows, options: argparse.Namespace) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4 * len(options.panels), 3.4), layout="constrained")
-    for axes, panel in zip(figure.subplots(1, len(options.panels), squeeze=False)[0], options.panels, strict=True):
+    for axes, panel in zip(
+        figure.subplots(1, len(options.panels), squeeze=False)[0],
+        options.panels,
+        strict=True,
+    ):
         for kind, colour in (("private", "tab:orange"), ("public", "tab:blue")):
             finite = kind == "private"
-            chosen = [(s, f) for (p, s), f in rows.items() if p == panel and math.isfinite(s.epsilon) == finite]
+            chosen = [
+                (s, f)
+                for (p, s), f in rows.items()
+                if p == panel and math.isfinite(s.epsilon) == finite
+            ]
             if panel == "epsilon" and kind == "public":
                 for _, found in chosen:
-                    axes.axhline(statistics.fmean(found), color=colour, label="no privacy")
+                    axes.axhline(
+                        statistics.fmean(found), color=colour, label="no privacy"
+                    )
                 continue
-            points = [(getattr(s, panel), f) for s, f in chosen if getattr(s, panel) is not None]
+            points = [
+                (getattr(s, panel), f)
+                for s, f in chosen
+                if getattr(s, panel) is not None
+            ]
             spreads = [2 * statistics.stdev(f) if len(f) > 1 else 0 for _, f in points]
             means = [statistics.fmean(f) for _, f in points]
-            label = "ε on the axis" if panel == "epsilon" else "ε = 2" if kind == "private" else "no privacy"
-            axes.errorbar([x for x, _ in points], means, spreads, color=colour, marker="o", label=label)
+            label = (
+                "ε on the axis"
+                if panel == "epsilon"
+                else "ε = 2"
+                if kind == "private"
+                else "no privacy"
+            )
+            axes.errorbar(
+                [x for x, _ in points],
+                means,
+                spreads,
+                color=colour,
+                marker="o",
+                label=label,
+            )
             for setup, found in chosen:
                 if getattr(setup, panel) is None:
-                    axes.axhline(statistics.fmean(found), color=colour, linestyle="--", label=f"{label}, no projection")
+                    axes.axhline(
+                        statistics.fmean(found),
+                        color=colour,
+                        linestyle="--",
+                        label=f"{label}, no projection",
+                    )
         axes.set_xscale("log")
-        axes.set_xlabel({"epsilon": "ε", "maps": "M: maps of each class", "projection": "D'"}[panel])
+        axes.set_xlabel(
+            {"epsilon": "ε", "maps": "M: maps of each class", "projection": "D'"}[panel]
+        )
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
     figure.axes[0].set_ylabel("accuracy")
-    reduced = "" if options.epochs == CURVES["epochs"] else f", {options.epochs} of {CURVES['epochs']} epochs"
+    reduced = (
+        ""
+        if options.epochs == CURVES["epochs"]
+        else f", {options.epochs} of {CURVES['epochs']} epochs"
+    )
     figure.suptitle(f"DP-LLM on MNIST, δ = 1e-5{reduced}", fontsize=10)
     figure.savefig(options.picture, dpi=110)
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Figure 5 of DP-LLM: accuracy by ε, maps and projection.")
-    parser.add_argument("--data", type=Path, required=True, help="folder of MNIST; see benchmarks/papers/README.md")
-    parser.add_argument("--out", type=Path, required=True, help="folder that keeps what was trained")
-    parser.add_argument("--panels", nargs="+", choices=PANELS, default=list(PANELS), help="which to run")
-    parser.add_argument("--kinds", nargs="+", choices=tuple(KINDS), default=list(KINDS), help="which curves to run")
-    parser.add_argument("--epsilon", type=float, nargs="+", default=CURVES["epsilon"], help="rows of the first panel")
-    parser.add_argument("--maps", type=int, nargs="+", default=CURVES["maps"], help="rows of the second panel")
-    parser.add_argument("--projection", type=int, nargs="+", default=CURVES["projection"], help="of the third; 0: none")
-    parser.add_argument("--epochs", type=int, default=CURVES["epochs"], help="fewer than 20 is a reduced schedule")
-    parser.add_argument("--seeds", type=int, default=1, help="run i has public seed i; the paper has ten")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where gradients are computed")
-    parser.add_argument("--as-it-stands", action="store_true", help="train nothing, show what is in OUT")
-    parser.add_argument("--picture", type=Path, default=None, help="draw the curves into this PNG")
-    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    parser = argparse.ArgumentParser(
+        description="Figure 5 of DP-LLM: accuracy by ε, maps and projection."
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        help="folder of MNIST; see benchmarks/papers/README.md",
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, help="folder that keeps what was trained"
+    )
+    parser.add_argument(
+        "--panels", nargs="+", choices=PANELS, default=list(PANELS), help="which to run"
+    )
+    parser.add_argument(
+        "--kinds",
+        nargs="+",
+        choices=tuple(KINDS),
+        default=list(KINDS),
+        help="which curves to run",
+    )
+    parser.add_argument(
+        "--epsilon",
+        type=float,
+        nargs="+",
+        default=CURVES["epsilon"],
+        help="rows of the first panel",
+    )
+    parser.add_argument(
+        "--maps",
+        type=int,
+        nargs="+",
+        default=CURVES["maps"],
+        help="rows of the second panel",
+    )
+    parser.add_argument(
+        "--projection",
+        type=int,
+        nargs="+",
+        default=CURVES["projection"],
+        help="of the third; 0: none",
+    )
+    parser.add_argument(
+        "--epochs",
+        type=int,
+        default=CURVES["epochs"],
+        help="fewer than 20 is a reduced schedule",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        help="run i has public seed i; the paper has ten",
+    )
+    parser.add_argument(
+        "--device",
+        choices=("cpu", "cuda"),
+        default="cpu",
+        help="where gradients are computed",
+    )
+    parser.add_argument(
+        "--as-it-stands", action="store_true", help="train nothing, show what is in OUT"
+    )
+    parser.add_argument(
+        "--picture", type=Path, default=None, help="draw the curves into this PNG"
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures there"
+    )
     options = parser.parse_args()
     if min(options.seeds, options.epochs) < 1:
-        parser.error(f"--seeds {options.seeds} and --epochs {options.epochs} must be at least 1")
+        parser.error(
+            f"--seeds {options.seeds} and --epochs {options.epochs} must be at least 1"
+        )
     return options
 
 

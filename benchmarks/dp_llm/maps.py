@@ -32,13 +32,26 @@ from noisegate.schema.pixels import ImageShape
 from noisegate_papers.methods.classifiers import DPLLM
 from noisegate_papers.models.locally_linear import LocallyLinear, locally_linear_scores
 
-PAGE = tomllib.loads((Path(__file__).parent / "expected.toml").read_text(encoding="utf-8"))
+PAGE = tomllib.loads(
+    (Path(__file__).parent / "expected.toml").read_text(encoding="utf-8")
+)
 # What the documentation of MNIST says about its training images: a public number, rounded as it happens.
 RECORDS = 60_000
 DELTA = 1e-5
 SHAPE = ImageShape(height=28, width=28)
 NAMES = {
-    "fashion-mnist": ("top", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"),
+    "fashion-mnist": (
+        "top",
+        "trousers",
+        "pullover",
+        "dress",
+        "coat",
+        "sandal",
+        "shirt",
+        "sneaker",
+        "bag",
+        "boot",
+    ),
     "mnist": tuple("0123456789"),
 }
 """What the classes of each data set are called."""
@@ -82,7 +95,10 @@ class Setup:
     @property
     def method(self) -> DPLLM:
         """The method with the authors' settings."""
-        settings = PAGE["settings"]["paper"] | {"maps": self.maps, "projection": self.projection}
+        settings = PAGE["settings"]["paper"] | {
+            "maps": self.maps,
+            "projection": self.projection,
+        }
         settings |= {"steps": self.epochs * round(1 / settings["sampling_probability"])}
         if self.dataset == "fashion-mnist":
             settings |= {"temperature": 1.0, "centre": 0.0}
@@ -109,12 +125,16 @@ class Maps:
 
     def answers(self, images: Pixels) -> torch.Tensor:
         """Returns g, (images, maps, classes), of images in [0, 1], (images, pixels)."""
-        return torch.einsum("mkp,np->nmk", *map(torch.from_numpy, (self.weights, images))) + torch.from_numpy(self.bias)
+        return torch.einsum(
+            "mkp,np->nmk", *map(torch.from_numpy, (self.weights, images))
+        ) + torch.from_numpy(self.bias)
 
     def predictions(self, images: Pixels) -> npt.NDArray[np.int64]:
         """Returns the likeliest class of each image, (images,)."""
         parts = [
-            locally_linear_scores(self.answers(part), self.temperature).argmax(dim=1).numpy()
+            locally_linear_scores(self.answers(part), self.temperature)
+            .argmax(dim=1)
+            .numpy()
             for part in np.array_split(images, max(len(images) // 1000, 1))
         ]
         return np.concatenate(parts)
@@ -122,7 +142,9 @@ class Maps:
     def strongest(self, image: Pixels, count: int) -> tuple[int, Pixels, Pixels]:
         """Returns the predicted class of an image, (pixels,), its strongest maps there and their weights σ."""
         found = int(self.predictions(image[None])[0])
-        weights = torch.softmax(self.answers(image[None])[0, :, found] / self.temperature, dim=0).numpy()
+        weights = torch.softmax(
+            self.answers(image[None])[0, :, found] / self.temperature, dim=0
+        ).numpy()
         best = np.argsort(-weights, kind="stable")[:count]
         return found, self.weights[best, found], weights[best]
 
@@ -131,7 +153,12 @@ def released_maps(classifier: LocallyLinear, told: Mapping[str, Any]) -> Maps:
     """Returns what is in a classifier that went through the gate, of images."""
     weights = classifier.weights * classifier.inputs.gradients
     bias = classifier.bias - classifier.inputs.centre * weights.sum(axis=2)
-    return Maps(weights=weights, bias=bias.astype(np.float32), temperature=classifier.temperature, told=told)
+    return Maps(
+        weights=weights,
+        bias=bias.astype(np.float32),
+        temperature=classifier.temperature,
+        told=told,
+    )
 
 
 def prepared(
@@ -188,14 +215,30 @@ def _loaded(dataset: str, data: Path) -> Loaded:
 
 
 def _through_the_gate(
-    setup: Setup, data: Path, place: Path, report: Callable[[int, int], None], device: str
+    setup: Setup,
+    data: Path,
+    place: Path,
+    report: Callable[[int, int], None],
+    device: str,
 ) -> dict[str, Any]:
     loaded, method = _loaded(setup.dataset, data), setup.method
-    gate = Gate(loaded.train, schema=loaded.schema, epsilon=setup.epsilon, delta=DELTA, records=RECORDS)
+    gate = Gate(
+        loaded.train,
+        schema=loaded.schema,
+        epsilon=setup.epsilon,
+        delta=DELTA,
+        records=RECORDS,
+    )
     partial = _beside(place, ".partial")
     partial.mkdir(exist_ok=True)
-    options: dict[str, Any] = {"folder": partial, "microbatch": _BLOCK, "device": device}
-    release = method.query(gate, report=lambda done: report(done, method.steps), **options)
+    options: dict[str, Any] = {
+        "folder": partial,
+        "microbatch": _BLOCK,
+        "device": device,
+    }
+    release = method.query(
+        gate, report=lambda done: report(done, method.steps), **options
+    )
     method.classifier(release).save(place)
     for left in partial.iterdir():
         left.unlink()
@@ -203,7 +246,9 @@ def _through_the_gate(
     return {"epsilon": release.certificate.check()}
 
 
-def _without_privacy(setup: Setup, data: Path, place: Path, report: Callable[[int, int], None]) -> dict[str, Any]:
+def _without_privacy(
+    setup: Setup, data: Path, place: Path, report: Callable[[int, int], None]
+) -> dict[str, Any]:
     images, labels = training_images(setup.dataset, data)
     weights, bias = train_without_privacy(setup.method, images, labels, report)
     np.savez(_beside(place, ".npz"), weights=weights, bias=bias)
@@ -214,7 +259,12 @@ def _read(setup: Setup, place: Path, told: Mapping[str, Any]) -> Maps:
     temperature = setup.method.temperature
     if not math.isfinite(setup.epsilon):
         with np.load(_beside(place, ".npz")) as kept:
-            return Maps(weights=kept["weights"], bias=kept["bias"], temperature=temperature, told=told)
+            return Maps(
+                weights=kept["weights"],
+                bias=kept["bias"],
+                temperature=temperature,
+                told=told,
+            )
     return released_maps(LocallyLinear.load(place), told)
 
 
@@ -226,4 +276,6 @@ def _beside(place: Path, ending: str) -> Path:
 def _arrays(table: Any) -> tuple[Pixels, npt.NDArray[np.int64]]:
     columns = [name for name in table.column_names if name != "label"]
     pixels = np.stack([table[name].to_numpy() for name in columns], axis=1)
-    return (pixels / np.float32(255)).astype(np.float32), table["label"].to_numpy().astype(np.int64)
+    return (pixels / np.float32(255)).astype(np.float32), table[
+        "label"
+    ].to_numpy().astype(np.int64)

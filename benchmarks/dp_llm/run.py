@@ -45,12 +45,17 @@ def main() -> int:
     name = options.settings or ("tuned" if options.epsilon >= 1 else "small")
     settings = dict(page["settings"][name])
     shrink = settings.pop("shrink", 1)
-    train, test = (read_images(options.data / f"{name}.parquet", shrink) for name in ("train", "test"))
+    train, test = (
+        read_images(options.data / f"{name}.parquet", shrink)
+        for name in ("train", "test")
+    )
     runs: list[dict[str, Any]] = []
     try:
         for seed in range(options.first, options.first + options.seeds):
             started = time.perf_counter()
-            model = made(settings, SIDE // shrink, options.epsilon, options.delta, seed).fit(*train)
+            model = made(
+                settings, SIDE // shrink, options.epsilon, options.delta, seed
+            ).fit(*train)
             runs.append(
                 {
                     "seed": seed,
@@ -66,15 +71,26 @@ def main() -> int:
         console.print(f"[red]{error}[/red]")
         return 2
     mean = statistics.fmean(run["accuracy"] for run in runs)
-    targets = [entry for entry in page["target"] if options.delta == 1e-5 and entry["epsilon"] == options.epsilon]
+    targets = [
+        entry
+        for entry in page["target"]
+        if options.delta == 1e-5 and entry["epsilon"] == options.epsilon
+    ]
     _print(console, runs, mean, targets)
     if options.json:
-        content = {"settings": name, "epsilon": options.epsilon, "runs": runs, "mean": mean}
+        content = {
+            "settings": name,
+            "epsilon": options.epsilon,
+            "runs": runs,
+            "mean": mean,
+        }
         options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return 0 if all(mean >= entry["value"] for entry in targets) else 1
 
 
-def read_images(path: Path, shrink: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+def read_images(
+    path: Path, shrink: int
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """Returns images as rows of whole numbers from 0 to 255, (records, pixels), and their digits, (records,).
 
     Args:
@@ -82,23 +98,41 @@ def read_images(path: Path, shrink: int) -> tuple[npt.NDArray[np.uint8], npt.NDA
         shrink: How many pixels are averaged to one along each axis, which is public and done image by image.
     """
     table = pq.read_table(path)
-    pictures = np.stack([np.asarray(Image.open(io.BytesIO(cell["bytes"]))) for cell in table["image"].to_pylist()])
+    pictures = np.stack(
+        [
+            np.asarray(Image.open(io.BytesIO(cell["bytes"])))
+            for cell in table["image"].to_pylist()
+        ]
+    )
     side = SIDE // shrink
     means = pictures.reshape(-1, side, shrink, side, shrink).mean(axis=(2, 4))
-    return np.rint(means).astype(np.uint8).reshape(len(means), -1), table["label"].to_numpy()
+    return np.rint(means).astype(np.uint8).reshape(len(means), -1), table[
+        "label"
+    ].to_numpy()
 
 
-def made(settings: dict[str, Any], side: int, epsilon: float, delta: float, seed: int) -> LocallyLinearMaps:
+def made(
+    settings: dict[str, Any], side: int, epsilon: float, delta: float, seed: int
+) -> LocallyLinearMaps:
     """Returns the classifier, not fitted yet; `projection = 0` in the settings is none."""
     settings = settings | {"projection": settings.get("projection") or None}
     schema = pixel_schema(side, side, labels=DIGITS)
     return LocallyLinearMaps(
-        epsilon=epsilon, delta=delta, schema=schema, records=RECORDS, random_state=seed, **settings
+        epsilon=epsilon,
+        delta=delta,
+        schema=schema,
+        records=RECORDS,
+        random_state=seed,
+        **settings,
     )
 
 
 def draw(
-    model: LocallyLinearMaps, test: tuple[npt.NDArray[Any], npt.NDArray[Any]], side: int, folder: Path, epsilon: float
+    model: LocallyLinearMaps,
+    test: tuple[npt.NDArray[Any], npt.NDArray[Any]],
+    side: int,
+    folder: Path,
+    epsilon: float,
 ) -> None:
     """Writes pictures of the maps of each digit, and of the strongest ones for a test image of each (Figures 2, 3)."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -117,38 +151,90 @@ def draw(
         )
     title = f"Why: the weighed map and the {_BEST} strongest, ε = {epsilon:g}"
     maps_picture(rows, folder / f"explained_{epsilon:g}.png", shape=shape, title=title)
-    maps_picture(rows, folder / f"explained_{epsilon:g}_smooth.png", shape=shape, title=f"{title}, blurred", smooth=1.0)
-    shown = [MapRow(name=str(digit), maps=model.filters(digit)[:12]) for digit in DIGITS]
-    maps_picture(shown, folder / f"filters_{epsilon:g}.png", shape=shape, title=f"Maps of each digit, ε = {epsilon:g}")
+    maps_picture(
+        rows,
+        folder / f"explained_{epsilon:g}_smooth.png",
+        shape=shape,
+        title=f"{title}, blurred",
+        smooth=1.0,
+    )
+    shown = [
+        MapRow(name=str(digit), maps=model.filters(digit)[:12]) for digit in DIGITS
+    ]
+    maps_picture(
+        shown,
+        folder / f"filters_{epsilon:g}.png",
+        shape=shape,
+        title=f"Maps of each digit, ε = {epsilon:g}",
+    )
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="DP-LLM on MNIST, against its targets.")
-    parser.add_argument("--data", type=Path, required=True, help="folder with train.parquet and test.parquet")
+    parser = argparse.ArgumentParser(
+        description="DP-LLM on MNIST, against its targets."
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        help="folder with train.parquet and test.parquet",
+    )
     parser.add_argument("--epsilon", type=float, default=2.0)
     parser.add_argument("--delta", type=float, default=1e-5)
-    parser.add_argument("--seeds", type=int, default=3, help="number of runs; run i has public seed i and fresh noise")
-    parser.add_argument("--first", type=int, default=0, help="public seed of the first run")
-    parser.add_argument("--settings", choices=("defaults", "tuned", "small", "full", "paper"), help="of expected.toml")
-    parser.add_argument("--pictures", type=Path, default=None, help="draw the maps of the first run into this folder")
-    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=3,
+        help="number of runs; run i has public seed i and fresh noise",
+    )
+    parser.add_argument(
+        "--first", type=int, default=0, help="public seed of the first run"
+    )
+    parser.add_argument(
+        "--settings",
+        choices=("defaults", "tuned", "small", "full", "paper"),
+        help="of expected.toml",
+    )
+    parser.add_argument(
+        "--pictures",
+        type=Path,
+        default=None,
+        help="draw the maps of the first run into this folder",
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures there"
+    )
     options = parser.parse_args()
     if options.seeds < 1:
         parser.error(f"--seeds {options.seeds} must be at least 1")
     return options
 
 
-def _print(console: Console, runs: list[dict[str, Any]], mean: float, targets: list[dict[str, Any]]) -> None:
-    page = Table(title="MNIST: accuracy on the 10,000 test images", title_justify="left")
+def _print(
+    console: Console,
+    runs: list[dict[str, Any]],
+    mean: float,
+    targets: list[dict[str, Any]],
+) -> None:
+    page = Table(
+        title="MNIST: accuracy on the 10,000 test images", title_justify="left"
+    )
     for heading in ("seed", "accuracy", "ε recomputed", "seconds"):
         page.add_column(heading, justify="right")
     for run in runs:
-        page.add_row(str(run["seed"]), f"{run['accuracy']:.4f}", f"{run['epsilon']:.4f}", f"{run['seconds']:.0f}")
+        page.add_row(
+            str(run["seed"]),
+            f"{run['accuracy']:.4f}",
+            f"{run['epsilon']:.4f}",
+            f"{run['seconds']:.0f}",
+        )
     page.add_row("mean", f"{mean:.4f}", "", "")
     console.print(page)
     for entry in targets:
         verdict = "[green]pass[/green]" if mean >= entry["value"] else "[red]miss[/red]"
-        console.print(f"mean accuracy ≥ {entry['value']}: {verdict} ({entry['source']})")
+        console.print(
+            f"mean accuracy ≥ {entry['value']}: {verdict} ({entry['source']})"
+        )
 
 
 if __name__ == "__main__":

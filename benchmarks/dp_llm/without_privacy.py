@@ -11,13 +11,19 @@ from torch.nn.functional import cross_entropy
 
 from noisegate_images.training.adam import Adam
 from noisegate_papers.methods.classifiers import DPLLM
-from noisegate_papers.models.locally_linear import draw_projection, locally_linear_scores
+from noisegate_papers.models.locally_linear import (
+    draw_projection,
+    locally_linear_scores,
+)
 
 Array = npt.NDArray[np.float32]
 
 
 def train_without_privacy(
-    method: DPLLM, images: Array, labels: npt.NDArray[np.int64], report: Callable[[int, int], None]
+    method: DPLLM,
+    images: Array,
+    labels: npt.NDArray[np.int64],
+    report: Callable[[int, int], None],
 ) -> tuple[Array, Array]:
     """Returns maps of positions of pixels, (maps, classes, pixels), and their biases, (maps, classes).
 
@@ -33,13 +39,21 @@ def train_without_privacy(
     pixels, classes = images.shape[1], int(labels.max()) + 1
     scale = 1 / np.sqrt(pixels)
     projection = draw_projection(
-        inputs=pixels, maps=method.maps, dimensions=method.projection, constant=scale, seed=method.seed
+        inputs=pixels,
+        maps=method.maps,
+        dimensions=method.projection,
+        constant=scale,
+        seed=method.seed,
     )
     random = np.random.Generator(np.random.Philox(method.seed).jumped())
-    start = random.standard_normal(projection.shape(classes), dtype=np.float32) * np.float32(method.init_std)
+    start = random.standard_normal(
+        projection.shape(classes), dtype=np.float32
+    ) * np.float32(method.init_std)
     start[..., -1] = 0
     trained = torch.from_numpy(start).requires_grad_()
-    matrices = None if projection.matrices is None else torch.from_numpy(projection.matrices)
+    matrices = (
+        None if projection.matrices is None else torch.from_numpy(projection.matrices)
+    )
 
     def maps() -> tuple[torch.Tensor, torch.Tensor]:
         parts = trained.reshape(method.maps, classes, -1)
@@ -54,8 +68,12 @@ def train_without_privacy(
             order = random.permutation(len(images))
         chosen, order = torch.from_numpy(order[:batch]), order[batch:]
         weights, bias = maps()
-        answers = (seen[chosen] @ weights.reshape(-1, pixels).T).reshape(batch, method.maps, classes) + bias
-        loss = cross_entropy(locally_linear_scores(answers, method.temperature), wanted[chosen])
+        answers = (seen[chosen] @ weights.reshape(-1, pixels).T).reshape(
+            batch, method.maps, classes
+        ) + bias
+        loss = cross_entropy(
+            locally_linear_scores(answers, method.temperature), wanted[chosen]
+        )
         adam.descend(loss, scale=method.decay ** (4 * step // method.steps))
         report(step + 1, method.steps)
     with torch.no_grad():

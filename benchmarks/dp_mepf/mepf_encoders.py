@@ -35,7 +35,9 @@ def features_of(name: str) -> int:
     with torch.device("meta"):
         network = models.get_model(name, weights=None).eval()
         for layer in feature_convolutions(network):
-            network.get_submodule(layer).register_forward_hook(lambda _, __, given: taken.append(given.numel()))
+            network.get_submodule(layer).register_forward_hook(
+                lambda _, __, given: taken.append(given.numel())
+            )
         network(torch.zeros(1, 3, 32, 32))
     return sum(taken)
 
@@ -57,9 +59,16 @@ def rows(number: int, options: argparse.Namespace) -> list[tuple[str, int, Row, 
     shape = SHAPES[source["data"]]
     made: list[tuple[str, int, Row, float]] = []
 
-    def add(name: str, numbers: int, paper: float, *, moments: int = 2, **changed: Any) -> None:
+    def add(
+        name: str, numbers: int, paper: float, *, moments: int = 2, **changed: Any
+    ) -> None:
         row = Row(
-            **{"data": source["data"].removesuffix("-unlabelled"), "shape": shape, "classes": 0, "epsilon": 0.2},
+            **{
+                "data": source["data"].removesuffix("-unlabelled"),
+                "shape": shape,
+                "classes": 0,
+                "epsilon": 0.2,
+            },
             **{
                 "moments": moments,
                 "preset": "paper",
@@ -75,19 +84,48 @@ def rows(number: int, options: argparse.Namespace) -> list[tuple[str, int, Row, 
         for name in options.encoders or source["numbers"]:
             for moments in options.moments or (2, 1):
                 paper = source[f"frechet {moments}"][name]
-                add(name, features_of(name), paper, moments=moments, settings={"network": f"torchvision:{name}"})
+                add(
+                    name,
+                    features_of(name),
+                    paper,
+                    moments=moments,
+                    settings={"network": f"torchvision:{name}"},
+                )
     elif number == 18:
         given = dict(item.partition("=")[::2] for item in options.encoders or ())
         for name, paper in source["frechet"].items():
             weights, _, digest = given.get(name, "").partition("@")
-            network = {"network": "torchvision:resnet18", "weights": weights or f"{name}.safetensors"}
-            add(name, features_of("resnet18"), paper, settings=network | {"sha256": digest or None})
+            network = {
+                "network": "torchvision:resnet18",
+                "weights": weights or f"{name}.safetensors",
+            }
+            add(
+                name,
+                features_of("resnet18"),
+                paper,
+                settings=network | {"sha256": digest or None},
+            )
     else:
         for name, paper in source["frechet"].items():
-            changed = {"settings": split(float(name)), "method": "dp-mepf-trained", "epsilon": 10.0, "classes": 10}
+            changed = {
+                "settings": split(float(name)),
+                "method": "dp-mepf-trained",
+                "epsilon": 10.0,
+                "classes": 10,
+            }
             row = Row(
-                **{"data": "cifar10", "shape": shape, "moments": 2, "preset": "paper", "delta": 1e-5},
-                **{"stopping": options.stopping or "private", "steps": options.steps, "seed": options.first_seed},
+                **{
+                    "data": "cifar10",
+                    "shape": shape,
+                    "moments": 2,
+                    "preset": "paper",
+                    "delta": 1e-5,
+                },
+                **{
+                    "stopping": options.stopping or "private",
+                    "steps": options.steps,
+                    "seed": options.first_seed,
+                },
                 **changed,  # type: ignore[arg-type]
             )
             made.append((f"ε = {name} of 10", 0, row, paper))
@@ -98,19 +136,40 @@ def main(number: int) -> int:
     """Runs a table and prints it beside the paper's; 2 where nothing of it can be run."""
     options, console = _options(number), Console()
     options.out.mkdir(parents=True, exist_ok=True)
-    book, page = Book(options.json or options.out / "rows.json"), Table(title=f"DP-MEPF, Table {number}")
-    for heading in ("encoder", "features", "moments", "paper", f"ours, in {options.features}", "schedule"):
+    book, page = (
+        Book(options.json or options.out / "rows.json"),
+        Table(title=f"DP-MEPF, Table {number}"),
+    )
+    for heading in (
+        "encoder",
+        "features",
+        "moments",
+        "paper",
+        f"ours, in {options.features}",
+        "schedule",
+    ):
         page.add_column(heading)
     ran, refused = 0, dict[str, None]()
     for name, numbers, row, paper in rows(number, options):
         ours = "not run"
         try:
-            found = book.row(row, {"features": options.features}, lambda row=row: _measured(options, row))
+            found = book.row(
+                row,
+                {"features": options.features},
+                lambda row=row: _measured(options, row),
+            )
             ours, ran = f"{next(iter(found['figures'].values())):.4g}", ran + 1
         except UserError as error:
             refused[f"{name}: {error}"] = None
         schedule = "reduced" if row.reduced else "full"
-        page.add_row(name, f"{numbers:,}" if numbers else "-", str(row.moments), f"{paper:g}", ours, schedule)
+        page.add_row(
+            name,
+            f"{numbers:,}" if numbers else "-",
+            str(row.moments),
+            f"{paper:g}",
+            ours,
+            schedule,
+        )
     console.print(page)
     for reason in refused:
         console.print(f"[red]{reason}[/red]")
@@ -124,17 +183,25 @@ def _measured(options: argparse.Namespace, row: Row) -> Mapping[str, Any]:
     folder = options.out / f"{row.method}-{row.moments}-{changed}"
     made = fitted(row, train, folder, device=options.device, records=records)
     features = named_features(options.features, options.features_weights)
-    found = frechet(row, made, train, images=min(options.images, 5000), features=features)
+    found = frechet(
+        row, made, train, images=min(options.images, 5000), features=features
+    )
     return {"certified_epsilon": made.certificate.check(), "figures": found}
 
 
 def _options(number: int) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description=f"Table {number} of DP-MEPF.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        description=f"Table {number} of DP-MEPF.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     common_options(parser)
     if number == 17:
-        parser.add_argument("--encoders", nargs="+", default=None, help="names in torchvision, as vgg19 resnet18")
+        parser.add_argument(
+            "--encoders",
+            nargs="+",
+            default=None,
+            help="names in torchvision, as vgg19 resnet18",
+        )
     if number == 18:
         told = "NAME=FILE@DIGEST of a ResNet18 in the form of torchvision, for imagenet, cifar10, svhn"
         parser.add_argument("--encoders", nargs="+", default=None, help=told)

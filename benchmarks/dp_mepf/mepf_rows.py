@@ -33,7 +33,13 @@ STOPPING: dict[str, dict[str, Any]] = {
 SMALL: dict[str, Any] = {
     "preset": "default",
     **{"generator": "sub-pixel", "channels": (32, 16), "hidden": ()},
-    "fit_options": {"steps": 1600, "batch": 100, "learning_rate": 1e-2, "ema_decay": 0.995, "check_batches": 8},
+    "fit_options": {
+        "steps": 1600,
+        "batch": 100,
+        "learning_rate": 1e-2,
+        "ema_decay": 0.995,
+        "check_batches": 8,
+    },
 }
 """For a processor: the package's encoder, the squared distance, a small generator, 1,600 steps."""
 
@@ -77,33 +83,68 @@ class Row:
     def schema(self) -> Schema:
         """Returns the schema of the images."""
         height, width, channels = self.shape
-        return pixel_schema(height, width, channels, labels=range(self.classes) if self.classes else None)
+        return pixel_schema(
+            height,
+            width,
+            channels,
+            labels=range(self.classes) if self.classes else None,
+        )
 
     def options(self) -> dict[str, Any]:
         """Returns the settings of the method: preset, learning rates of Table 7, stopping."""
         if self.preset == "small":
             given = {**SMALL, "fit_options": dict(SMALL["fit_options"])}
         else:
-            name = self.data if self.classes or not self.data.startswith("cifar10") else "cifar10-unlabelled"
+            name = (
+                self.data
+                if self.classes or not self.data.startswith("cifar10")
+                else "cifar10-unlabelled"
+            )
             of = rates(name, self.moments, self.epsilon)
-            given = {"preset": self.preset, "fit_options": {"learning_rate": of.generator, "average_rate": of.average}}
+            given = {
+                "preset": self.preset,
+                "fit_options": {
+                    "learning_rate": of.generator,
+                    "average_rate": of.average,
+                },
+            }
         if self.steps is not None:
-            given["fit_options"] |= {"steps": self.steps, "check_every": max(self.steps // 4, 1)}
-            if self.preset != "small":  # fewer steps need larger ones; not chosen by any score
-                given["fit_options"] |= {"learning_rate": 2e-3, "average_rate": 1e-3, "check_images": 1000}
+            given["fit_options"] |= {
+                "steps": self.steps,
+                "check_every": max(self.steps // 4, 1),
+            }
+            if (
+                self.preset != "small"
+            ):  # fewer steps need larger ones; not chosen by any score
+                given["fit_options"] |= {
+                    "learning_rate": 2e-3,
+                    "average_rate": 1e-3,
+                    "check_images": 1000,
+                }
         common = {"image": self.shape, "seed": self.seed, "moments": self.moments}
         return {**given, **common, **STOPPING[self.stopping], **self.settings}
 
 
-def fitted(row: Row, train: Path, model: Path, *, device: str, records: int | None = None) -> Synthesizer:
+def fitted(
+    row: Row, train: Path, model: Path, *, device: str, records: int | None = None
+) -> Synthesizer:
     """Returns the model in a folder, fitted and saved where it is not there yet."""
     if model.exists():
         return Synthesizer.load(model)
     method = method_named(row.method)(**row.options())
     schema = row.schema()
-    gate = Gate(train, schema=schema, epsilon=row.epsilon, delta=row.delta, adjacency=row.adjacency, records=records)
+    gate = Gate(
+        train,
+        schema=schema,
+        epsilon=row.epsilon,
+        delta=row.delta,
+        adjacency=row.adjacency,
+        records=records,
+    )
     with Progress(transient=True) as progress:
-        task = progress.add_task(f"{row.data}, epsilon {row.epsilon:g}, seed {row.seed}", total=None)
+        task = progress.add_task(
+            f"{row.data}, epsilon {row.epsilon:g}, seed {row.seed}", total=None
+        )
 
         def report(state: Any) -> None:
             progress.update(task, total=state.steps, completed=state.step)
@@ -113,7 +154,9 @@ def fitted(row: Row, train: Path, model: Path, *, device: str, records: int | No
     return made
 
 
-def accuracies(row: Row, made: Synthesizer, test: Path, *, images: int, classifiers: str) -> dict[str, float]:
+def accuracies(
+    row: Row, made: Synthesizer, test: Path, *, images: int, classifiers: str
+) -> dict[str, float]:
     """Returns the accuracy of classifiers that saw `images` synthetic images alone, on real ones, each by its name."""
     train, schema = _drawn(row, made, images), row.schema()
     real = images_of(open_source(test, schema, show_values=False).batches(), schema)
@@ -122,31 +165,48 @@ def accuracies(row: Row, made: Synthesizer, test: Path, *, images: int, classifi
     for name in classifiers.split(","):
         with Progress(transient=True) as progress:
             progress.add_task(f"{name} on {images:,} synthetic images", total=None)
-            report = utility_scores(read_classifiers(name), rows, others, classes=row.classes, seed=row.seed, jobs=1)
+            report = utility_scores(
+                read_classifiers(name),
+                rows,
+                others,
+                classes=row.classes,
+                seed=row.seed,
+                jobs=1,
+            )
         found[name] = report.mean.accuracy
     return found
 
 
-def frechet(row: Row, made: Synthesizer, train: Path, *, images: int, features: ImageFeatures) -> dict[str, float]:
+def frechet(
+    row: Row, made: Synthesizer, train: Path, *, images: int, features: ImageFeatures
+) -> dict[str, float]:
     """Returns the Fréchet distance of synthetic images to all those in `train`, as the paper measures it."""
     schema = row.schema()
     parts = open_source(train, schema, show_values=False).batches()
     with Progress(transient=True) as progress:
         progress.add_task(f"features {features.name} of real images", total=None)
-        real = np.concatenate([features(images_of([part], schema).pixels) for part in parts])
+        real = np.concatenate(
+            [features(images_of([part], schema).pixels) for part in parts]
+        )
     distance = frechet_distance(features(_drawn(row, made, images).pixels), real)
     return {f"frechet distance, {features.name}": distance}
 
 
 def _drawn(row: Row, made: Synthesizer, images: int) -> Images:
     batches = list(made.images(images, seed=row.seed))
-    labels = np.concatenate([np.asarray(each.labels, np.int32) for each in batches]) if row.classes else None
+    labels = (
+        np.concatenate([np.asarray(each.labels, np.int32) for each in batches])
+        if row.classes
+        else None
+    )
     return Images(np.concatenate([each.pixels for each in batches]), labels)
 
 
 def _labelled(images: Images) -> LabelledRows:
     assert images.labels is not None
-    return LabelledRows(features=images.pixels, labels=np.asarray(images.labels, np.int64))
+    return LabelledRows(
+        features=images.pixels, labels=np.asarray(images.labels, np.int64)
+    )
 
 
 def draw(made: Synthesizer, out: Path, *, seed: int) -> None:
@@ -164,18 +224,35 @@ class Book:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows: list[dict[str, Any]] = json.loads(path.read_text("utf-8")) if path.exists() else []
+        self.rows: list[dict[str, Any]] = (
+            json.loads(path.read_text("utf-8")) if path.exists() else []
+        )
 
-    def row(self, asked: Row, extra: Mapping[str, Any], make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    def row(
+        self,
+        asked: Row,
+        extra: Mapping[str, Any],
+        make: Callable[[], Mapping[str, Any]],
+    ) -> dict[str, Any]:
         """Returns the row, made and written where it is not there yet."""
         key = json.loads(json.dumps(asdict(asked) | dict(extra)))
         known = next((row for row in self.rows if row["asked"] == key), None)
         if known is None:
             began = time.perf_counter(), time.process_time()
             found = dict(make())
-            seconds = {"wall": time.perf_counter() - began[0], "cpu": time.process_time() - began[1]}
-            known = {"asked": key, "reduced": asked.reduced, "seconds": seconds, **found}
+            seconds = {
+                "wall": time.perf_counter() - began[0],
+                "cpu": time.process_time() - began[1],
+            }
+            known = {
+                "asked": key,
+                "reduced": asked.reduced,
+                "seconds": seconds,
+                **found,
+            }
             self.rows.append(known)
             with new_file(self.path, "--json", force=True) as file:
-                file.write_text(json.dumps(self.rows, indent=1) + "\n", encoding="utf-8")
+                file.write_text(
+                    json.dumps(self.rows, indent=1) + "\n", encoding="utf-8"
+                )
         return known

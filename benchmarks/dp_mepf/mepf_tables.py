@@ -24,8 +24,15 @@ from rich.table import Table
 from noisegate.errors import OptionError, UserError
 from noisegate_evaluate import named_features
 
-PUBLISHED: dict[str, Any] = tomllib.loads(Path(__file__).with_name("expected.toml").read_text("utf-8"))
-SHAPES = {"mnist": (28, 28, 1), "fashion-mnist": (28, 28, 1), "celeba32": (32, 32, 3), "celeba64": (64, 64, 3)}
+PUBLISHED: dict[str, Any] = tomllib.loads(
+    Path(__file__).with_name("expected.toml").read_text("utf-8")
+)
+SHAPES = {
+    "mnist": (28, 28, 1),
+    "fashion-mnist": (28, 28, 1),
+    "celeba32": (32, 32, 3),
+    "celeba64": (64, 64, 3),
+}
 SHAPES |= {"cifar10": (32, 32, 3), "cifar10-unlabelled": (32, 32, 3)}
 _MANY: tuple[float, ...] = (10, 5, 2, 1, 0.5, 0.2)
 
@@ -71,16 +78,31 @@ class Figure(NamedTuple):
 def figures(number: int) -> Iterator[Figure]:
     """Yields the published figures that a table prints, without those of ε = ∞, which no gate gives."""
     printed = TABLES[number]
-    for source in (entry for table in printed.of for entry in PUBLISHED["published"] if entry["table"] == table):
+    for source in (
+        entry
+        for table in printed.of
+        for entry in PUBLISHED["published"]
+        if entry["table"] == table
+    ):
         for name, values in source.items():
             if not isinstance(values, list) or name == "epsilon":
                 continue
             metric, moments, *rest = name.split()
-            default = printed.stopping or ("none" if "mnist" in source["data"] else "private")
+            default = printed.stopping or (
+                "none" if "mnist" in source["data"] else "private"
+            )
             for epsilon, (mean, *std) in zip(source["epsilon"], values, strict=True):
                 if epsilon in printed.epsilons and math.isfinite(epsilon):
                     stopping = rest[0] if rest else default
-                    yield Figure(source["data"], metric, int(moments), stopping, epsilon, mean, std[0] if std else None)
+                    yield Figure(
+                        source["data"],
+                        metric,
+                        int(moments),
+                        stopping,
+                        epsilon,
+                        mean,
+                        std[0] if std else None,
+                    )
 
 
 def images(folder: Path, data: str, part: str = "train") -> Path:
@@ -92,7 +114,9 @@ def images(folder: Path, data: str, part: str = "train") -> Path:
     name = data.removesuffix("-unlabelled")
     for where in (folder / name, folder):
         for form in ("parquet", "npz"):
-            if (where / f"{part}.{form}").is_file() and (where.name == name or folder.name == name):
+            if (where / f"{part}.{form}").is_file() and (
+                where.name == name or folder.name == name
+            ):
                 return where / f"{part}.{form}"
         if (where / part).is_dir() and where.name == name:
             return where / part
@@ -105,8 +129,14 @@ def images(folder: Path, data: str, part: str = "train") -> Path:
 def row_of(options: argparse.Namespace, figure: Figure, seed: int) -> Row:
     """Returns the fit that a figure is of, by the options of the command."""
     grey = SHAPES[figure.data][2] == 1
-    preset = {"paper": "paper-grey" if grey else "paper"}.get(options.preset, options.preset)
-    stopping = figure.stopping if options.stopping is None or figure.stopping == "none" else options.stopping
+    preset = {"paper": "paper-grey" if grey else "paper"}.get(
+        options.preset, options.preset
+    )
+    stopping = (
+        figure.stopping
+        if options.stopping is None or figure.stopping == "none"
+        else options.stopping
+    )
     given = {name: getattr(options, name) for name in ("network", "weights", "sha256")}
     return Row(
         data=figure.data.removesuffix("-unlabelled"),
@@ -123,10 +153,16 @@ def row_of(options: argparse.Namespace, figure: Figure, seed: int) -> Row:
     )
 
 
-def measured(options: argparse.Namespace, book: Book, figure: Figure, seed: int) -> dict[str, Any]:
+def measured(
+    options: argparse.Namespace, book: Book, figure: Figure, seed: int
+) -> dict[str, Any]:
     """Returns our row of a figure: accuracy or Fréchet distance, ε as certified, seconds."""
     row = row_of(options, figure, seed)
-    asked = {"metric": figure.metric, "images": options.images, "features": options.features}
+    asked = {
+        "metric": figure.metric,
+        "images": options.images,
+        "features": options.features,
+    }
 
     def make() -> Mapping[str, Any]:
         train = images(options.data, figure.data)
@@ -144,10 +180,14 @@ def measured(options: argparse.Namespace, book: Book, figure: Figure, seed: int)
         made = fitted(row, train, model, device=options.device)
         if figure.metric == "frechet":
             features = named_features(options.features, options.features_weights)
-            found = frechet(row, made, train, images=min(options.images, 5000), features=features)
+            found = frechet(
+                row, made, train, images=min(options.images, 5000), features=features
+            )
         else:
             test = images(options.data, figure.data, "test")
-            found = accuracies(row, made, test, images=options.images, classifiers=figure.metric)
+            found = accuracies(
+                row, made, test, images=options.images, classifiers=figure.metric
+            )
         return {"certified_epsilon": made.certificate.check(), "figures": found}
 
     return book.row(row, asked, make)
@@ -157,28 +197,63 @@ def main(number: int) -> int:
     """Runs a table and prints it beside the paper's; 2 where nothing of it can be run."""
     options, console = _options(number), Console()
     options.out.mkdir(parents=True, exist_ok=True)
-    book, page = Book(options.json or options.out / "rows.json"), Table(title=_title(number, options))
-    for heading in ("data", "measured", "moments", "stopping", "ε", "seed", "paper", "ours", "schedule"):
+    book, page = (
+        Book(options.json or options.out / "rows.json"),
+        Table(title=_title(number, options)),
+    )
+    for heading in (
+        "data",
+        "measured",
+        "moments",
+        "stopping",
+        "ε",
+        "seed",
+        "paper",
+        "ours",
+        "schedule",
+    ):
         page.add_column(heading)
     ran, refused = 0, dict[str, None]()
     for figure in figures(number):
         wanted = (options.epsilon, options.moments, options.only)
         mine = (figure.epsilon, figure.moments, figure.data)
-        if any(asked and value not in asked for asked, value in zip(wanted, mine, strict=True)):
+        if any(
+            asked and value not in asked
+            for asked, value in zip(wanted, mine, strict=True)
+        ):
             continue
         for seed in range(options.first_seed, options.first_seed + options.seeds):
-            paper = f"{figure.mean:g}" + ("" if figure.std is None else f" ± {figure.std:g}")
+            paper = f"{figure.mean:g}" + (
+                "" if figure.std is None else f" ± {figure.std:g}"
+            )
             ours, schedule = "-", "not run"
             try:
                 row = measured(options, book, figure, seed)
                 (value,) = row["figures"].values()
-                ours = f"{100 * value:.1f}" if figure.metric != "frechet" else f"{value:.4g}"
+                ours = (
+                    f"{100 * value:.1f}"
+                    if figure.metric != "frechet"
+                    else f"{value:.4g}"
+                )
                 schedule, ran = "reduced" if row["reduced"] else "full", ran + 1
             except UserError as error:
                 refused[str(error)] = None
-            told = (figure.data, figure.metric, figure.moments, figure.stopping, figure.epsilon, seed)
+            told = (
+                figure.data,
+                figure.metric,
+                figure.moments,
+                figure.stopping,
+                figure.epsilon,
+                seed,
+            )
             page.add_row(
-                *(f"{value:g}" if isinstance(value, float) else str(value) for value in told), paper, ours, schedule
+                *(
+                    f"{value:g}" if isinstance(value, float) else str(value)
+                    for value in told
+                ),
+                paper,
+                ours,
+                schedule,
             )
     console.print(page)
     for reason in refused:
@@ -187,7 +262,9 @@ def main(number: int) -> int:
 
 
 def _title(number: int, options: argparse.Namespace) -> str:
-    protocol = f"{options.images:,} synthetic images, add/remove-one, tolerance: the paper's ±"
+    protocol = (
+        f"{options.images:,} synthetic images, add/remove-one, tolerance: the paper's ±"
+    )
     if "Fréchet" in TABLES[number].title and options.features != "inception-v3":
         protocol += f"; distances in features {options.features!r} are not comparable with the paper's"
     return f"DP-MEPF, Table {number}: {TABLES[number].title} ({protocol})"
@@ -203,12 +280,20 @@ def settings_page(number: int) -> int:
             page.add_column(heading)
         for (data, moments), entries in RATES.items():
             for entry in entries:
-                page.add_row(data, str(moments), f"{entry.least:g}", f"{entry.generator:g}", f"{entry.average:g}")
+                page.add_row(
+                    data,
+                    str(moments),
+                    f"{entry.least:g}",
+                    f"{entry.generator:g}",
+                    f"{entry.average:g}",
+                )
     else:
         for heading in ("preset", "bound of φ₁, φ₂", "iterations", "batch"):
             page.add_column(heading)
         for preset in ("paper-grey", "paper"):
-            page.add_row(preset, "1, 1", f"{FIT[preset]['steps']:,}", str(FIT[preset]["batch"]))
+            page.add_row(
+                preset, "1, 1", f"{FIT[preset]['steps']:,}", str(FIT[preset]["batch"])
+            )
     Console().print(page)
     return 0
 
@@ -221,9 +306,20 @@ def _options(number: int) -> argparse.Namespace:
     common_options(parser)
     add = parser.add_argument
     add("--epsilon", type=float, nargs="+", default=None, help="of these rows only")
-    add("--only", nargs="+", choices=sorted(SHAPES), default=None, help="rows of these data sets")
+    add(
+        "--only",
+        nargs="+",
+        choices=sorted(SHAPES),
+        default=None,
+        help="rows of these data sets",
+    )
     add("--seeds", type=int, default=1, help="repetitions")
-    add("--preset", choices=["paper", "small"], default="paper", help="small: 1,600 steps of a small generator")
+    add(
+        "--preset",
+        choices=["paper", "small"],
+        default="paper",
+        help="small: 1,600 steps of a small generator",
+    )
     add("--network", default=None, help='"encoder", "torchvision:NAME"; the preset\'s')
     add("--weights", default=None, help="file of its weights")
     add("--sha256", default=None, help="digest of that file")
@@ -233,14 +329,55 @@ def _options(number: int) -> argparse.Namespace:
 def common_options(parser: argparse.ArgumentParser) -> None:
     """Adds what the commands of all tables have."""
     add = parser.add_argument
-    add("--data", type=Path, required=True, help="folder with mnist/, fashion-mnist/, cifar10/, celeba32/, celeba64/")
-    add("--out", type=Path, default=Path("out/dp_mepf"), help="folder for models and rows")
-    add("--json", type=Path, default=None, help="file of rows; --out/rows.json where none is given")
-    add("--moments", type=int, nargs="+", choices=[1, 2], default=None, help="1 for φ₁, 2 for φ₁ and φ₂; both")
+    add(
+        "--data",
+        type=Path,
+        required=True,
+        help="folder with mnist/, fashion-mnist/, cifar10/, celeba32/, celeba64/",
+    )
+    add(
+        "--out",
+        type=Path,
+        default=Path("out/dp_mepf"),
+        help="folder for models and rows",
+    )
+    add(
+        "--json",
+        type=Path,
+        default=None,
+        help="file of rows; --out/rows.json where none is given",
+    )
+    add(
+        "--moments",
+        type=int,
+        nargs="+",
+        choices=[1, 2],
+        default=None,
+        help="1 for φ₁, 2 for φ₁ and φ₂; both",
+    )
     add("--first-seed", type=int, default=0)
     add("--steps", type=int, default=None, help="a reduced schedule of as many steps")
-    add("--stopping", choices=sorted(STOPPING), default=None, help="other early stopping where the table has one")
-    add("--images", type=int, default=60_000, help="synthetic images; 5,000 of them for distances")
-    add("--features", default="inception-v3", help="of distances; encoder where Inception's weights are not at hand")
-    add("--features-weights", type=Path, default=None, help="file of Inception's weights")
+    add(
+        "--stopping",
+        choices=sorted(STOPPING),
+        default=None,
+        help="other early stopping where the table has one",
+    )
+    add(
+        "--images",
+        type=int,
+        default=60_000,
+        help="synthetic images; 5,000 of them for distances",
+    )
+    add(
+        "--features",
+        default="inception-v3",
+        help="of distances; encoder where Inception's weights are not at hand",
+    )
+    add(
+        "--features-weights",
+        type=Path,
+        default=None,
+        help="file of Inception's weights",
+    )
     add("--device", default="auto")

@@ -35,7 +35,10 @@ def main() -> int:
         for epsilon in options.epsilon:
             for moments in options.moments:
                 row = _row(options, epsilon, moments)
-                told = {name: str(getattr(options, name)) for name in ("train", "test", "images", "features")}
+                told = {
+                    name: str(getattr(options, name))
+                    for name in ("train", "test", "images", "features")
+                }
                 found = book.row(row, told, lambda row=row: _figures(options, row))
                 console.print_json(data=found)
     except UserError as error:
@@ -53,7 +56,9 @@ def _row(options: argparse.Namespace, epsilon: float, moments: int) -> Row:
         classes=0 if options.unlabelled else options.classes,
         epsilon=epsilon,
         moments=moments,
-        preset={"paper": "paper-grey" if grey else "paper"}.get(options.preset, options.preset),
+        preset={"paper": "paper-grey" if grey else "paper"}.get(
+            options.preset, options.preset
+        ),
         stopping=options.stopping,
         steps=options.steps,
         settings={name: value for name, value in given.items() if value is not None},
@@ -63,16 +68,42 @@ def _row(options: argparse.Namespace, epsilon: float, moments: int) -> Row:
 
 
 def _figures(options: argparse.Namespace, row: Row) -> Mapping[str, Any]:
-    fields = (row.preset, row.stopping, row.classes, row.moments, f"{row.epsilon:g}", row.steps or "all", row.seed)
+    fields = (
+        row.preset,
+        row.stopping,
+        row.classes,
+        row.moments,
+        f"{row.epsilon:g}",
+        row.steps or "all",
+        row.seed,
+    )
     name = "-".join(map(str, fields))
-    made = fitted(row, options.train, options.out / name, device=options.device, records=options.records)
+    made = fitted(
+        row,
+        options.train,
+        options.out / name,
+        device=options.device,
+        records=options.records,
+    )
     draw(made, options.out / f"{name}.png", seed=row.seed)
     found: dict[str, Any] = {}
     if options.features != "none":
         features = named_features(options.features, options.features_weights)
-        found |= frechet(row, made, options.train, images=min(options.images, 5000), features=features)
+        found |= frechet(
+            row,
+            made,
+            options.train,
+            images=min(options.images, 5000),
+            features=features,
+        )
     if row.classes and options.test is not None:
-        found |= accuracies(row, made, options.test, images=options.images, classifiers=options.classifiers)
+        found |= accuracies(
+            row,
+            made,
+            options.test,
+            images=options.images,
+            classifiers=options.classifiers,
+        )
     return {
         "certified_epsilon": made.certificate.check(),
         "discrepancy": made.summary.discrepancy,
@@ -88,28 +119,83 @@ def _options() -> argparse.Namespace:
     add = parser.add_argument
     add("train", type=Path, help="private images")
     add("--test", type=Path, default=None, help="other images of the same kind")
-    add("--out", type=Path, required=True, help="folder for models and figures; what is there is kept")
-    add("--json", type=Path, default=None, help="file of rows; --out/rows.json where none is given")
+    add(
+        "--out",
+        type=Path,
+        required=True,
+        help="folder for models and figures; what is there is kept",
+    )
+    add(
+        "--json",
+        type=Path,
+        default=None,
+        help="file of rows; --out/rows.json where none is given",
+    )
     add("--size", type=int, default=32)
     add("--channels", type=int, default=3, choices=[1, 3])
     add("--classes", type=int, default=10)
     add("--unlabelled", action="store_true", help="images alone")
     add("--epsilon", type=float, nargs="+", default=[1.0])
-    add("--moments", type=int, nargs="+", choices=[1, 2], default=[2], help="1 for φ₁, 2 for φ₁ and φ₂")
+    add(
+        "--moments",
+        type=int,
+        nargs="+",
+        choices=[1, 2],
+        default=[2],
+        help="1 for φ₁, 2 for φ₁ and φ₂",
+    )
     add("--adjacency", default="add-remove", choices=["add-remove", "replace-one"])
-    add("--records", type=int, default=None, help="the number of images, public under replace-one")
-    add("--preset", default="paper", choices=["paper", "small"], help="small: 1,600 steps of a small generator")
+    add(
+        "--records",
+        type=int,
+        default=None,
+        help="the number of images, public under replace-one",
+    )
+    add(
+        "--preset",
+        default="paper",
+        choices=["paper", "small"],
+        help="small: 1,600 steps of a small generator",
+    )
     add("--steps", type=int, default=None, help="a reduced schedule of as many steps")
-    add("--stopping", default="none", choices=sorted(STOPPING), help="by the encoder's channels, or by Inception")
+    add(
+        "--stopping",
+        default="none",
+        choices=sorted(STOPPING),
+        help="by the encoder's channels, or by Inception",
+    )
     rates = sorted({name for name, _ in RATES})
-    add("--rates", default=None, choices=rates, help="whose learning rates; MNIST's for grey images, else CIFAR-10's")
+    add(
+        "--rates",
+        default=None,
+        choices=rates,
+        help="whose learning rates; MNIST's for grey images, else CIFAR-10's",
+    )
     add("--network", default=None, help='"encoder", "torchvision:NAME"; the preset\'s')
     add("--weights", default=None, help="file of its weights")
     add("--sha256", default=None, help="digest of that file")
-    add("--images", type=int, default=60_000, help="synthetic images to train on; 5,000 of them for the distance")
-    add("--classifiers", default="mlp,logistic", help="see noisegate_evaluate.read_classifiers")
-    add("--features", default="encoder", help='of the distance; "inception-v3" needs weights, "none" leaves it out')
-    add("--features-weights", type=Path, default=None, help="file of Inception's weights")
+    add(
+        "--images",
+        type=int,
+        default=60_000,
+        help="synthetic images to train on; 5,000 of them for the distance",
+    )
+    add(
+        "--classifiers",
+        default="mlp,logistic",
+        help="see noisegate_evaluate.read_classifiers",
+    )
+    add(
+        "--features",
+        default="encoder",
+        help='of the distance; "inception-v3" needs weights, "none" leaves it out',
+    )
+    add(
+        "--features-weights",
+        type=Path,
+        default=None,
+        help="file of Inception's weights",
+    )
     add("--seed", type=int, default=0)
     add("--device", default="auto")
     return parser.parse_args()

@@ -50,7 +50,9 @@ def main() -> int:
     return 0
 
 
-def _bands(options: argparse.Namespace) -> Iterator[tuple[str, dict[Any, list[Pixels]]]]:
+def _bands(
+    options: argparse.Namespace,
+) -> Iterator[tuple[str, dict[Any, list[Pixels]]]]:
     """Yields the name of each band and its images by class, test images first."""
     classes = None
     for place in options.models:
@@ -58,24 +60,39 @@ def _bands(options: argparse.Namespace) -> Iterator[tuple[str, dict[Any, list[Pi
         form = model.images(1, seed=0)
         first = next(iter(form))
         if first.labels is None:
-            raise OptionError(f"--models {place} has no classes; give models of images with a label.")
+            raise OptionError(
+                f"--models {place} has no classes; give models of images with a label."
+            )
         if classes is None:
             classes = tuple(model.schema.label_column.levels)
             if options.data:
                 yield "test images", _test_images(options, classes)
         batches = (
-            batch for start in range(_MOST // _BATCH) for batch in model.images(_BATCH, seed=options.seed + start)
+            batch
+            for start in range(_MOST // _BATCH)
+            for batch in model.images(_BATCH, seed=options.seed + start)
         )
-        labelled = (pair for batch in batches for pair in zip(batch.labels, batch.pixels, strict=True))
+        labelled = (
+            pair
+            for batch in batches
+            for pair in zip(batch.labels, batch.pixels, strict=True)
+        )
         name = f"{model.certificate.method}, ε = {model.certificate.epsilon:g}"
         yield name, first_of_each(labelled, classes, options.rows)
 
 
-def _test_images(options: argparse.Namespace, classes: tuple[Any, ...]) -> dict[Any, list[Pixels]]:
+def _test_images(
+    options: argparse.Namespace, classes: tuple[Any, ...]
+) -> dict[Any, list[Pixels]]:
     table = load(options.data_set, options.data).test.slice(0, 2000)
-    pixels = np.stack([table[name].to_numpy() for name in table.column_names if name != "label"], axis=1)
+    pixels = np.stack(
+        [table[name].to_numpy() for name in table.column_names if name != "label"],
+        axis=1,
+    )
     images = pixels.astype(np.uint8).reshape(len(pixels), 28, 28, 1)
-    return first_of_each(zip(table["label"].to_pylist(), images, strict=True), classes, options.rows)
+    return first_of_each(
+        zip(table["label"].to_pylist(), images, strict=True), classes, options.rows
+    )
 
 
 def first_of_each(
@@ -93,10 +110,16 @@ def first_of_each(
 
 def picture(bands: list[tuple[str, dict[Any, list[Pixels]]]], rows: int) -> Image.Image:
     """Returns the bands one below the other: a column for each class, (rows) images of each; empty where one lacks."""
-    height, width, channels = next(image for _, found in bands for images in found.values() for image in images).shape
+    height, width, channels = next(
+        image for _, found in bands for images in found.values() for image in images
+    ).shape
     step_y, step_x = height * _SCALE + _GAP, width * _SCALE + _GAP
     across = max(len(found) for _, found in bands)
-    canvas = np.full((len(bands) * (rows * step_y + _BAND), across * step_x, channels), 255, dtype=np.uint8)
+    canvas = np.full(
+        (len(bands) * (rows * step_y + _BAND), across * step_x, channels),
+        255,
+        dtype=np.uint8,
+    )
     for band, (_, found) in enumerate(bands):
         for column, images in enumerate(found.values()):
             for row, image in enumerate(images):
@@ -104,21 +127,45 @@ def picture(bands: list[tuple[str, dict[Any, list[Pixels]]]], rows: int) -> Imag
                 large = image.repeat(_SCALE, axis=0).repeat(_SCALE, axis=1)
                 canvas[y : y + height * _SCALE, x : x + width * _SCALE] = large
     sheet = Image.new("RGB", (_NAME + canvas.shape[1], canvas.shape[0]), "white")
-    sheet.paste(Image.fromarray(np.broadcast_to(canvas, (*canvas.shape[:2], 3)).copy()), (_NAME, 0))
+    sheet.paste(
+        Image.fromarray(np.broadcast_to(canvas, (*canvas.shape[:2], 3)).copy()),
+        (_NAME, 0),
+    )
     pencil, font = ImageDraw.Draw(sheet), ImageFont.truetype(_FONT, 14)
     for band, (name, _) in enumerate(bands):
         pencil.text(
-            (6, band * (rows * step_y + _BAND) + rows * step_y // 2), name, fill="black", font=font, anchor="lm"
+            (6, band * (rows * step_y + _BAND) + rows * step_y // 2),
+            name,
+            fill="black",
+            font=font,
+            anchor="lm",
         )
     return sheet
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Generated images of several methods, side by side.")
-    parser.add_argument("--models", type=Path, nargs="+", required=True, help="folders of saved models of images")
-    parser.add_argument("--out", type=Path, required=True, help="the PNG to write, which must not exist")
-    parser.add_argument("--data", type=Path, default=None, help="folder of the data set, for test images on top")
-    parser.add_argument("--data-set", choices=("mnist", "fashion-mnist"), default="mnist")
+    parser = argparse.ArgumentParser(
+        description="Generated images of several methods, side by side."
+    )
+    parser.add_argument(
+        "--models",
+        type=Path,
+        nargs="+",
+        required=True,
+        help="folders of saved models of images",
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, help="the PNG to write, which must not exist"
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=None,
+        help="folder of the data set, for test images on top",
+    )
+    parser.add_argument(
+        "--data-set", choices=("mnist", "fashion-mnist"), default="mnist"
+    )
     parser.add_argument("--rows", type=int, default=2, help="images of each class")
     parser.add_argument("--seed", type=int, default=0, help="of the sampling")
     options = parser.parse_args()

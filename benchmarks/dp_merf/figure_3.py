@@ -53,20 +53,30 @@ def mixture() -> Numbers:
     means = random.normal(100.0, 200.0, (COMPONENTS, DIMENSIONS))
     shares = 1 / np.arange(1, COMPONENTS + 1)
     members = random.choice(COMPONENTS, size=RECORDS, p=shares / shares.sum())
-    records: Numbers = means[members] + 30.0 * random.standard_normal((RECORDS, DIMENSIONS))
+    records: Numbers = means[members] + 30.0 * random.standard_normal(
+        (RECORDS, DIMENSIONS)
+    )
     return records
 
 
 def schema() -> Schema:
     """Returns the five columns with their public bounds."""
-    return Schema(tuple(Continuous(name=f"x{place}", lower=LOWER, upper=UPPER) for place in range(DIMENSIONS)))
+    return Schema(
+        tuple(
+            Continuous(name=f"x{place}", lower=LOWER, upper=UPPER)
+            for place in range(DIMENSIONS)
+        )
+    )
 
 
 def kernel_means(points: Numbers, records: Numbers) -> Numbers:
     """Returns the mean of the kernel between each point and all records, (points,)."""
     squares = np.square(records).sum(axis=1)
     parts = [
-        np.exp(-GAMMA * (np.square(part).sum(axis=1)[:, None] + squares - 2 * part @ records.T)).mean(axis=1)
+        np.exp(
+            -GAMMA
+            * (np.square(part).sum(axis=1)[:, None] + squares - 2 * part @ records.T)
+        ).mean(axis=1)
         for part in np.array_split(points, -(-len(points) // 100))
     ]
     return np.concatenate(parts)
@@ -75,23 +85,38 @@ def kernel_means(points: Numbers, records: Numbers) -> Numbers:
 def distance(points: Numbers, weights: Numbers, records: Numbers) -> float:
     """Returns the distance of weighted points to the records' mean embedding."""
     gram = np.exp(-GAMMA * np.square(points[:, None] - points).sum(axis=2))
-    squared = weights @ gram @ weights - 2 * weights @ kernel_means(points, records) + SQUARED_NORM
+    squared = (
+        weights @ gram @ weights
+        - 2 * weights @ kernel_means(points, records)
+        + SQUARED_NORM
+    )
     return math.sqrt(max(squared, 0.0))
 
 
 def numbers_of_points(most: int) -> list[int]:
     """Returns 1, 3, 5, 10, 17, …: four a decade, those at which the authors look."""
-    return sorted({int(10**power) for power in np.arange(0, math.log10(most + 1), 0.25)})
+    return sorted(
+        {int(10**power) for power in np.arange(0, math.log10(most + 1), 0.25)}
+    )
 
 
-def curves(release: Release, method: DPMERF, looks: list[int], records: Numbers) -> dict[str, list[float]]:
+def curves(
+    release: Release, method: DPMERF, looks: list[int], records: Numbers
+) -> dict[str, list[float]]:
     """Returns the distance of both methods at each number of points."""
     features = method.maps(release.schema)["fourier"].of_points()  # type: ignore[attr-defined]
     embedding = release.values["fourier"][:, 0] / RECORDS
     starts = np.random.default_rng(0).normal(0, START, (looks[-1], DIMENSIONS))
     found: list[Numbers] = []
-    search = reduced_set(embedding, features, (starts - LOWER) / (UPPER - LOWER), rate=RATE / (UPPER - LOWER))
-    found.extend(track(search, description="reduced set", total=looks[-1], transient=True))
+    search = reduced_set(
+        embedding,
+        features,
+        (starts - LOWER) / (UPPER - LOWER),
+        rate=RATE / (UPPER - LOWER),
+    )
+    found.extend(
+        track(search, description="reduced set", total=looks[-1], transient=True)
+    )
     made = method.fit_release(release, device="cpu").sample(looks[-1], seed=0)
     rows = np.column_stack([column.to_numpy() for column in made.columns])
     curves: dict[str, list[float]] = {name: [] for name in NAMES}
@@ -100,7 +125,9 @@ def curves(release: Release, method: DPMERF, looks: list[int], records: Numbers)
         weights = fitted_weights(embedding, features, positions, records=RECORDS)
         points = positions * (UPPER - LOWER) + LOWER
         curves["reduced set"].append(distance(points, weights, records))
-        curves["dp-merf"].append(distance(rows[:look], np.full(look, 1 / look), records))
+        curves["dp-merf"].append(
+            distance(rows[:look], np.full(look, 1 / look), records)
+        )
     return curves
 
 
@@ -111,11 +138,21 @@ def main() -> int:
     # The Gaussian kernel of length scale ℓ has γ = 1/(2ℓ²); the method's is in units of a column's range.
     scale = math.sqrt(1 / (2 * GAMMA)) / (UPPER - LOWER)
     fit = {"steps": options.steps} if options.steps else {}
-    method = DPMERF(frequencies=options.features // 2, kernel="numeric", length_scale=(scale, scale), fit_options=fit)
+    method = DPMERF(
+        frequencies=options.features // 2,
+        kernel="numeric",
+        length_scale=(scale, scale),
+        fit_options=fit,
+    )
     table = pa.table({f"x{place}": column for place, column in enumerate(records.T)})
     found: list[dict[str, Any]] = []
     for epsilon in options.epsilon:
-        budget: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA, "adjacency": "replace-one", "records": RECORDS}
+        budget: dict[str, Any] = {
+            "epsilon": epsilon,
+            "delta": DELTA,
+            "adjacency": "replace-one",
+            "records": RECORDS,
+        }
         release = method.query(Gate(table, schema=schema(), **budget))
         found.append({"epsilon": epsilon, **curves(release, method, looks, records)})
     _print(found, looks)
@@ -124,19 +161,28 @@ def main() -> int:
         options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     if options.plot:
         _plot(found, looks, options.plot)
-    return 0 if all(both["dp-merf"][-1] < both["reduced set"][-1] for both in found) else 1
+    return (
+        0 if all(both["dp-merf"][-1] < both["reduced set"][-1] for both in found) else 1
+    )
 
 
 def _print(found: list[dict[str, Any]], looks: list[int]) -> None:
-    published = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))["figure_3"]
-    page = Table(title="Distance to the records' mean embedding, by synthetic points", title_justify="left")
+    published = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))[
+        "figure_3"
+    ]
+    page = Table(
+        title="Distance to the records' mean embedding, by synthetic points",
+        title_justify="left",
+    )
     for heading in ("ε", "", *map(str, looks)):
         page.add_column(heading, justify="right")
     for both in found:
         epsilon = f"{both['epsilon']:g}"
         rows = {"reduced set, its authors": published["distances"].get(epsilon, [])}
         for name, values in (rows | {name: both[name] for name in NAMES}).items():
-            page.add_row(epsilon, name, *(f"{value:.3f}" for value in values[: len(looks)]))
+            page.add_row(
+                epsilon, name, *(f"{value:.3f}" for value in values[: len(looks)])
+            )
     Console(width=60 + 7 * len(looks)).print(page)
 
 
@@ -149,7 +195,13 @@ def _plot(found: list[dict[str, Any]], looks: list[int], out: Path) -> None:
     figure, axis = pyplot.subplots(figsize=(6, 4.2))
     for place, both in enumerate(found):
         for name, style in zip(NAMES, ("--", "-"), strict=True):
-            axis.loglog(looks, both[name], style, color=f"C{place}", label=f"{name}, ε = {both['epsilon']:g}")
+            axis.loglog(
+                looks,
+                both[name],
+                style,
+                color=f"C{place}",
+                label=f"{name}, ε = {both['epsilon']:g}",
+            )
     axis.set(xlabel="synthetic points", ylabel="distance to the mean embedding")
     axis.legend(fontsize=8)
     figure.tight_layout()
@@ -157,13 +209,31 @@ def _plot(found: list[dict[str, Any]], looks: list[int], out: Path) -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Figure 3 of DP-MERF: a reduced set against a generator.")
+    parser = argparse.ArgumentParser(
+        description="Figure 3 of DP-MERF: a reduced set against a generator."
+    )
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.01, 0.1, 1.0])
-    parser.add_argument("--points", type=int, default=1000, help="most synthetic points; 10,000 in the papers")
-    parser.add_argument("--features", type=int, default=10_000, help="random features, an even number")
-    parser.add_argument("--steps", type=int, default=None, help="of the generator's fit; DP-MERF's default")
-    parser.add_argument("--plot", type=Path, default=None, help="write the picture there, a PNG file")
-    parser.add_argument("--json", type=Path, default=None, help="write the distances there")
+    parser.add_argument(
+        "--points",
+        type=int,
+        default=1000,
+        help="most synthetic points; 10,000 in the papers",
+    )
+    parser.add_argument(
+        "--features", type=int, default=10_000, help="random features, an even number"
+    )
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=None,
+        help="of the generator's fit; DP-MERF's default",
+    )
+    parser.add_argument(
+        "--plot", type=Path, default=None, help="write the picture there, a PNG file"
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the distances there"
+    )
     options = parser.parse_args()
     if options.points < 1 or options.features < 2:
         parser.error("--points must be at least 1, --features at least 2")

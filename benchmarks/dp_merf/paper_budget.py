@@ -68,9 +68,16 @@ def paper_cost(epsilon: float, delta: float) -> PaperCost:
     """
     sigma = renyi_sigma(epsilon, delta, 2)
     composed, together, add_remove = (
-        accounting.gaussian_epsilon(math.sqrt(square) / sigma, delta) for square in (2.0, 1.5, 0.75)
+        accounting.gaussian_epsilon(math.sqrt(square) / sigma, delta)
+        for square in (2.0, 1.5, 0.75)
     )
-    return PaperCost(claimed=epsilon, sigma=sigma, composed=composed, together=together, add_remove=add_remove)
+    return PaperCost(
+        claimed=epsilon,
+        sigma=sigma,
+        composed=composed,
+        together=together,
+        add_remove=add_remove,
+    )
 
 
 def paper_split(
@@ -94,4 +101,8 @@ def paper_split(
     """
     first = accounting.mu_for(sum_part * epsilon, delta / 2) ** 2 / sums
     second = accounting.mu_for((1 - sum_part) * epsilon, delta / 2) ** 2 / products
-    return first, second, accounting.gaussian_epsilon(math.sqrt(first * sums + second * products), delta)
+    return (
+        first,
+        second,
+        accounting.gaussian_epsilon(math.sqrt(first * sums + second * products), delta),
+    )

@@ -23,7 +23,12 @@ Features = Callable[[torch.Tensor], torch.Tensor]
 
 
 def reduced_set(
-    embedding: Numbers, features: Features, starts: Numbers, *, rate: float, steps: int = 100
+    embedding: Numbers,
+    features: Features,
+    starts: Numbers,
+    *,
+    rate: float,
+    steps: int = 100,
 ) -> Iterator[Numbers]:
     """Yields points one after another, (columns,), in the units that the features take.
 
@@ -48,10 +53,19 @@ def reduced_set(
             yield point.detach()[0].double().numpy()
 
 
-def fitted_weights(embedding: Numbers, features: Features, points: Numbers, *, records: int) -> Numbers:
+def fitted_weights(
+    embedding: Numbers, features: Features, points: Numbers, *, records: int
+) -> Numbers:
     """Returns the weights of points that meet an embedding best, (points,), of any sign, by the authors' Lasso."""
     with torch.no_grad():
-        columns = features(torch.as_tensor(points, dtype=torch.float32)).double().numpy()
-    lasso = Lasso(alpha=100 / (2 * records * len(embedding)), fit_intercept=False, precompute=True, max_iter=10_000)
+        columns = (
+            features(torch.as_tensor(points, dtype=torch.float32)).double().numpy()
+        )
+    lasso = Lasso(
+        alpha=100 / (2 * records * len(embedding)),
+        fit_intercept=False,
+        precompute=True,
+        max_iter=10_000,
+    )
     weights: Numbers = np.atleast_1d(lasso.fit(columns, embedding).coef_)
     return weights

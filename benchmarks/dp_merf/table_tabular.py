@@ -42,7 +42,9 @@ def main() -> int:
     """Runs the benchmark; 0 when it is done, 2 when it cannot run."""
     options = _options()
     console = Console()
-    asked = Asked(**{name: getattr(options, name) for name in Asked.__dataclass_fields__})
+    asked = Asked(
+        **{name: getattr(options, name) for name in Asked.__dataclass_fields__}
+    )
     try:
         method_named(options.method, makes="records")
         with Progress(console=console, transient=True) as progress:
@@ -52,16 +54,31 @@ def main() -> int:
         return 2
     print_page(console, asked, runs, each=options.each)
     if options.json:
-        options.json.write_text(json.dumps(content(asked, runs), indent=2) + "\n", encoding="utf-8")
+        options.json.write_text(
+            json.dumps(content(asked, runs), indent=2) + "\n", encoding="utf-8"
+        )
     return 0
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="The tabular benchmark of DP-MERF and DP-HP.")
+    parser = argparse.ArgumentParser(
+        description="The tabular benchmark of DP-MERF and DP-HP."
+    )
     parser.add_argument("--dataset", choices=TABLES, required=True)
-    parser.add_argument("--data", type=Path, required=True, help="folder with the published files")
-    parser.add_argument("--method", default="dp-merf", help="as `noisegate fit --method` takes it (default: dp-merf)")
-    parser.add_argument("--settings", type=_settings, default={}, help="changes to the method's defaults, as JSON")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with the published files"
+    )
+    parser.add_argument(
+        "--method",
+        default="dp-merf",
+        help="as `noisegate fit --method` takes it (default: dp-merf)",
+    )
+    parser.add_argument(
+        "--settings",
+        type=_settings,
+        default={},
+        help="changes to the method's defaults, as JSON",
+    )
     parser.add_argument(
         "--preset",
         choices=["default", "paper"],
@@ -76,25 +93,54 @@ def _options() -> argparse.Namespace:
         default=Adjacency.ADD_REMOVE.value,
         help="replace-one takes the number of records as public, as the papers do",
     )
-    parser.add_argument("--seeds", type=int, default=5, help="number of runs; run i has public seed i and fresh noise")
-    parser.add_argument("--even", action="store_true", help="as many synthetic records of each class")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=5,
+        help="number of runs; run i has public seed i and fresh noise",
+    )
+    parser.add_argument(
+        "--even", action="store_true", help="as many synthetic records of each class"
+    )
     parser.add_argument(
         "--thinned",
         action="store_true",
         help="keep the test records of the largest class at DP-MERF's rate (expected.toml); the private ones all stay",
     )
-    parser.add_argument("--rows", type=int, help="synthetic records; default: the published number of training records")
-    parser.add_argument("--each", action="store_true", help="print each classifier too, as DP-MERF's Tables 5 to 8 do")
-    parser.add_argument("--no-real", action="store_true", help="do not train on the real records as well")
-    parser.add_argument("--jobs", type=int, help="classifiers trained side by side; default: the cores")
+    parser.add_argument(
+        "--rows",
+        type=int,
+        help="synthetic records; default: the published number of training records",
+    )
+    parser.add_argument(
+        "--each",
+        action="store_true",
+        help="print each classifier too, as DP-MERF's Tables 5 to 8 do",
+    )
+    parser.add_argument(
+        "--no-real",
+        action="store_true",
+        help="do not train on the real records as well",
+    )
+    parser.add_argument(
+        "--jobs", type=int, help="classifiers trained side by side; default: the cores"
+    )
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path, help="write the figures there")
     options = parser.parse_args()
     if options.preset == "paper":
-        if options.method not in (presets := tomllib.loads(PRESETS.read_text(encoding="utf-8"))):
-            parser.error(f"--preset paper: there are settings of {' and '.join(presets)}, not of {options.method}")
+        if options.method not in (
+            presets := tomllib.loads(PRESETS.read_text(encoding="utf-8"))
+        ):
+            parser.error(
+                f"--preset paper: there are settings of {' and '.join(presets)}, not of {options.method}"
+            )
         settings = presets[options.method]
-        options.settings = {**settings["all"], **settings[options.dataset], **options.settings}
+        options.settings = {
+            **settings["all"],
+            **settings[options.dataset],
+            **options.settings,
+        }
     for name in ("seeds", "rows", "jobs"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             parser.error(f"--{name} {getattr(options, name)} must be at least 1")
@@ -107,7 +153,9 @@ def _settings(text: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is no JSON: {error}") from None
     if not isinstance(found, dict) or "seed" in found:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a JSON object of settings, without the seed")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} must be a JSON object of settings, without the seed"
+        )
     return found
 
 
@@ -119,10 +167,14 @@ def _runs(options: argparse.Namespace, progress: Progress) -> Runs:
     records: list[int] = []
     real = None
     for seed in range(options.seeds):
-        progress.update(task, description=f"{options.dataset}, seed {seed}: fit and sample")
+        progress.update(
+            task, description=f"{options.dataset}, seed {seed}: fit and sample"
+        )
         loaded = load(options.dataset, options.data, seed=seed)
         if options.thinned:
-            loaded = loaded._replace(test=thinned(loaded.test, options.dataset, loaded.schema.label, seed))
+            loaded = loaded._replace(
+                test=thinned(loaded.test, options.dataset, loaded.schema.label, seed)
+            )
         synthetic = _synthetic(options, loaded, seed)
         progress.advance(task)
         told = _teller(progress, task, f"{options.dataset}, seed {seed}")
@@ -143,13 +195,19 @@ def _synthetic(options: argparse.Namespace, loaded: Loaded, seed: int) -> pa.Tab
         delta=options.delta,
         adjacency=options.adjacency,
         # Methods of gradients need a public number; under add/remove-one it is the published one.
-        records=loaded.train.num_rows if replace_one else published(options.dataset).train_records,
+        records=loaded.train.num_rows
+        if replace_one
+        else published(options.dataset).train_records,
     )
     # The seed is of the public randomness: features, weights, fitting. The private noise takes none.
-    synthesizer = method_named(options.method)(**{**options.settings, "seed": seed}).fit(gate, device=options.device)
+    synthesizer = method_named(options.method)(
+        **{**options.settings, "seed": seed}
+    ).fit(gate, device=options.device)
     # As many as the published set has for training: the number of the records at hand is private.
     even = loaded.schema.label if options.even else None
-    return synthesizer.sample(options.rows or published(options.dataset).train_records, seed=seed, even=even)
+    return synthesizer.sample(
+        options.rows or published(options.dataset).train_records, seed=seed, even=even
+    )
 
 
 def thinned(test: pa.Table, dataset: str, label: str | None, seed: int) -> pa.Table:
@@ -157,20 +215,36 @@ def thinned(test: pa.Table, dataset: str, label: str | None, seed: int) -> pa.Ta
     classes = np.asarray(test[label].to_pylist())
     names, counts = np.unique(classes, return_counts=True)
     chance = np.random.Generator(np.random.Philox([seed, 1])).random(len(classes))
-    return test.filter(pa.array((classes != names[counts.argmax()]) | (chance < papers_rate(dataset))))
-
-
-def _scored(
-    train: pa.Table, loaded: Loaded, seed: int, jobs: int | None, told: Callable[[str, int, int], None]
-) -> UtilityReport:
-    return downstream_scores(
-        train, loaded.test, loaded.schema, seed=seed, classifiers="twelve", jobs=jobs, progress=told
+    return test.filter(
+        pa.array((classes != names[counts.argmax()]) | (chance < papers_rate(dataset)))
     )
 
 
-def _teller(progress: Progress, task: TaskID, what: str) -> Callable[[str, int, int], None]:
+def _scored(
+    train: pa.Table,
+    loaded: Loaded,
+    seed: int,
+    jobs: int | None,
+    told: Callable[[str, int, int], None],
+) -> UtilityReport:
+    return downstream_scores(
+        train,
+        loaded.test,
+        loaded.schema,
+        seed=seed,
+        classifiers="twelve",
+        jobs=jobs,
+        progress=told,
+    )
+
+
+def _teller(
+    progress: Progress, task: TaskID, what: str
+) -> Callable[[str, int, int], None]:
     def tell(name: str, done: int, of: int) -> None:
-        progress.update(task, advance=1, description=f"{what}: {done} of {of} classifiers")
+        progress.update(
+            task, advance=1, description=f"{what}: {done} of {of} classifiers"
+        )
 
     return tell
 

@@ -15,7 +15,12 @@ from rich.table import Table
 from noisegate_evaluate import CAVEAT, PrintedScores, Scores, UtilityReport
 
 EXPECTED = Path(__file__).with_name("expected.toml")
-TITLES = {"roc_auc": "ROC-AUC", "average_precision": "average precision", "f1": "F1", "accuracy": "accuracy"}
+TITLES = {
+    "roc_auc": "ROC-AUC",
+    "average_precision": "average precision",
+    "f1": "F1",
+    "accuracy": "accuracy",
+}
 # What the papers print, with our name of it: two figures for two classes, one for more.
 PRINTED = {"roc": "area under ROC", "prc": "area under PRC", "f1": "F1, weighted"}
 OURS = {"roc": "roc_auc", "prc": "average_precision", "f1": "weighted_f1"}
@@ -49,7 +54,9 @@ class Asked:
     def classes(self) -> str:
         """How classes are drawn and scored, in words; empty where they are as they are."""
         drawn = ", classes drawn evenly" if self.even else ""
-        return drawn + (", test records thinned as in the papers" if self.thinned else "")
+        return drawn + (
+            ", test records thinned as in the papers" if self.thinned else ""
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,12 +81,18 @@ class Runs:
     @property
     def printed(self) -> tuple[PrintedScores, ...]:
         """The mean over the classifiers of the scores that papers print, for each seed."""
-        return tuple(report.printed_mean for report in self.synthetic if report.printed_mean)
+        return tuple(
+            report.printed_mean for report in self.synthetic if report.printed_mean
+        )
 
     @property
     def deviation(self) -> Scores | None:
         """The standard deviation over the seeds of that mean; None for one seed."""
-        return Scores.deviation([report.mean for report in self.synthetic]) if len(self.synthetic) > 1 else None
+        return (
+            Scores.deviation([report.mean for report in self.synthetic])
+            if len(self.synthetic) > 1
+            else None
+        )
 
 
 def papers_figures(dataset: str) -> dict[str, dict[str, float]]:
@@ -94,26 +107,40 @@ def papers_rate(dataset: str) -> float:
 
 def papers_classifiers(dataset: str) -> dict[str, dict[str, float]]:
     """Returns what DP-MERF prints at (1, 1e-5)-DP for each classifier (Tables 6 and 8); nothing for other sets."""
-    return dict(tomllib.loads(EXPECTED.read_text(encoding="utf-8"))["each"].get(dataset, {}))
+    return dict(
+        tomllib.loads(EXPECTED.read_text(encoding="utf-8"))["each"].get(dataset, {})
+    )
 
 
 def hp_paper_cost(epsilon: float, delta: float) -> float:
     """Returns the ε of the noise by which DP-HP claims (ε, δ); it is the same for any number of products."""
-    return paper_split(epsilon, delta, sum_part=HP_SUM_PART, products=HP_PRODUCTS, sums=HP_SUMS)[2]
+    return paper_split(
+        epsilon, delta, sum_part=HP_SUM_PART, products=HP_PRODUCTS, sums=HP_SUMS
+    )[2]
 
 
-def print_page(console: Console, asked: Asked, runs: Runs, *, each: bool = False) -> None:
+def print_page(
+    console: Console, asked: Asked, runs: Runs, *, each: bool = False
+) -> None:
     """Prints the scores, the papers' below, notes, what the papers' noise costs, and the caveat.
 
     With `each`, the scores of each classifier too, which DP-MERF prints for Credit and Intrusion.
     """
     guarantee = f"({asked.epsilon:g}, {asked.delta:g})-DP, {asked.adjacency}"
-    title = f"{asked.dataset}, {asked.method}, {guarantee}{asked.classes}: 12 classifiers"
+    title = (
+        f"{asked.dataset}, {asked.method}, {guarantee}{asked.classes}: 12 classifiers"
+    )
     page = Table(title=title, title_justify="left")
-    for heading in ("", f"mean of {len(runs.synthetic)} seed(s) ± sd", "trained on real records"):
+    for heading in (
+        "",
+        f"mean of {len(runs.synthetic)} seed(s) ± sd",
+        "trained on real records",
+    ):
         page.add_column(heading, justify="right" if heading else "left")
     for name, title in TITLES.items():
-        spread = "" if runs.deviation is None else f" ± {getattr(runs.deviation, name):.3f}"
+        spread = (
+            "" if runs.deviation is None else f" ± {getattr(runs.deviation, name):.3f}"
+        )
         real = "" if runs.real is None else f"{getattr(runs.real.mean, name):.3f}"
         page.add_row(title, f"{getattr(runs.mean, name):.3f}{spread}", real)
     console.print(page)
@@ -148,7 +175,9 @@ def content(asked: Asked, runs: Runs) -> dict[str, object]:
         **vars(asked),
         "records": list(runs.records),
         "mean": runs.mean.to_json(),
-        "standard_deviation": None if runs.deviation is None else runs.deviation.to_json(),
+        "standard_deviation": None
+        if runs.deviation is None
+        else runs.deviation.to_json(),
         "as_printed": [one.to_json() for one in runs.printed],
         "seeds": [report.to_json() for report in runs.synthetic],
         "real": None if runs.real is None else runs.real.to_json(),
@@ -163,7 +192,10 @@ def content(asked: Asked, runs: Runs) -> dict[str, object]:
 def _each_page(dataset: str, runs: Runs) -> Table:
     """Scores of each classifier as the papers print them, means over the seeds, beside DP-MERF's."""
     kinds, theirs = tuple(papers_figures(dataset)), papers_classifiers(dataset)
-    page = Table(title="Each classifier, hard predictions (DP-MERF: Tables 6 and 8)", title_justify="left")
+    page = Table(
+        title="Each classifier, hard predictions (DP-MERF: Tables 6 and 8)",
+        title_justify="left",
+    )
     page.add_column("")
     for kind in kinds:
         page.add_column(PRINTED[kind], justify="right")
@@ -171,7 +203,9 @@ def _each_page(dataset: str, runs: Runs) -> Table:
     for name in runs.synthetic[0].printed:
         cells = []
         for kind in kinds:
-            cells.append(f"{fmean(getattr(report.printed[name], OURS[kind]) for report in runs.synthetic):.3f}")
+            cells.append(
+                f"{fmean(getattr(report.printed[name], OURS[kind]) for report in runs.synthetic):.3f}"
+            )
             cells.append(f"{theirs[name][kind]:.3f}" if name in theirs else "")
         page.add_row(name, *cells)
     return page
@@ -179,7 +213,8 @@ def _each_page(dataset: str, runs: Runs) -> Table:
 
 def _papers_page(dataset: str, runs: Runs) -> Table:
     page = Table(
-        title="Hard predictions, as the papers print them; expected.toml says what else differs", title_justify="left"
+        title="Hard predictions, as the papers print them; expected.toml says what else differs",
+        title_justify="left",
     )
     page.add_column("")
     for heading in ("ours", "ours, real", *SOURCES.values()):
@@ -191,5 +226,7 @@ def _papers_page(dataset: str, runs: Runs) -> Table:
         spread = f" ± {stdev(ours):.3f}" if len(ours) > 1 else ""
         mine = f"{fmean(ours):.3f}{spread}" if ours else ""
         ceiling = "" if real is None else f"{getattr(real, OURS[name]):.3f}"
-        page.add_row(PRINTED[name], mine, ceiling, f"{first} ± {figures['tolerance']:g}", *others)
+        page.add_row(
+            PRINTED[name], mine, ceiling, f"{first} ± {figures['tolerance']:g}", *others
+        )
     return page

@@ -58,7 +58,9 @@ def page(name: str, folder: Path) -> None:
     records = load()
     schema = noisegate.draft_schema(records, label=label)  # the records are public
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FitWarning)  # that a copy is poor is what the page is to show
+        warnings.simplefilter(
+            "ignore", FitWarning
+        )  # that a copy is poor is what the page is to show
         model = noisegate.synthesize(records, schema=schema, epsilon=epsilon)
     made = noisegate.report(model, out=folder / name)
     made.public.replace(folder / f"{name}.html")
@@ -70,7 +72,9 @@ def pictures(names: list[str], folder: Path) -> None:
     with sync_playwright() as play:
         program = shutil.which("chromium") or shutil.which("google-chrome")
         browser = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        shown = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
+        shown = browser.new_page(
+            viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light"
+        )
         for name in names:
             shown.goto((folder / f"{name}.html").absolute().as_uri())
             picture = Image.open(io.BytesIO(shown.screenshot())).convert("RGB")

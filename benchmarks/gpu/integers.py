@@ -53,7 +53,10 @@ def linear() -> tuple[Callable[..., Any], Parameters]:
     """Returns a loss whose gradients are exact: sums of outputs of a linear layer, and of a product with the image."""
 
     def loss(parameters: Any, numeric: Any, codes: Any) -> Any:
-        return nn.functional.linear(numeric, parameters["w"]).sum() + (parameters["b"] * numeric[:5]).sum()
+        return (
+            nn.functional.linear(numeric, parameters["w"]).sum()
+            + (parameters["b"] * numeric[:5]).sum()
+        )
 
     return loss, {"b": torch.zeros(5), "w": torch.zeros(3, SIDE * SIDE)}
 
@@ -62,33 +65,58 @@ def network() -> tuple[Callable[..., Any], Parameters]:
     """Returns the cross-entropy of a small convolutional network, and its weights."""
     generator = torch.Generator().manual_seed(1)
     made = nn.Sequential(
-        *(nn.Conv2d(1, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.ReLU(), nn.AvgPool2d(3), nn.Flatten()),
+        *(
+            nn.Conv2d(1, 8, 3, padding=1),
+            nn.GroupNorm(2, 8),
+            nn.ReLU(),
+            nn.AvgPool2d(3),
+            nn.Flatten(),
+        ),
         nn.Linear(8 * 16, CLASSES),
     )
     for value in made.parameters():
         value.data = 0.2 * torch.randn(value.shape, generator=generator)
-    parameters = {name: value.detach().clone() for name, value in made.named_parameters()}
-    return label_loss(made, lambda numeric, codes: numeric.reshape(1, SIDE, SIDE), SCHEMA), parameters
+    parameters = {
+        name: value.detach().clone() for name, value in made.named_parameters()
+    }
+    return label_loss(
+        made, lambda numeric, codes: numeric.reshape(1, SIDE, SIDE), SCHEMA
+    ), parameters
 
 
-def source_on(device: str, made: tuple[Callable[..., Any], Parameters]) -> tuple[GradientSource, Parameters, int]:
+def source_on(
+    device: str, made: tuple[Callable[..., Any], Parameters]
+) -> tuple[GradientSource, Parameters, int]:
     """Returns gradients on a device in blocks that the probe has chosen there, their parameters, and their length."""
     loss, start = made
     shapes = {name: tuple(value.shape) for name, value in start.items()}
-    plan = GradientPlan(name="g", steps=1, sampling_probability=0.5, clip_norm=1.0, parameters=shapes)
-    source, parameters = gradient_source(loss, plan, None), {name: value.to(device) for name, value in start.items()}
+    plan = GradientPlan(
+        name="g", steps=1, sampling_probability=0.5, clip_norm=1.0, parameters=shapes
+    )
+    source, parameters = (
+        gradient_source(loss, plan, None),
+        {name: value.to(device) for name, value in start.items()},
+    )
     choose_execution(source, parameters, SCHEMA.layout, device, "g")
     return source, parameters, plan.count
 
 
-def integers(device: str, made: tuple[Callable[..., Any], Parameters], order: list[int]) -> Integers:
+def integers(
+    device: str, made: tuple[Callable[..., Any], Parameters], order: list[int]
+) -> Integers:
     """Returns the integers of each image, (images, count), where they are computed in blocks in this order."""
     source, parameters, count = source_on(device, made)
-    records, found, rows = images(), np.zeros((IMAGES, count), np.int64), source.execution.rows
+    records, found, rows = (
+        images(),
+        np.zeros((IMAGES, count), np.int64),
+        source.execution.rows,
+    )
     for start in range(0, len(order), rows):
         block = order[start : start + rows]
         padded = np.array(block)[np.minimum(np.arange(rows), len(block) - 1)]
-        vectors = block_gradients(source, parameters, records.numeric[padded], records.codes[padded], device)
+        vectors = block_gradients(
+            source, parameters, records.numeric[padded], records.codes[padded], device
+        )
         for place, image in enumerate(block):
             source.add(found[image], tuple(part[place : place + 1] for part in vectors))
     return found
@@ -99,9 +127,15 @@ def checks(device: str) -> dict[str, Any]:
     order = list(range(IMAGES))
     exact = [integers(one, linear(), order) for one in ("cpu", device)]
     here, there = (integers(one, network(), order) for one in ("cpu", device))
-    turned = integers(device, network(), np.random.default_rng(2).permutation(IMAGES).tolist())
+    turned = integers(
+        device, network(), np.random.default_rng(2).permutation(IMAGES).tolist()
+    )
     units = GradientPlan(
-        name="g", steps=1, sampling_probability=0.5, clip_norm=1.0, parameters={"w": (here.shape[1],)}
+        name="g",
+        steps=1,
+        sampling_probability=0.5,
+        clip_norm=1.0,
+        parameters={"w": (here.shape[1],)},
     ).units
     longest = max(sum(int(value) ** 2 for value in row) for row in there)
     apart = float(np.abs(here - there).max() / units)
@@ -118,7 +152,9 @@ def checks(device: str) -> dict[str, Any]:
 
 def main() -> int:
     """Prints what was found; 0 where all holds."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--json", type=Path, default=None)
     options = parser.parse_args()

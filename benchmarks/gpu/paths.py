@@ -35,9 +35,13 @@ def tried(name: str, device: str) -> dict[str, Any]:
     begun = time.monotonic()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            method, schema, _ = example(name, schema=None, settings=SHORT.get(name, {}), folder=Path(folder))
+            method, schema, _ = example(
+                name, schema=None, settings=SHORT.get(name, {}), folder=Path(folder)
+            )
             made: Any = method.fit(FakeGate(schema, rows=RECORDS), device=device)
-            drawn = made.sample(10, seed=0).num_rows if method.makes == "records" else None
+            drawn = (
+                made.sample(10, seed=0).num_rows if method.makes == "records" else None
+            )
         ended = {"state": "fitted", "drawn": drawn}
     except MissingExtraError as error:
         ended = {"state": "left out", "why": str(error)}
@@ -49,19 +53,32 @@ def tried(name: str, device: str) -> dict[str, Any]:
 
 def main() -> int:
     """Tries all, and prints how each fared; what is in --json is not tried again, but for what failed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    parser.add_argument("--only", nargs="+", default=[name for name in METHODS if name != "linked"], metavar="METHOD")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[name for name in METHODS if name != "linked"],
+        metavar="METHOD",
+    )
     parser.add_argument("--json", type=Path, default=None)
     options = parser.parse_args()
-    known = json.loads(options.json.read_text("utf-8")) if options.json and options.json.exists() else {}
+    known = (
+        json.loads(options.json.read_text("utf-8"))
+        if options.json and options.json.exists()
+        else {}
+    )
     found = {name: row for name, row in known.items() if row["state"] == "fitted"}
     for name in options.only:
         if name not in found:
             found[name] = tried(name, options.device)
             print(f"{name}: {found[name]}", flush=True)
             if options.json:
-                options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+                options.json.write_text(
+                    json.dumps(found, indent=1) + "\n", encoding="utf-8"
+                )
     return 1 if any(row["state"] == "failed" for row in found.values()) else 0
 
 

@@ -52,7 +52,12 @@ class Job:
 
     def arguments(self, options: argparse.Namespace, *, resumed: bool) -> list[str]:
         """Returns the command, filled in; the one that goes on where the job was begun before and has one."""
-        words = {"data": options.data, "out": self.folder(options), "device": options.device, "python": sys.executable}
+        words = {
+            "data": options.data,
+            "out": self.folder(options),
+            "device": options.device,
+            "python": sys.executable,
+        }
         command = self.again if resumed and self.again else self.command
         return [word.format(**words) for word in shlex.split(command, posix=True)]
 
@@ -64,7 +69,9 @@ class Job:
         """Returns how it ended the last time."""
         path = self.folder(options) / "state.json"
         found: dict[str, Any] = (
-            json.loads(path.read_text("utf-8")) if path.exists() else {"state": WAITING, "slices": 0}
+            json.loads(path.read_text("utf-8"))
+            if path.exists()
+            else {"state": WAITING, "slices": 0}
         )
         return found
 
@@ -74,7 +81,11 @@ class Job:
 
         if self.method is not None and self.method not in METHODS:
             return f"there is no method {self.method}"
-        absent = [name for name in self.needs if options.data is None or not (options.data / name).is_dir()]
+        absent = [
+            name
+            for name in self.needs
+            if options.data is None or not (options.data / name).is_dir()
+        ]
         return f"no {absent[0]} under --data" if absent else None
 
 
@@ -93,24 +104,43 @@ def run_job(job: Job, options: argparse.Namespace, console: Console) -> str:
     """Runs a job for one slice, and writes down how it ended; returns that."""
     folder, before = job.folder(options), job.state(options)
     folder.mkdir(parents=True, exist_ok=True)
-    kept = {one.name for one in folder.iterdir()} - {"log.txt", "state.json", "ledger.db"}
+    kept = {one.name for one in folder.iterdir()} - {
+        "log.txt",
+        "state.json",
+        "ledger.db",
+    }
     resumed = before["state"] in (UNFINISHED, FAILED) and bool(kept)
     arguments, begun = job.arguments(options, resumed=resumed), time.monotonic()
     console.print(f"{job.id}: {shlex.join(arguments)}")
     with (folder / "log.txt").open("a", encoding="utf-8") as log:
         log.write(f"\n$ {shlex.join(arguments)}\n")
         log.flush()
-        process = subprocess.Popen(arguments, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(
+            arguments,
+            cwd=ROOT,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         code = _ended(process, 60 * options.minutes)
     state = UNFINISHED if code is None else FAILED if code else DONE
     seconds = time.monotonic() - begun
-    record = {"state": state, "slices": before["slices"] + 1, "code": code, "device": options.device}
+    record = {
+        "state": state,
+        "slices": before["slices"] + 1,
+        "code": code,
+        "device": options.device,
+    }
     record |= {
         "seconds": round(before.get("seconds", 0) + seconds, 1),
         "ended": datetime.now(UTC).isoformat("T", "seconds"),
     }
-    (folder / "state.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    console.print(f"{job.id}: {state} after {seconds:.0f} s, slice {record['slices']}; expected: {job.expected}")
+    (folder / "state.json").write_text(
+        json.dumps(record, indent=1) + "\n", encoding="utf-8"
+    )
+    console.print(
+        f"{job.id}: {state} after {seconds:.0f} s, slice {record['slices']}; expected: {job.expected}"
+    )
     return state
 
 
@@ -139,18 +169,43 @@ def has_gpu(device: str) -> bool:
     return torch.cuda.is_available()
 
 
-def listed(jobs: Sequence[Job], options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
+def listed(
+    jobs: Sequence[Job], options: argparse.Namespace, console: Console
+) -> list[dict[str, Any]]:
     """Prints the queue, and returns it as JSON values."""
     page = Table(
-        "job", "state", "slices", "minutes", "proves", "expected", title="Queue for a GPU", title_justify="left"
+        "job",
+        "state",
+        "slices",
+        "minutes",
+        "proves",
+        "expected",
+        title="Queue for a GPU",
+        title_justify="left",
     )
     rows = []
     for job in jobs:
         state = job.state(options)
-        row = {"id": job.id, **state, "proves": job.proves, "expected": job.expected, "minutes": job.minutes}
-        row |= {"command": shlex.join(job.arguments(options, resumed=False)), "missing": job.missing(options)}
+        row = {
+            "id": job.id,
+            **state,
+            "proves": job.proves,
+            "expected": job.expected,
+            "minutes": job.minutes,
+        }
+        row |= {
+            "command": shlex.join(job.arguments(options, resumed=False)),
+            "missing": job.missing(options),
+        }
         rows.append(row)
-        page.add_row(job.id, state["state"], str(state["slices"]), f"{job.minutes:g}", job.proves, job.expected)
+        page.add_row(
+            job.id,
+            state["state"],
+            str(state["slices"]),
+            f"{job.minutes:g}",
+            job.proves,
+            job.expected,
+        )
     console.print(page)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
@@ -161,15 +216,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs or lists the queue; see above for the exit codes."""
     options, console = _options(arguments), Console(highlight=False)
     jobs = read_jobs(options.jobs)
-    if unknown := [name for name in options.only if name not in {job.id for job in jobs}]:
-        console.print(f"[red]--only {unknown[0]}: there is no such job; --list names them.[/red]")
+    if unknown := [
+        name for name in options.only if name not in {job.id for job in jobs}
+    ]:
+        console.print(
+            f"[red]--only {unknown[0]}: there is no such job; --list names them.[/red]"
+        )
         return 2
     jobs = [job for job in jobs if not options.only or job.id in options.only]
     if options.list or not has_gpu(options.device):
         rows = listed(jobs, options, console)
         waiting = [row["id"] for row in rows if row["state"] != DONE]
         if not options.list:
-            console.print(f"No GPU is at hand, nothing was run. Not run or unfinished: {', '.join(waiting) or 'none'}.")
+            console.print(
+                f"No GPU is at hand, nothing was run. Not run or unfinished: {', '.join(waiting) or 'none'}."
+            )
         return 0
     ends = []
     for job in jobs:
@@ -184,15 +245,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=lambda name: Path(name).resolve(), default=None, help="folder of data sets")
-    parser.add_argument("--out", type=Path, default=Path("gpu-queue"), help="where jobs keep what they make")
-    parser.add_argument("--only", nargs="+", default=[], metavar="ID", help="these jobs")
-    parser.add_argument("--list", action="store_true", help="print the queue and its state; needs no GPU")
-    parser.add_argument("--again", action="store_true", help="run jobs that are done, too")
-    parser.add_argument("--minutes", type=float, default=9.0, help="of one job in one call")
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="cpu is there to try the queue")
-    parser.add_argument("--jobs", type=Path, default=HERE / "jobs.toml", help="another queue")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data",
+        type=lambda name: Path(name).resolve(),
+        default=None,
+        help="folder of data sets",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("gpu-queue"),
+        help="where jobs keep what they make",
+    )
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="ID", help="these jobs"
+    )
+    parser.add_argument(
+        "--list",
+        action="store_true",
+        help="print the queue and its state; needs no GPU",
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="run jobs that are done, too"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=9.0, help="of one job in one call"
+    )
+    parser.add_argument(
+        "--device",
+        default="cuda",
+        choices=["cuda", "cpu"],
+        help="cpu is there to try the queue",
+    )
+    parser.add_argument(
+        "--jobs", type=Path, default=HERE / "jobs.toml", help="another queue"
+    )
     parser.add_argument("--json", type=Path, default=None, help="write the list there")
     options = parser.parse_args(arguments)
     if not options.minutes > 0:

@@ -37,7 +37,10 @@ TRAIN_SEED, TEST_SEED = 0, 1
 def main() -> None:
     """Prints a row for each object of settings."""
     options = _options()
-    page = Table(title=f"{options.method}, ε = {options.epsilon:g}, {options.steps} steps", title_justify="left")
+    page = Table(
+        title=f"{options.method}, ε = {options.epsilon:g}, {options.steps} steps",
+        title_justify="left",
+    )
     for heading in ("settings", "cnn", "logistic", "distance / noise", "cpu s"):
         page.add_column(heading, justify="left" if heading == "settings" else "right")
     test = _rows(*simulated_digits(10_000, seed=TEST_SEED))
@@ -52,13 +55,21 @@ def main() -> None:
 
 
 def _run(
-    options: argparse.Namespace, private: Path, settings: dict[str, Any], test: LabelledRows
+    options: argparse.Namespace,
+    private: Path,
+    settings: dict[str, Any],
+    test: LabelledRows,
 ) -> tuple[float, float, float, float]:
     """Returns both accuracies, the distance over the noise, and the processor time of gate and fit in seconds."""
     started = time.process_time()
     fit_options = {"steps": options.steps, **settings.get("fit_options", {})}
     method = method_named(options.method)(
-        **{"image": (28, 28, 1), "seed": options.seed, **settings, "fit_options": fit_options}
+        **{
+            "image": (28, 28, 1),
+            "seed": options.seed,
+            **settings,
+            "fit_options": fit_options,
+        }
     )
     with Progress(transient=True) as progress:
         task = progress.add_task("fit", total=fit_options["steps"])
@@ -74,22 +85,32 @@ def _run(
         np.concatenate([np.asarray(batch.labels) for batch in batches]),
     )
     suite = read_classifiers("cnn,logistic")
-    models = utility_scores(suite, train, test, classes=10, seed=options.seed, jobs=1).models
+    models = utility_scores(
+        suite, train, test, classes=10, seed=options.seed, jobs=1
+    ).models
     accuracies = models["cnn"].accuracy, models["logistic regression"].accuracy
     return *accuracies, made.summary.discrepancy, seconds
 
 
 def _rows(images: Any, labels: Any) -> LabelledRows:
-    return LabelledRows(features=images.reshape(-1, 28, 28, 1), labels=labels.astype(np.int64))
+    return LabelledRows(
+        features=images.reshape(-1, 28, 28, 1), labels=labels.astype(np.int64)
+    )
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Settings of a method for images, on simulated digits.")
-    parser.add_argument("settings", type=json.loads, nargs="+", help="JSON objects of settings")
+    parser = argparse.ArgumentParser(
+        description="Settings of a method for images, on simulated digits."
+    )
+    parser.add_argument(
+        "settings", type=json.loads, nargs="+", help="JSON objects of settings"
+    )
     parser.add_argument("--method", default="joint")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--steps", type=int, default=1500)
-    parser.add_argument("--images", type=int, default=20_000, help="synthetic images to train on")
+    parser.add_argument(
+        "--images", type=int, default=20_000, help="synthetic images to train on"
+    )
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 

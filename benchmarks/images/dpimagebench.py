@@ -68,7 +68,9 @@ RULES = {
 class Residual(nn.Module):
     """Adds what ``body`` makes of images to these, or to what ``past`` makes of them; ``first`` comes before both."""
 
-    def __init__(self, body: nn.Module, past: nn.Module | None, first: nn.Module, last: nn.Module) -> None:
+    def __init__(
+        self, body: nn.Module, past: nn.Module | None, first: nn.Module, last: nn.Module
+    ) -> None:
         super().__init__()
         self.body, self.past, self.first, self.last = body, past, first, last
 
@@ -85,14 +87,22 @@ def build_resnet() -> nn.Sequential:
 
     def block(entering: int, channels: int, stride: int) -> nn.Module:
         body = nn.Sequential(
-            *_convolved(entering, channels, 3, stride), nn.ReLU(inplace=True), *_convolved(channels, channels, 3)
+            *_convolved(entering, channels, 3, stride),
+            nn.ReLU(inplace=True),
+            *_convolved(channels, channels, 3),
         )
         past = (
-            None if (entering, stride) == (channels, 1) else nn.Sequential(*_convolved(entering, channels, 1, stride))
+            None
+            if (entering, stride) == (channels, 1)
+            else nn.Sequential(*_convolved(entering, channels, 1, stride))
         )
         return Residual(body, past, nn.Identity(), nn.ReLU(inplace=True))
 
-    layers = [*_convolved(1, 16, 3), nn.ReLU(inplace=True), *_stages(block, 16, (16, 32, 64), 18)]
+    layers = [
+        *_convolved(1, 16, 3),
+        nn.ReLU(inplace=True),
+        *_stages(block, 16, (16, 32, 64), 18),
+    ]
     return _started(nn.Sequential(*layers, *_scores(64)))
 
 
@@ -100,15 +110,30 @@ def build_wrn() -> nn.Sequential:
     """Returns a WRN-40-4 with dropout of 0.3 (Zagoruyko and Komodakis, 2016)."""
 
     def block(entering: int, channels: int, stride: int) -> nn.Module:
-        body = nn.Sequential(*_convolved(entering, channels, 3, stride), nn.ReLU(inplace=True), nn.Dropout(0.3))
+        body = nn.Sequential(
+            *_convolved(entering, channels, 3, stride),
+            nn.ReLU(inplace=True),
+            nn.Dropout(0.3),
+        )
         body.append(_convolution(channels, channels, 3))
-        past = None if entering == channels else _convolution(entering, channels, 1, stride)
-        return Residual(body, past, nn.Sequential(nn.BatchNorm2d(entering), nn.ReLU(inplace=True)), nn.Identity())
+        past = (
+            None
+            if entering == channels
+            else _convolution(entering, channels, 1, stride)
+        )
+        return Residual(
+            body,
+            past,
+            nn.Sequential(nn.BatchNorm2d(entering), nn.ReLU(inplace=True)),
+            nn.Identity(),
+        )
 
     layers = [_convolution(1, 16, 3), *_stages(block, 16, (64, 128, 256), 6)]
     scores = _scores(256)
     nn.init.zeros_(scores[-1].bias)
-    return _started(nn.Sequential(*layers, nn.BatchNorm2d(256), nn.ReLU(inplace=True), *scores))
+    return _started(
+        nn.Sequential(*layers, nn.BatchNorm2d(256), nn.ReLU(inplace=True), *scores)
+    )
 
 
 def build_resnext() -> nn.Sequential:
@@ -117,31 +142,62 @@ def build_resnext() -> nn.Sequential:
     def block(entering: int, channels: int, stride: int) -> nn.Module:
         inner = 2 * channels
         body = nn.Sequential(*_convolved(entering, inner, 1), nn.ReLU(inplace=True))
-        body.extend([*_convolved(inner, inner, 3, stride, groups=8), nn.ReLU(inplace=True)])
+        body.extend(
+            [*_convolved(inner, inner, 3, stride, groups=8), nn.ReLU(inplace=True)]
+        )
         body.extend(_convolved(inner, channels, 1))
-        past = None if entering == channels else nn.Sequential(*_convolved(entering, channels, 1, stride))
+        past = (
+            None
+            if entering == channels
+            else nn.Sequential(*_convolved(entering, channels, 1, stride))
+        )
         return Residual(body, past, nn.Identity(), nn.ReLU(inplace=True))
 
-    layers = [*_convolved(1, 64, 3), nn.ReLU(inplace=True), *_stages(block, 64, (256, 512, 1024), 3)]
+    layers = [
+        *_convolved(1, 64, 3),
+        nn.ReLU(inplace=True),
+        *_stages(block, 64, (256, 512, 1024), 3),
+    ]
     scores = _scores(1024)
     nn.init.kaiming_normal_(scores[-1].weight)
     nn.init.zeros_(scores[-1].bias)
     return _started(nn.Sequential(*layers, *scores))
 
 
-NETWORKS: dict[str, Callable[[], nn.Sequential]] = {"resnet": build_resnet, "wrn": build_wrn, "resnext": build_resnext}
+NETWORKS: dict[str, Callable[[], nn.Sequential]] = {
+    "resnet": build_resnet,
+    "wrn": build_wrn,
+    "resnext": build_resnext,
+}
 
 
-def _convolution(entering: int, channels: int, side: int, stride: int = 1, groups: int = 1) -> nn.Conv2d:
-    return nn.Conv2d(entering, channels, side, stride=stride, padding=side // 2, groups=groups, bias=False)
+def _convolution(
+    entering: int, channels: int, side: int, stride: int = 1, groups: int = 1
+) -> nn.Conv2d:
+    return nn.Conv2d(
+        entering,
+        channels,
+        side,
+        stride=stride,
+        padding=side // 2,
+        groups=groups,
+        bias=False,
+    )
 
 
-def _convolved(entering: int, channels: int, side: int, stride: int = 1, groups: int = 1) -> tuple[nn.Module, ...]:
-    return _convolution(entering, channels, side, stride, groups), nn.BatchNorm2d(channels)
+def _convolved(
+    entering: int, channels: int, side: int, stride: int = 1, groups: int = 1
+) -> tuple[nn.Module, ...]:
+    return _convolution(entering, channels, side, stride, groups), nn.BatchNorm2d(
+        channels
+    )
 
 
 def _stages(
-    block: Callable[[int, int, int], nn.Module], entering: int, widths: tuple[int, ...], blocks: int
+    block: Callable[[int, int, int], nn.Module],
+    entering: int,
+    widths: tuple[int, ...],
+    blocks: int,
 ) -> Iterator[nn.Module]:
     for stage, channels in enumerate(widths):
         for place in range(blocks):
@@ -171,7 +227,9 @@ class Shown:
     def on(cls, device: torch.device, pixels: np.ndarray, labels: np.ndarray) -> Shown:
         """Puts (rows, height, width, channels) on a device as (rows, channels, height, width)."""
         images = torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous().to(device)
-        return cls(pixels=images, labels=torch.from_numpy(labels.astype(np.int64)).to(device))
+        return cls(
+            pixels=images, labels=torch.from_numpy(labels.astype(np.int64)).to(device)
+        )
 
     def batch(self, places: torch.Tensor | slice) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns images in [-1, 1] and labels."""
@@ -209,20 +267,35 @@ class Classifier:
     def __init__(self, name: str, seed: int, options: argparse.Namespace) -> None:
         torch.manual_seed(seed)
         self.seed, self.device = seed, torch.device(options.device)
-        self.network = NETWORKS[name]().to(self.device).to(memory_format=torch.channels_last)
-        self.fast = torch.compile(self.network, dynamic=False) if options.compile else self.network
+        self.network = (
+            NETWORKS[name]().to(self.device).to(memory_format=torch.channels_last)
+        )
+        self.fast = (
+            torch.compile(self.network, dynamic=False)
+            if options.compile
+            else self.network
+        )
         fused = self.device.type == "cuda"
-        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=LEARNING_RATE, fused=fused)
-        self.average, self.half = Averaged(self.network), options.precision == "bfloat16"
+        self.optimizer = torch.optim.Adam(
+            self.network.parameters(), lr=LEARNING_RATE, fused=fused
+        )
+        self.average, self.half = (
+            Averaged(self.network),
+            options.precision == "bfloat16",
+        )
         self.history: list[dict[str, float]] = []
 
     def epoch(self, train: Shown, scored: dict[str, Shown]) -> None:
         """Trains for one epoch, and scores the averaged weights."""
         started, done = time.perf_counter(), len(self.history)
-        self.optimizer.param_groups[0]["lr"] = LEARNING_RATE * FALL ** (done // FALL_EVERY)
+        self.optimizer.param_groups[0]["lr"] = LEARNING_RATE * FALL ** (
+            done // FALL_EVERY
+        )
         random = torch.Generator().manual_seed(1000 * self.seed + done)
         self.network.train()
-        for places in torch.split(torch.randperm(len(train.labels), generator=random).to(self.device), BATCH):
+        for places in torch.split(
+            torch.randperm(len(train.labels), generator=random).to(self.device), BATCH
+        ):
             images, labels = train.batch(places)
             with self._precision():
                 # A last batch that is smaller would be compiled anew.
@@ -236,10 +309,16 @@ class Classifier:
         self.average.swap()
         figures = {name: self._accuracy(rows) for name, rows in scored.items()}
         self.average.swap()
-        self.history.append({**figures, "seconds": round(time.perf_counter() - started, 2)})
+        self.history.append(
+            {**figures, "seconds": round(time.perf_counter() - started, 2)}
+        )
 
     def _precision(self) -> Any:
-        return torch.autocast(self.device.type, torch.bfloat16) if self.half else nullcontext()
+        return (
+            torch.autocast(self.device.type, torch.bfloat16)
+            if self.half
+            else nullcontext()
+        )
 
     def _accuracy(self, rows: Shown) -> float:
         right = torch.zeros((), dtype=torch.long, device=self.device)
@@ -251,8 +330,15 @@ class Classifier:
 
     def save(self, path: Path) -> None:
         """Writes all that it takes to go on; dropout alone draws anew."""
-        held: dict[str, Any] = {"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict()}
-        held |= {"means": self.average.means, "steps": self.average.steps, "history": self.history}
+        held: dict[str, Any] = {
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+        held |= {
+            "means": self.average.means,
+            "steps": self.average.steps,
+            "history": self.history,
+        }
         torch.save(held, path.with_suffix(".new"))
         path.with_suffix(".new").replace(path)
 
@@ -298,7 +384,9 @@ def main() -> int:
                     _train(name, options, real, made, seed, folder, told, console)
             rows.append(_row(folder, epsilon, seed))
             if options.json:
-                options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+                options.json.write_text(
+                    json.dumps(rows, indent=1) + "\n", encoding="utf-8"
+                )
             if told.stop:
                 return 130
     _print(rows, console)
@@ -318,39 +406,69 @@ class Real:
 def _real(options: argparse.Namespace) -> Real:
     loaded = load("mnist", options.data)
     # As random_split with seed 0, which is what they call; the order of their files may be another.
-    order = torch.randperm(len(loaded.train), generator=torch.Generator().manual_seed(0)).numpy()
+    order = torch.randperm(
+        len(loaded.train), generator=torch.Generator().manual_seed(0)
+    ).numpy()
     kept, out = np.sort(order[:-KEPT_OUT]), order[-KEPT_OUT:]
-    private, test = loaded.train.take(out[: options.images]), loaded.test.slice(0, options.images)
+    private, test = (
+        loaded.train.take(out[: options.images]),
+        loaded.test.slice(0, options.images),
+    )
     fitted = loaded.train.take(kept)
-    return Real(fitted=fitted, schema=loaded.schema, private=_pixels(private), test=_pixels(test))
+    return Real(
+        fitted=fitted,
+        schema=loaded.schema,
+        private=_pixels(private),
+        test=_pixels(test),
+    )
 
 
 def _pixels(table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
     pixels = np.stack([column.to_numpy() for column in table.columns[:-1]], axis=1)
-    return pixels.astype(np.uint8).reshape(-1, 28, 28, 1), table.column(table.num_columns - 1).to_numpy()
+    return pixels.astype(np.uint8).reshape(-1, 28, 28, 1), table.column(
+        table.num_columns - 1
+    ).to_numpy()
 
 
 def _made(
-    options: argparse.Namespace, real: Real, epsilon: float, seed: int, folder: Path, console: Console
+    options: argparse.Namespace,
+    real: Real,
+    epsilon: float,
+    seed: int,
+    folder: Path,
+    console: Console,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns synthetic images and labels, made now or read."""
     model, found, figures = folder / "model", folder / "images.npz", folder / "fit.json"
     if not model.exists():
         started = time.perf_counter()
-        gate = Gate(real.fitted, schema=real.schema, epsilon=epsilon, adjacency="add-remove")
+        gate = Gate(
+            real.fitted, schema=real.schema, epsilon=epsilon, adjacency="add-remove"
+        )
         settings = {"image": (28, 28, 1), "seed": seed, **options.settings}
         method_named("joint")(**settings).fit(gate, device=options.device).save(model)
-        held = {"seconds": round(time.perf_counter() - started, 1), "device": options.device}
+        held = {
+            "seconds": round(time.perf_counter() - started, 1),
+            "device": options.device,
+        }
         figures.write_text(json.dumps(held) + "\n", encoding="utf-8")
         console.print(f"ε = {epsilon:g}, seed {seed}: fitted in {held['seconds']} s")
     if not found.exists():
         synthesizer = Synthesizer.load(model)
         batches = list(synthesizer.images(options.images, seed=seed))
         pixels = np.concatenate([batch.pixels for batch in batches])
-        labels = np.concatenate([np.asarray(batch.labels) for batch in batches]).astype(np.int64)
+        labels = np.concatenate([np.asarray(batch.labels) for batch in batches]).astype(
+            np.int64
+        )
         held = json.loads(figures.read_text("utf-8")) if figures.exists() else {}
-        held |= {"certified_epsilon": synthesizer.certificate.epsilon, "settings": options.settings}
-        held |= {"fitted_to": real.fitted.num_rows, "distances": _distances(pixels, _pixels(real.fitted)[0], console)}
+        held |= {
+            "certified_epsilon": synthesizer.certificate.epsilon,
+            "settings": options.settings,
+        }
+        held |= {
+            "fitted_to": real.fitted.num_rows,
+            "distances": _distances(pixels, _pixels(real.fitted)[0], console),
+        }
         figures.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
         np.savez_compressed(folder / "images.new.npz", pixels=pixels, labels=labels)
         (folder / "images.new.npz").replace(found)
@@ -358,7 +476,9 @@ def _made(
         return both["pixels"], both["labels"]
 
 
-def _distances(synthetic: np.ndarray, real: np.ndarray, console: Console) -> dict[str, float]:
+def _distances(
+    synthetic: np.ndarray, real: np.ndarray, console: Console
+) -> dict[str, float]:
     """Returns Fréchet distances to the images that were fitted to; the FID where weights of Inception-v3 are here."""
     distances = {}
     for name in ("encoder", "inception-v3"):
@@ -383,14 +503,19 @@ def _train(
 ) -> None:
     """Trains a classifier for the epochs that it has not had; its figures are written after each."""
     found, kept = folder / f"{name}.json", folder / f"{name}.pt"
-    if found.exists() and len(json.loads(found.read_text("utf-8"))["history"]) >= options.epochs:
+    if (
+        found.exists()
+        and len(json.loads(found.read_text("utf-8"))["history"]) >= options.epochs
+    ):
         return
     device = torch.device(options.device)
     torch.backends.cudnn.benchmark = True
     order = np.random.default_rng(0).permutation(len(made[0]))
     cut = round(len(order) * (GENERATED - KEPT_OUT) / GENERATED)
     put = partial(Shown.on, device)
-    train, held = (put(made[0][part], made[1][part]) for part in (order[:cut], order[cut:]))
+    train, held = (
+        put(made[0][part], made[1][part]) for part in (order[:cut], order[cut:])
+    )
     scored = {"private": put(*real.private), "synthetic": held, "test": put(*real.test)}
     classifier = Classifier(name, seed, options)
     if kept.exists():
@@ -399,9 +524,19 @@ def _train(
         while len(classifier.history) < options.epochs and not told.stop:
             classifier.epoch(train, scored)
             last, done = classifier.history[-1], len(classifier.history)
-            kind = {"classifier": name, "of": options.epochs, "precision": options.precision, "device": _device(device)}
-            found.write_text(json.dumps({**kind, "history": classifier.history}, indent=1) + "\n", encoding="utf-8")
-            console.print(f"{folder.name} {name} {done}: test {last['test']:.4f}, {last['seconds']:.1f} s")
+            kind = {
+                "classifier": name,
+                "of": options.epochs,
+                "precision": options.precision,
+                "device": _device(device),
+            }
+            found.write_text(
+                json.dumps({**kind, "history": classifier.history}, indent=1) + "\n",
+                encoding="utf-8",
+            )
+            console.print(
+                f"{folder.name} {name} {done}: test {last['test']:.4f}, {last['seconds']:.1f} s"
+            )
             if told.stop or done % SAVED_EVERY == 0:
                 classifier.save(kept)
 
@@ -410,14 +545,30 @@ def _device(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def chosen(history: list[dict[str, float]], epsilon: float, seed: int) -> dict[str, float]:
+def chosen(
+    history: list[dict[str, float]], epsilon: float, seed: int
+) -> dict[str, float]:
     """Returns the accuracy on the test images by each of `RULES`; of equals the later epoch, as there."""
-    right = np.array([[epoch[name] for name in ("private", "synthetic", "test")] for epoch in history])
+    right = np.array(
+        [
+            [epoch[name] for name in ("private", "synthetic", "test")]
+            for epoch in history
+        ]
+    )
     private, synthetic, test = right.T
-    noise = np.random.default_rng([seed, len(history)]).laplace(scale=1 / epsilon, size=len(history))
-    ways = {"private": private, "noisy": private + noise / KEPT_OUT, "synthetic": synthetic}
+    noise = np.random.default_rng([seed, len(history)]).laplace(
+        scale=1 / epsilon, size=len(history)
+    )
+    ways = {
+        "private": private,
+        "noisy": private + noise / KEPT_OUT,
+        "synthetic": synthetic,
+    }
     ways |= {"last": np.arange(len(history)), "test": test}
-    return {rule: float(test[np.flatnonzero(ways[rule] == ways[rule].max())[-1]]) for rule in RULES}
+    return {
+        rule: float(test[np.flatnonzero(ways[rule] == ways[rule].max())[-1]])
+        for rule in RULES
+    }
 
 
 def _row(folder: Path, epsilon: float, seed: int) -> dict[str, Any]:
@@ -432,40 +583,95 @@ def _row(folder: Path, epsilon: float, seed: int) -> dict[str, Any]:
         if (folder / f"{name}.json").exists():
             held = json.loads((folder / f"{name}.json").read_text("utf-8"))
             history = held.pop("history")
-            held |= {"epochs": len(history), "seconds": round(sum(epoch["seconds"] for epoch in history), 1)}
+            held |= {
+                "epochs": len(history),
+                "seconds": round(sum(epoch["seconds"] for epoch in history), 1),
+            }
             row["classifiers"][name] = {**held, **chosen(history, epsilon, seed)}
     if len(row["classifiers"]) == len(NETWORKS):
         every = row["classifiers"].values()
-        row["mean"] = {rule: round(statistics.fmean(one[rule] for one in every), 5) for rule in RULES}
+        row["mean"] = {
+            rule: round(statistics.fmean(one[rule] for one in every), 5)
+            for rule in RULES
+        }
     return row
 
 
 def _print(rows: list[dict[str, Any]], console: Console) -> None:
-    page = Table("ε", "seed", "classifier", "epochs", *RULES, "published", title="DPImageBench", title_justify="left")
+    page = Table(
+        "ε",
+        "seed",
+        "classifier",
+        "epochs",
+        *RULES,
+        "published",
+        title="DPImageBench",
+        title_justify="left",
+    )
     for row in rows:
-        lines = {name: (f"{of['epochs']} of {of['of']}", of) for name, of in row["classifiers"].items()}
+        lines = {
+            name: (f"{of['epochs']} of {of['of']}", of)
+            for name, of in row["classifiers"].items()
+        }
         lines |= {"mean": ("", row["mean"])} if "mean" in row else {}
         for name, (epochs, of) in lines.items():
-            published = f"{PUBLISHED[row['epsilon']]:g}" if name == "mean" and row["epsilon"] in PUBLISHED else ""
+            published = (
+                f"{PUBLISHED[row['epsilon']]:g}"
+                if name == "mean" and row["epsilon"] in PUBLISHED
+                else ""
+            )
             figures = (f"{of[rule]:.4f}" for rule in RULES)
-            page.add_row(f"{row['epsilon']:g}", str(row["seed"]), name, epochs, *figures, published)
+            page.add_row(
+                f"{row['epsilon']:g}",
+                str(row["seed"]),
+                name,
+                epochs,
+                *figures,
+                published,
+            )
     console.print(page)
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder of MNIST; see ../papers/README.md")
-    parser.add_argument("--out", type=Path, required=True, help="folder of models, images and figures; these are kept")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        help="folder of MNIST; see ../papers/README.md",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="folder of models, images and figures; these are kept",
+    )
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 10.0])
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--classifiers", nargs="*", default=list(NETWORKS), choices=list(NETWORKS))
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--precision", default="float32", choices=["float32", "bfloat16"])
-    parser.add_argument("--compile", action="store_true", help="compile the networks; takes a minute, saves more")
+    parser.add_argument(
+        "--classifiers", nargs="*", default=list(NETWORKS), choices=list(NETWORKS)
+    )
+    parser.add_argument(
+        "--device", default="cuda" if torch.cuda.is_available() else "cpu"
+    )
+    parser.add_argument(
+        "--precision", default="float32", choices=["float32", "bfloat16"]
+    )
+    parser.add_argument(
+        "--compile",
+        action="store_true",
+        help="compile the networks; takes a minute, saves more",
+    )
     parser.add_argument("--json", type=Path, help="file for the figures")
     parser.add_argument("--epochs", type=int, default=EPOCHS, help="fewer, to try it")
-    parser.add_argument("--images", type=int, default=GENERATED, help="fewer, to try it, scored too")
-    parser.add_argument("--settings", type=json.loads, default={}, help="JSON for the method, to try it")
+    parser.add_argument(
+        "--images", type=int, default=GENERATED, help="fewer, to try it, scored too"
+    )
+    parser.add_argument(
+        "--settings", type=json.loads, default={}, help="JSON for the method, to try it"
+    )
     options = parser.parse_args()
     if min(options.seeds, options.epochs) < 1 or options.images < 100:
         parser.error("--seeds and --epochs must be at least 1, --images at least 100")

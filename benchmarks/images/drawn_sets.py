@@ -51,10 +51,17 @@ def glyphs(labels: Labels, random: np.random.Generator) -> Floats:
     moved = points[which] @ _affine(count, random) + _bend(points[which], random)
     middle = (moved.max(axis=1, keepdims=True) + moved.min(axis=1, keepdims=True)) / 2
     size = np.ptp(moved, axis=1).max(axis=1)[:, None, None]
-    moved = (moved - middle) / size * random.uniform(17, 21, (count, 1, 1)) + random.normal(0, 0.6, (count, 1, 2))
+    moved = (moved - middle) / size * random.uniform(
+        17, 21, (count, 1, 1)
+    ) + random.normal(0, 0.6, (count, 1, 2))
     distance = _distance(moved)
-    width, soft = random.uniform(0.7, 1.8, (count, 1)), random.uniform(0.8, 1.6, (count, 1))
-    return np.asarray(((width - distance) / soft + 0.5).clip(0, 1).reshape(count, SIDE, SIDE))
+    width, soft = (
+        random.uniform(0.7, 1.8, (count, 1)),
+        random.uniform(0.8, 1.6, (count, 1)),
+    )
+    return np.asarray(
+        ((width - distance) / soft + 0.5).clip(0, 1).reshape(count, SIDE, SIDE)
+    )
 
 
 @cache
@@ -75,18 +82,36 @@ def _stroke(random: np.random.Generator, count: int) -> Floats:
     if len(corners) > 3 and random.random() < 0.3:
         corners[-1] = corners[0]
     for _ in range(2 if random.random() < 0.7 else 0):
-        cut = np.stack([0.75 * corners[:-1] + 0.25 * corners[1:], 0.25 * corners[:-1] + 0.75 * corners[1:]], axis=1)
+        cut = np.stack(
+            [
+                0.75 * corners[:-1] + 0.25 * corners[1:],
+                0.25 * corners[:-1] + 0.75 * corners[1:],
+            ],
+            axis=1,
+        )
         corners = np.concatenate([corners[:1], cut.reshape(-1, 2), corners[-1:]])
-    way = np.concatenate([[0], np.linalg.norm(np.diff(corners, axis=0), axis=1).cumsum()])
+    way = np.concatenate(
+        [[0], np.linalg.norm(np.diff(corners, axis=0), axis=1).cumsum()]
+    )
     places = np.linspace(0, way[-1], count)
-    return np.stack([np.interp(places, way, corners[:, axis]) for axis in range(2)], axis=1)
+    return np.stack(
+        [np.interp(places, way, corners[:, axis]) for axis in range(2)], axis=1
+    )
 
 
 def _affine(count: int, random: np.random.Generator) -> Floats:
     """Returns matrices near the unit matrix, (count, 2, 2): turned, sheared and of another ratio of sides."""
-    angle, shear, ratio = random.normal(0, 0.12, count), random.normal(0, 0.18, count), random.normal(0, 0.13, count)
-    turn = np.stack([np.cos(angle), np.sin(angle), -np.sin(angle), np.cos(angle)], axis=1).reshape(-1, 2, 2)
-    slant = np.stack([np.exp(ratio), np.zeros(count), shear, np.exp(-ratio)], axis=1).reshape(-1, 2, 2)
+    angle, shear, ratio = (
+        random.normal(0, 0.12, count),
+        random.normal(0, 0.18, count),
+        random.normal(0, 0.13, count),
+    )
+    turn = np.stack(
+        [np.cos(angle), np.sin(angle), -np.sin(angle), np.cos(angle)], axis=1
+    ).reshape(-1, 2, 2)
+    slant = np.stack(
+        [np.exp(ratio), np.zeros(count), shear, np.exp(-ratio)], axis=1
+    ).reshape(-1, 2, 2)
     return np.asarray(turn @ slant)
 
 
@@ -94,14 +119,21 @@ def _bend(points: Floats, random: np.random.Generator) -> Floats:
     """Returns smooth random displacements of points in [-1, 1]², of the same shape: three plane waves a record."""
     count = len(points)
     waves = random.normal(0, 1.6, (count, 2, 3))
-    phases, sizes = random.uniform(0, 2 * math.pi, (count, 1, 3)), random.normal(0, 0.11, (count, 3, 2))
+    phases, sizes = (
+        random.uniform(0, 2 * math.pi, (count, 1, 3)),
+        random.normal(0, 0.11, (count, 3, 2)),
+    )
     return np.asarray(np.sin(points @ waves + phases) @ sizes)
 
 
 def _distance(points: Floats) -> Floats:
     """Returns each pixel's distance to the nearest point, (count, pixels); points are less than two pixels apart."""
     axis = np.arange(SIDE) - (SIDE - 1) / 2
-    pixels = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2).astype(np.float32)
+    pixels = (
+        np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
+        .reshape(-1, 2)
+        .astype(np.float32)
+    )
     near = points.astype(np.float32)
     squares = (near * near).sum(axis=2)[:, None] - 2 * pixels @ near.transpose(0, 2, 1)
     nearest = squares.min(axis=2) + (pixels * pixels).sum(axis=1)
@@ -119,9 +151,14 @@ def shapes(labels: Labels, random: np.random.Generator) -> Floats:
     for place, label in enumerate(labels):
         depth[place] = _FORMS[label](turned[place], random)
     ink = (depth / random.uniform(0.04, 0.12, (count, 1)) + 0.5).clip(0, 1)
-    ground, contrast = random.uniform(0.05, 0.45, (count, 1)), random.uniform(0.25, 0.55, (count, 1))
+    ground, contrast = (
+        random.uniform(0.05, 0.45, (count, 1)),
+        random.uniform(0.25, 0.55, (count, 1)),
+    )
     grain = random.normal(0, 0.02, (count, SIDE * SIDE))
-    return np.asarray((ground + slope + contrast * ink + grain).clip(0, 1).reshape(count, SIDE, SIDE))
+    return np.asarray(
+        (ground + slope + contrast * ink + grain).clip(0, 1).reshape(count, SIDE, SIDE)
+    )
 
 
 def _disc(at: Floats, random: np.random.Generator) -> Floats:
@@ -129,11 +166,18 @@ def _disc(at: Floats, random: np.random.Generator) -> Floats:
 
 
 def _ring(at: Floats, random: np.random.Generator) -> Floats:
-    return np.asarray(random.uniform(0.09, 0.18) - np.abs(np.linalg.norm(at, axis=1) - random.uniform(0.5, 0.75)))
+    return np.asarray(
+        random.uniform(0.09, 0.18)
+        - np.abs(np.linalg.norm(at, axis=1) - random.uniform(0.5, 0.75))
+    )
 
 
 def _polygon(at: Floats, random: np.random.Generator, corners: int) -> Floats:
-    angles = random.normal(0, 0.15) - math.pi / 2 + 2 * math.pi * np.arange(corners) / corners
+    angles = (
+        random.normal(0, 0.15)
+        - math.pi / 2
+        + 2 * math.pi * np.arange(corners) / corners
+    )
     sides = np.stack([np.sin(angles), np.cos(angles)])
     return np.asarray(random.uniform(0.3, 0.55) - (at @ sides).max(axis=1))
 
@@ -152,7 +196,12 @@ def _star(at: Floats, random: np.random.Generator, rays: int) -> Floats:
 
 def _wave(at: Floats, random: np.random.Generator, turn: float) -> Floats:
     angle, pitch = turn + random.normal(0, 0.25), random.uniform(5, 9)
-    return np.asarray(np.sin(pitch * (at @ [math.sin(angle), math.cos(angle)]) + random.uniform(0, 2 * math.pi)))
+    return np.asarray(
+        np.sin(
+            pitch * (at @ [math.sin(angle), math.cos(angle)])
+            + random.uniform(0, 2 * math.pi)
+        )
+    )
 
 
 def _stripes(at: Floats, random: np.random.Generator) -> Floats:
@@ -164,7 +213,9 @@ def _checks(at: Floats, random: np.random.Generator) -> Floats:
 
 
 def _cloud(at: Floats, random: np.random.Generator) -> Floats:
-    return np.asarray(0.1 * sum(_wave(at, random, turn) for turn in random.uniform(0, math.pi, 5)))
+    return np.asarray(
+        0.1 * sum(_wave(at, random, turn) for turn in random.uniform(0, math.pi, 5))
+    )
 
 
 _FORMS: tuple[Callable[[Floats, np.random.Generator], Floats], ...] = (
@@ -193,8 +244,15 @@ def main() -> None:
     arguments = parser.parse_args()
     images, labels = drawn(arguments.set, arguments.count, seed=arguments.seed)
     across = 20
-    images = np.pad(images[np.argsort(labels, kind="stable")], ((0, -len(images) % across), (0, 0), (0, 0)))
-    sheet = images.reshape(-1, across, SIDE, SIDE).transpose(0, 2, 1, 3).reshape(-1, across * SIDE)
+    images = np.pad(
+        images[np.argsort(labels, kind="stable")],
+        ((0, -len(images) % across), (0, 0), (0, 0)),
+    )
+    sheet = (
+        images.reshape(-1, across, SIDE, SIDE)
+        .transpose(0, 2, 1, 3)
+        .reshape(-1, across * SIDE)
+    )
     Image.fromarray(sheet).save(arguments.png)
 
 

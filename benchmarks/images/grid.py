@@ -49,12 +49,23 @@ KINDS = "cnn", "mlp", "logistic"
 REAL, AUTO, OTHERS, NOISELESS = "real", "auto", 3000, 1000.0
 SETTINGS: dict[str, dict[str, Any]] = {
     **{AUTO: {}, "drawing": {"generator": "drawing"}},
-    **{"pose-0": {"pose": 0}, "pose-1": {"pose": 1}, "strokes-0": {"strokes": 0}, "tries-1": {"tries": 1}},
+    **{
+        "pose-0": {"pose": 0},
+        "pose-1": {"pose": 1},
+        "strokes-0": {"strokes": 0},
+        "tries-1": {"tries": 1},
+    },
     **{"tone-0": {"tone": 0}, "wavelets-0": {"wavelets": 0}},
     **{"wavelets-.5": {"wavelets_share": 0.5}, "perceptual": {"perceptual_share": 1.0}},
     **{"rate-.005": {"fit_options": {"learning_rate": 5e-3}}},
-    **{"wide": {"channels": (64, 32)}, "rough": {"fit_options": {"total_variation": 0}}},
-    **{f"smooth-.{tenths}": {"fit_options": {"total_variation": tenths / 10}} for tenths in (1, 4)},
+    **{
+        "wide": {"channels": (64, 32)},
+        "rough": {"fit_options": {"total_variation": 0}},
+    },
+    **{
+        f"smooth-.{tenths}": {"fit_options": {"total_variation": tenths / 10}}
+        for tenths in (1, 4)
+    },
     "many": {"pixels": 2250, "orientations": 2250, "wavelets": 2250, "strokes": 2250},
 }
 """What is compared with "auto", each by its name in the tables."""
@@ -97,9 +108,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     if options.page:
         runs = (
-            [json.loads(path.read_text("utf-8")) for path in sorted(options.out.glob("*.json"))] if options.out else []
+            [
+                json.loads(path.read_text("utf-8"))
+                for path in sorted(options.out.glob("*.json"))
+            ]
+            if options.out
+            else []
         )
-        ROWS.write_text(json.dumps(collected([*_read(), *runs]), indent=1) + "\n", encoding="utf-8")
+        ROWS.write_text(
+            json.dumps(collected([*_read(), *runs]), indent=1) + "\n", encoding="utf-8"
+        )
         PAGE.write_text(page(), encoding="utf-8")
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
@@ -112,10 +130,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _runs(options: argparse.Namespace) -> Iterator[Run]:
-    asked = itertools.product(options.sets, options.records, options.epsilon, options.settings, options.seeds)
+    asked = itertools.product(
+        options.sets, options.records, options.epsilon, options.settings, options.seeds
+    )
     runs = (Run(*run, steps) for run in asked for steps in options.steps)
     return iter(
-        dict.fromkeys(run._replace(epsilon=NOISELESS, steps=0) if run.settings == REAL else run for run in runs)
+        dict.fromkeys(
+            run._replace(epsilon=NOISELESS, steps=0) if run.settings == REAL else run
+            for run in runs
+        )
     )
 
 
@@ -125,23 +148,32 @@ def _figures(run: Run, options: argparse.Namespace) -> dict[str, Any]:
     if run.settings == REAL:
         return _scores(run, *train, others)
     settings = {"seed": run.seed, **SETTINGS[run.settings]}
-    settings["fit_options"] = {**({"steps": run.steps} if run.steps else {}), **settings.get("fit_options", {})}
+    settings["fit_options"] = {
+        **({"steps": run.steps} if run.steps else {}),
+        **settings.get("fit_options", {}),
+    }
     started = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
-        np.savez(private := Path(folder) / "private.npz", images=train[0], labels=train[1])
+        np.savez(
+            private := Path(folder) / "private.npz", images=train[0], labels=train[1]
+        )
         gate = Gate(private, schema=schema, epsilon=run.epsilon)
         with Progress(transient=True) as progress:
             task = progress.add_task(run.name, total=None)
             made = make_for("joint", schema, settings).fit(
                 gate,
                 device="cpu",
-                report=lambda state: progress.update(task, completed=state.step, total=state.steps),
+                report=lambda state: progress.update(
+                    task, completed=state.step, total=state.steps
+                ),
             )
     seconds = time.process_time() - started
     made.save(options.out / run.name.removesuffix(".json"))
     batches = list(made.images(options.images, seed=run.seed))
     images = np.concatenate([batch.pixels for batch in batches])
-    labels = np.concatenate([np.asarray(batch.labels) for batch in batches]).astype(np.int64)
+    labels = np.concatenate([np.asarray(batch.labels) for batch in batches]).astype(
+        np.int64
+    )
     return {
         **_scores(run, images, labels, others),
         "distance": made.summary.discrepancy,
@@ -151,21 +183,31 @@ def _figures(run: Run, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _scores(run: Run, images: Images, labels: Labels, others: LabelledRows) -> dict[str, float]:
+def _scores(
+    run: Run, images: Images, labels: Labels, others: LabelledRows
+) -> dict[str, float]:
     train, found = LabelledRows(features=_pixels(images), labels=labels), {}
     for kind in KINDS:
-        mean = utility_scores(read_classifiers(kind), train, others, classes=10, seed=run.seed, jobs=1).mean
+        mean = utility_scores(
+            read_classifiers(kind), train, others, classes=10, seed=run.seed, jobs=1
+        ).mean
         found[kind] = round(mean.accuracy, 4)
     return found
 
 
-def _halves(run: Run, data: Path | None) -> tuple[tuple[Images, Labels], LabelledRows, Schema]:
+def _halves(
+    run: Run, data: Path | None
+) -> tuple[tuple[Images, Labels], LabelledRows, Schema]:
     """Returns the records, others of the same set to score on, and the schema."""
     images, labels = _read_set(run.data_set, run.records + OTHERS, data)
     if len(images) <= run.records:
-        raise SystemExit(f"{run.data_set} has {len(images):,} images, which are not more than {run.records:,}.")
+        raise SystemExit(
+            f"{run.data_set} has {len(images):,} images, which are not more than {run.records:,}."
+        )
     records = (images[: run.records], labels[: run.records])
-    others = LabelledRows(features=_pixels(images[run.records :]), labels=labels[run.records :])
+    others = LabelledRows(
+        features=_pixels(images[run.records :]), labels=labels[run.records :]
+    )
     return records, others, pixel_schema(*_pixels(images).shape[1:], labels=range(10))
 
 
@@ -180,12 +222,25 @@ def _read_set(name: str, count: int, data: Path | None) -> tuple[Images, Labels]
         return _published(name, count, data)
     if name == "sklearn":
         digits = load_digits()
-        order = np.random.Generator(np.random.Philox(0)).permutation(len(digits.images))[:count]
-        return np.rint(digits.images[order] * (255 / 16)).astype(np.uint8), digits.target[order].astype(np.int64)
+        order = np.random.Generator(np.random.Philox(0)).permutation(
+            len(digits.images)
+        )[:count]
+        return np.rint(digits.images[order] * (255 / 16)).astype(
+            np.uint8
+        ), digits.target[order].astype(np.int64)
     base = name.removesuffix(SMALL)
-    images, labels = simulated_digits(count, seed=0) if base == "digits" else drawn(base, count, seed=0)
+    images, labels = (
+        simulated_digits(count, seed=0)
+        if base == "digits"
+        else drawn(base, count, seed=0)
+    )
     if name != base:
-        images = np.stack([np.asarray(Image.fromarray(image).resize((16, 16), box=(3, 3, 25, 25))) for image in images])
+        images = np.stack(
+            [
+                np.asarray(Image.fromarray(image).resize((16, 16), box=(3, 3, 25, 25)))
+                for image in images
+            ]
+        )
     return images, labels.astype(np.int64)
 
 
@@ -193,8 +248,15 @@ def _published(name: str, count: int, data: Path | None) -> tuple[Images, Labels
     assert data is not None
     side, channels = PUBLISHED[name]
     schema = pixel_schema(side, side, channels, labels=range(10), convert=True)
-    batches = list(ImageSource(data / name.removesuffix("-grey") / "train.parquet", schema).batches())
-    images, labels = (np.concatenate([getattr(batch, part) for batch in batches]) for part in ("pixels", "labels"))
+    batches = list(
+        ImageSource(
+            data / name.removesuffix("-grey") / "train.parquet", schema
+        ).batches()
+    )
+    images, labels = (
+        np.concatenate([getattr(batch, part) for batch in batches])
+        for part in ("pixels", "labels")
+    )
     order = np.random.Generator(np.random.Philox(0)).permutation(len(images))[:count]
     return images[order], labels[order].astype(np.int64)
 
@@ -220,13 +282,28 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Yields a line for each set, records, ε and settings: means over seeds, and how far it is behind the best."""
     for (name, records, epsilon), cell in _grouped(rows, _place).items():
         kinds = _grouped(cell, lambda row: (row["settings"], row["steps"]))
-        best = max((_mean(runs, "cnn") for (kind, _), runs in kinds.items() if kind != REAL), default=0.0)
+        best = max(
+            (_mean(runs, "cnn") for (kind, _), runs in kinds.items() if kind != REAL),
+            default=0.0,
+        )
         for (kind, steps), runs in kinds.items():
             scores = " / ".join(short(_mean(runs, score)) for score in KINDS)
-            row, behind = runs[0], "" if kind == REAL else short(best - _mean(runs, "cnn"))
-            what = f"{row['generator']}, {f'{steps:,}' if steps else 'as by default'}" if kind != REAL else ""
+            row, behind = (
+                runs[0],
+                "" if kind == REAL else short(best - _mean(runs, "cnn")),
+            )
+            what = (
+                f"{row['generator']}, {f'{steps:,}' if steps else 'as by default'}"
+                if kind != REAL
+                else ""
+            )
             told = (
-                [] if kind == REAL else [f"{_mean(runs, 'distance'):.2f}", str(round(100 * _mean(runs, "agreement")))]
+                []
+                if kind == REAL
+                else [
+                    f"{_mean(runs, 'distance'):.2f}",
+                    str(round(100 * _mean(runs, "agreement"))),
+                ]
             )
             bold = "**" if kind == AUTO else ""
             level = "" if kind == REAL else f"{epsilon:g}"
@@ -243,7 +320,9 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
             yield f"| {' | '.join((*cells, str(len(runs))))} |"
 
 
-def _grouped(rows: Iterable[dict[str, Any]], key: Any) -> dict[Any, list[dict[str, Any]]]:
+def _grouped(
+    rows: Iterable[dict[str, Any]], key: Any
+) -> dict[Any, list[dict[str, Any]]]:
     found: dict[Any, list[dict[str, Any]]] = {}
     for row in rows:
         found.setdefault(key(row), []).append(row)
@@ -263,27 +342,47 @@ def _run(row: dict[str, Any]) -> Run:
 
 
 def _read() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(ROWS.read_text("utf-8")) if ROWS.exists() else []
+    rows: list[dict[str, Any]] = (
+        json.loads(ROWS.read_text("utf-8")) if ROWS.exists() else []
+    )
     return rows
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, help="folder of runs")
     parser.add_argument("--data", type=Path, help="folder with mnist and cifar10")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=[*DRAWN, "sklearn"])
     parser.add_argument("--records", nargs="+", type=int, default=[8000])
     parser.add_argument("--epsilon", nargs="+", type=float, default=[1.0])
-    parser.add_argument("--settings", nargs="+", choices=[REAL, *SETTINGS], default=[AUTO])
+    parser.add_argument(
+        "--settings", nargs="+", choices=[REAL, *SETTINGS], default=[AUTO]
+    )
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
-    parser.add_argument("--steps", nargs="+", type=int, default=[0], help="of a fit; 0 for as many as by default")
-    parser.add_argument("--images", type=int, default=10_000, help="synthetic images of a run")
-    parser.add_argument("--page", action="store_true", help="write the page from the runs")
+    parser.add_argument(
+        "--steps",
+        nargs="+",
+        type=int,
+        default=[0],
+        help="of a fit; 0 for as many as by default",
+    )
+    parser.add_argument(
+        "--images", type=int, default=10_000, help="synthetic images of a run"
+    )
+    parser.add_argument(
+        "--page", action="store_true", help="write the page from the runs"
+    )
     options = parser.parse_args(arguments)
     if not (options.page or options.out):
         parser.error("--out says where runs go")
-    if not options.data and (files := [name for name in options.sets if name in PUBLISHED]):
-        parser.error(f"--sets {files[0]}: --data says in which folder mnist and cifar10 are")
+    if not options.data and (
+        files := [name for name in options.sets if name in PUBLISHED]
+    ):
+        parser.error(
+            f"--sets {files[0]}: --data says in which folder mnist and cifar10 are"
+        )
     return options
 
 

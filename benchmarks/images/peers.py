@@ -31,7 +31,10 @@ FOLDERS = {"mnist": "mnist", "mnist-8k": "mnist", "cifar10-grey": "cifar10"}
 PEERS: dict[str, dict[str, Any]] = {
     **{"joint": {}, "dp-merf": {}, "dp-hp": {}, "dp-mepf": {}, "pe": {}},
     **{"dp-gan": {"steps": 400}, "dp-sinkhorn": {"steps": 300}},
-    **{"dpdm": {"steps": 100, "noise_draws": 1}, "dp-feta": {"steps": 100, "noise_draws": 1}},
+    **{
+        "dpdm": {"steps": 100, "noise_draws": 1},
+        "dp-feta": {"steps": 100, "noise_draws": 1},
+    },
 }
 """Settings that are not the defaults: the schedules of ../baselines, for a processor. None was chosen on a test set."""
 SAMPLES, SIZE = {"dp-gan": 256, "dp-sinkhorn": 256, "dpdm": 512, "dp-feta": 512}, 60_000
@@ -55,12 +58,27 @@ class Run(NamedTuple):
     def command(self, data: Path, out: Path) -> list[str]:
         """Returns the command that makes it."""
         settings = dict(PEERS[self.method])
-        if self.method in SAMPLES and (records := published(self.data_set).train_records) != SIZE:
+        if (
+            self.method in SAMPLES
+            and (records := published(self.data_set).train_records) != SIZE
+        ):
             settings["sampling_probability"] = round(SAMPLES[self.method] / records, 6)
-        told: dict[str, Any] = {"method": self.method, "data-set": self.data_set, "settings": json.dumps(settings)}
-        told |= {"data": data / FOLDERS[self.data_set], "epsilon": f"{self.epsilon:g}", "made": self.made}
+        told: dict[str, Any] = {
+            "method": self.method,
+            "data-set": self.data_set,
+            "settings": json.dumps(settings),
+        }
+        told |= {
+            "data": data / FOLDERS[self.data_set],
+            "epsilon": f"{self.epsilon:g}",
+            "made": self.made,
+        }
         told |= {"first-seed": self.seed, "json": out / self.name}
-        return [sys.executable, str(RUN), *(f"--{name}={value}" for name, value in told.items())]
+        return [
+            sys.executable,
+            str(RUN),
+            *(f"--{name}={value}" for name, value in told.items()),
+        ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,31 +96,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
             console.print(f"{run.name}: there")
             continue
         try:
-            code = subprocess.run(run.command(options.data, options.out), timeout=60 * options.minutes).returncode
+            code = subprocess.run(
+                run.command(options.data, options.out), timeout=60 * options.minutes
+            ).returncode
         except subprocess.TimeoutExpired:
-            console.print(f"{run.name}: not done in {options.minutes:g} minutes; give it more with --minutes")
+            console.print(
+                f"{run.name}: not done in {options.minutes:g} minutes; give it more with --minutes"
+            )
             code = 1
         failed |= bool(code)
     return failed
 
 
 def _runs(options: argparse.Namespace) -> Iterator[Run]:
-    parts = options.sets, options.epsilon, options.methods, range(options.seeds), [options.made]
+    parts = (
+        options.sets,
+        options.epsilon,
+        options.methods,
+        range(options.seeds),
+        [options.made],
+    )
     return (Run(*run) for run in itertools.product(*parts))
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--data", type=Path, required=True, help="folder with mnist and cifar10; see ../papers/README.md"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, required=True, help="folder of runs; what is there is kept")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        help="folder with mnist and cifar10; see ../papers/README.md",
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, help="folder of runs; what is there is kept"
+    )
     parser.add_argument("--sets", nargs="+", default=list(FOLDERS), choices=FOLDERS)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.2, 1.0, 10.0])
     parser.add_argument("--methods", nargs="+", default=list(PEERS), choices=PEERS)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--made", type=int, default=10_000, help="synthetic images")
-    parser.add_argument("--minutes", type=float, default=120, help="wall-clock limit of a run")
+    parser.add_argument(
+        "--minutes", type=float, default=120, help="wall-clock limit of a run"
+    )
     options = parser.parse_args(arguments)
     if min(options.seeds, options.minutes, options.made) <= 0:
         parser.error("--seeds, --made and --minutes must be more than 0")

@@ -35,22 +35,36 @@ BENCHMARK = "DPImageBench"
 
 def main() -> int:
     """Takes in runs and writes the page, or checks it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path, nargs="?", help="folder of runs")
-    parser.add_argument("--check", action="store_true", help="write nothing; 1 where the page is old")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; 1 where the page is old"
+    )
     options = parser.parse_args()
     if options.check:
         return int(PAGE.read_text("utf-8") != page())
     if options.out:
-        runs = (row for path in sorted(options.out.glob("*.json")) for row in json.loads(path.read_text("utf-8")))
-        ROWS.write_text(json.dumps(collected([*_read(ROWS), *runs]), indent=1) + "\n", encoding="utf-8")
+        runs = (
+            row
+            for path in sorted(options.out.glob("*.json"))
+            for row in json.loads(path.read_text("utf-8"))
+        )
+        ROWS.write_text(
+            json.dumps(collected([*_read(ROWS), *runs]), indent=1) + "\n",
+            encoding="utf-8",
+        )
     PAGE.write_text(page(), encoding="utf-8")
     return 0
 
 
 def collected(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the last row of each run, in the order of the table."""
-    return sorted({(*_kind(row), row["seed"]): row for row in rows}.values(), key=lambda row: (_kind(row), row["seed"]))
+    return sorted(
+        {(*_kind(row), row["seed"]): row for row in rows}.values(),
+        key=lambda row: (_kind(row), row["seed"]),
+    )
 
 
 def page() -> str:
@@ -58,7 +72,12 @@ def page() -> str:
     printed = tomllib.loads(PUBLISHED.read_text("utf-8"))["row"]
     rows = [*_read(ROWS), *alike(_read(baselines.ROWS))]
     text = filled(PAGE.read_text("utf-8"), "\n".join([HEAD, *ours(rows)]))
-    return filled(text, "\n".join([THEIRS, *theirs(printed)]), "<!-- published -->", "<!-- end of published -->")
+    return filled(
+        text,
+        "\n".join([THEIRS, *theirs(printed)]),
+        "<!-- published -->",
+        "<!-- end of published -->",
+    )
 
 
 def alike(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -73,42 +92,71 @@ def ours(rows: list[dict[str, Any]]) -> list[str]:
     kinds: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         kinds.setdefault(_kind(row), []).append(row)
-    order = sorted(kinds.values(), key=lambda same: (_kind(same[0])[:2], -_mean(same, "cnn")))
+    order = sorted(
+        kinds.values(), key=lambda same: (_kind(same[0])[:2], -_mean(same, "cnn"))
+    )
     return [f"| {' | '.join(_cells(same))} |" for same in order]
 
 
 def _cells(same: list[dict[str, Any]]) -> Iterator[str]:
     row = same[0]
     first = f", first {row['records']:,}" if row["records"] else ""
-    settings = {name: value for name, value in row["settings"].items() if name != "steps"}
-    yield from (f"{DATA[row['data_set']]}{first}", f"{row['epsilon']:g}", f"`{row['method']}`")
+    settings = {
+        name: value for name, value in row["settings"].items() if name != "steps"
+    }
+    yield from (
+        f"{DATA[row['data_set']]}{first}",
+        f"{row['epsilon']:g}",
+        f"`{row['method']}`",
+    )
     yield from (short(_mean(same, score)) for score in SCORES)
     yield from (str(len(same)), "–" if row["steps"] is None else f"{row['steps']:,}")
-    yield ", ".join(f"{name} {json.dumps(value)}" for name, value in settings.items()) or "–"
-    yield from (f"{row['made']:,}", f"{statistics.fmean(row['seconds']['cpu'] for row in same):.0f}")
+    yield (
+        ", ".join(f"{name} {json.dumps(value)}" for name, value in settings.items())
+        or "–"
+    )
+    yield from (
+        f"{row['made']:,}",
+        f"{statistics.fmean(row['seconds']['cpu'] for row in same):.0f}",
+    )
 
 
 def theirs(printed: list[dict[str, Any]]) -> list[str]:
     """Returns a line for each method with figures on MNIST by the other protocol."""
-    rows = [row for row in printed if row["data_set"] == "mnist" and row["source"].startswith(BENCHMARK)]
+    rows = [
+        row
+        for row in printed
+        if row["data_set"] == "mnist" and row["source"].startswith(BENCHMARK)
+    ]
     lines = []
     for method in sorted({row["method"] for row in rows}):
         of = {row["epsilon"]: row for row in rows if row["method"] == method}
-        figures = (short(of[epsilon]["figures"]["cnn"]) if epsilon in of else "–" for epsilon in (1.0, 10.0))
+        figures = (
+            short(of[epsilon]["figures"]["cnn"]) if epsilon in of else "–"
+            for epsilon in (1.0, 10.0)
+        )
         remark = next((row["remark"] for row in of.values() if "remark" in row), "–")
         lines.append(f"| {method} | {' | '.join(figures)} | {remark} |")
     return lines
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(path.read_text("utf-8")) if path.exists() else []
+    rows: list[dict[str, Any]] = (
+        json.loads(path.read_text("utf-8")) if path.exists() else []
+    )
     return rows
 
 
 def _kind(row: dict[str, Any]) -> tuple[Any, ...]:
     """Returns what runs have in common that differ by their seed alone."""
     data = list(DATA).index(row["data_set"]), row["records"] or 0
-    return data, row["epsilon"], row["method"], json.dumps(row["settings"], sort_keys=True), row["made"]
+    return (
+        data,
+        row["epsilon"],
+        row["method"],
+        json.dumps(row["settings"], sort_keys=True),
+        row["made"],
+    )
 
 
 def _mean(same: list[dict[str, Any]], score: str) -> float:

@@ -55,7 +55,11 @@ def _run(options: argparse.Namespace, epsilon: float, seed: int) -> dict[str, An
     name = f"{options.tag or options.method}-{options.adjacency}-{epsilon:g}-{seed}"
     found = options.out / f"{name}.json"
     figures: dict[str, Any] = json.loads(found.read_text()) if found.exists() else {}
-    wanted = [score for score in SCORES if score not in options.leave_out and score not in figures]
+    wanted = [
+        score
+        for score in SCORES
+        if score not in options.leave_out and score not in figures
+    ]
     if found.exists() and not wanted:
         return figures
     loaded = load(options.data_set, options.data)
@@ -67,9 +71,14 @@ def _run(options: argparse.Namespace, epsilon: float, seed: int) -> dict[str, An
     batches = list(synthesizer.images(options.images, seed=seed))
     figures["sampling_cpu"] = time.process_time() - started
     pixels = np.concatenate([batch.pixels for batch in batches])
-    labels = np.concatenate([np.asarray(batch.labels) for batch in batches]).astype(np.int64)
+    labels = np.concatenate([np.asarray(batch.labels) for batch in batches]).astype(
+        np.int64
+    )
     train = LabelledRows(features=pixels, labels=labels)
-    figures |= {"certified_epsilon": synthesizer.certificate.epsilon, "discrepancy": synthesizer.summary.discrepancy}
+    figures |= {
+        "certified_epsilon": synthesizer.certificate.epsilon,
+        "discrepancy": synthesizer.summary.discrepancy,
+    }
     for score in wanted:
         figures[score] = _score(score, train, _rows(loaded.test), seed)
         found.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
@@ -88,21 +97,34 @@ def _draw(synthesizer: Synthesizer, out: Path, seed: int) -> None:
     grid.write()
 
 
-def _fit(options: argparse.Namespace, loaded: Any, epsilon: float, seed: int, model: Path) -> dict[str, float]:
+def _fit(
+    options: argparse.Namespace, loaded: Any, epsilon: float, seed: int, model: Path
+) -> dict[str, float]:
     """Fits and saves; returns seconds."""
     started = time.perf_counter(), time.process_time()
     records = len(loaded.train) if options.adjacency == "replace-one" else None
-    gate = Gate(loaded.train, schema=loaded.schema, epsilon=epsilon, adjacency=options.adjacency, records=records)
+    gate = Gate(
+        loaded.train,
+        schema=loaded.schema,
+        epsilon=epsilon,
+        adjacency=options.adjacency,
+        records=records,
+    )
     settings = {"image": (28, 28, 1), "seed": seed, **options.settings}
     with Progress(transient=True) as progress:
         task = progress.add_task(f"fit, ε = {epsilon:g}, seed {seed}", total=None)
         synthesizer = method_named(options.method)(**settings).fit(
             gate,
             device=options.device,
-            report=lambda state: progress.update(task, total=state.steps, completed=state.step),
+            report=lambda state: progress.update(
+                task, total=state.steps, completed=state.step
+            ),
         )
     synthesizer.save(model)
-    return {"wall": time.perf_counter() - started[0], "cpu": time.process_time() - started[1]}
+    return {
+        "wall": time.perf_counter() - started[0],
+        "cpu": time.process_time() - started[1],
+    }
 
 
 def _score(name: str, train: LabelledRows, test: LabelledRows, seed: int) -> float:
@@ -115,7 +137,9 @@ def _score(name: str, train: LabelledRows, test: LabelledRows, seed: int) -> flo
             classes=10,
             seed=seed,
             jobs=1,
-            progress=lambda _, done, total: progress.update(task, completed=done, total=total),
+            progress=lambda _, done, total: progress.update(
+                task, completed=done, total=total
+            ),
         )
         return report.mean.accuracy
 
@@ -123,12 +147,24 @@ def _score(name: str, train: LabelledRows, test: LabelledRows, seed: int) -> flo
 def _rows(table: Any) -> LabelledRows:
     pixels = np.stack([column.to_numpy() for column in table.columns[:-1]], axis=1)
     labels = table.column(table.num_columns - 1).to_numpy().astype(np.int64)
-    return LabelledRows(features=pixels.astype(np.uint8).reshape(-1, 28, 28, 1), labels=labels)
+    return LabelledRows(
+        features=pixels.astype(np.uint8).reshape(-1, 28, 28, 1), labels=labels
+    )
 
 
-def _print(options: argparse.Namespace, epsilon: float, runs: list[dict[str, Any]]) -> bool:
-    console, page = Console(), Table(title=f"{options.data_set}, ε = {epsilon:g}", title_justify="left")
-    for heading in ("", *(f"seed {seed}" for seed in range(len(runs))), "mean", "at least"):
+def _print(
+    options: argparse.Namespace, epsilon: float, runs: list[dict[str, Any]]
+) -> bool:
+    console, page = (
+        Console(),
+        Table(title=f"{options.data_set}, ε = {epsilon:g}", title_justify="left"),
+    )
+    for heading in (
+        "",
+        *(f"seed {seed}" for seed in range(len(runs))),
+        "mean",
+        "at least",
+    ):
         page.add_column(heading, justify="right")
     expected = tomllib.loads((HERE / "expected.toml").read_text())["least"]
     of = next((entry for entry in expected if entry["epsilon"] == epsilon), {})
@@ -139,11 +175,19 @@ def _print(options: argparse.Namespace, epsilon: float, runs: list[dict[str, Any
             continue
         mean, least = statistics.fmean(values), of.get(score)
         met &= least is None or mean >= least
-        page.add_row(score, *(f"{v:.4f}" for v in values), f"{mean:.4f}", "" if least is None else f"{least:g}")
+        page.add_row(
+            score,
+            *(f"{v:.4f}" for v in values),
+            f"{mean:.4f}",
+            "" if least is None else f"{least:g}",
+        )
     console.print(page)
     times = [run["fit"] for run in runs if "fit" in run]
     if times:
-        seconds = {kind: statistics.fmean(time[kind] for time in times) for kind in ("wall", "cpu")}
+        seconds = {
+            kind: statistics.fmean(time[kind] for time in times)
+            for kind in ("wall", "cpu")
+        }
         console.print(
             f"{options.method} ({options.adjacency}), {options.images:,} images; gate and fit {seconds['wall']:.0f} "
             f"s wall, {seconds['cpu']:.0f} s of processor time."
@@ -152,15 +196,36 @@ def _print(options: argparse.Namespace, epsilon: float, runs: list[dict[str, Any
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Classifiers that saw synthetic digits only.")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the data set; see ../papers/README.md")
-    parser.add_argument("--out", type=Path, required=True, help="folder for models and figures; what is there is kept")
-    parser.add_argument("--data-set", default="mnist", choices=["mnist", "fashion-mnist"])
+    parser = argparse.ArgumentParser(
+        description="Classifiers that saw synthetic digits only."
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        help="folder of the data set; see ../papers/README.md",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="folder for models and figures; what is there is kept",
+    )
+    parser.add_argument(
+        "--data-set", default="mnist", choices=["mnist", "fashion-mnist"]
+    )
     parser.add_argument("--method", default="joint", help="a method that makes images")
-    parser.add_argument("--settings", type=json.loads, default={}, help="a JSON object, as for `noisegate fit`")
+    parser.add_argument(
+        "--settings",
+        type=json.loads,
+        default={},
+        help="a JSON object, as for `noisegate fit`",
+    )
     parser.add_argument("--tag", default=None, help="name of these settings in --out")
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 0.2, 10.0])
-    parser.add_argument("--adjacency", default="add-remove", choices=["replace-one", "add-remove"])
+    parser.add_argument(
+        "--adjacency", default="add-remove", choices=["replace-one", "add-remove"]
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--images", type=int, default=GENERATED)
     parser.add_argument("--leave-out", nargs="*", default=[], choices=SCORES)

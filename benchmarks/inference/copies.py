@@ -32,8 +32,12 @@ RULES = ("combine", "fully", "rows")
 
 def main() -> None:
     """Prints a line for each kind of question, then all of them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--populations", nargs="+", default=list(POPULATIONS), choices=list(POPULATIONS))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--populations", nargs="+", default=list(POPULATIONS), choices=list(POPULATIONS)
+    )
     parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--copies", type=int, default=10)
@@ -44,32 +48,61 @@ def main() -> None:
     for name in options.populations:
         truth = _computed(POPULATIONS[name].everybody, POPULATIONS[name])
         for seed in range(options.releases):
-            found += [{"population": name, **one} for one in _release(POPULATIONS[name], truth, options, seed)]
+            found += [
+                {"population": name, **one}
+                for one in _release(POPULATIONS[name], truth, options, seed)
+            ]
             if options.json:
-                options.json.write_text(json.dumps({"asked": vars(options) | {"json": None}, "found": found}) + "\n")
+                options.json.write_text(
+                    json.dumps(
+                        {"asked": vars(options) | {"json": None}, "found": found}
+                    )
+                    + "\n"
+                )
         frame = pd.DataFrame(found)
         columns = [*RULES, "width"]
-        print(name, frame[frame["population"] == name][columns].mean().round(2).to_dict(), flush=True)
-    print(frame.groupby("kind")[columns].mean().round(2).assign(answers=frame.groupby("kind").size()))
+        print(
+            name,
+            frame[frame["population"] == name][columns].mean().round(2).to_dict(),
+            flush=True,
+        )
+    print(
+        frame.groupby("kind")[columns]
+        .mean()
+        .round(2)
+        .assign(answers=frame.groupby("kind").size())
+    )
     print(frame[columns].mean().round(3).to_dict(), len(frame))
 
 
 def _release(
-    population: Population, truth: dict[Any, Any], options: argparse.Namespace, seed: int
+    population: Population,
+    truth: dict[Any, Any],
+    options: argparse.Namespace,
+    seed: int,
 ) -> list[dict[str, Any]]:
     records, method = options.records, Pairwise(fit_options={"steps": 200}, seed=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         real = population.draw(records, 5_000 + seed)
-        model = noisegate.synthesize(real, schema=population.schema, epsilon=options.epsilon, method=method)
-        each = [_computed(rows, population) for rows in copies(model, options.copies, records, seed=seed)]
+        model = noisegate.synthesize(
+            real, schema=population.schema, epsilon=options.epsilon, method=method
+        )
+        each = [
+            _computed(rows, population)
+            for rows in copies(model, options.copies, records, seed=seed)
+        ]
     found = []
     for key, (true, _) in truth.items():
         if any(key not in one for one in each):
             continue
         values, errors = np.array([one[key] for one in each]).T
         ours = combine(values)
-        m, between, within = len(values) - 1, values[1:].var(ddof=1), float(np.mean(errors[1:] ** 2))
+        m, between, within = (
+            len(values) - 1,
+            values[1:].var(ddof=1),
+            float(np.mean(errors[1:] ** 2)),
+        )
         variance = max((1 + 1 / m) * between - within, within)
         freedom = (m - 1) * (1 - within / max((1 + 1 / m) * between, 1e-300)) ** 2
         half = stats.t.ppf(0.975, max(freedom, 2)) * np.sqrt(variance)
@@ -85,9 +118,13 @@ def _release(
     return found
 
 
-def _computed(rows: Any, population: Population) -> dict[tuple[str, str], tuple[float, float]]:
+def _computed(
+    rows: Any, population: Population
+) -> dict[tuple[str, str], tuple[float, float]]:
     """Returns value and standard error of everything that is asked, as a textbook has it."""
-    asked = [question for question in population.questions if read(question).kind in KINDS]
+    asked = [
+        question for question in population.questions if read(question).kind in KINDS
+    ]
     return {
         (question, name): (value, (high - low) / 3.92)
         for question in asked

@@ -26,12 +26,18 @@ QUESTIONS = (
     "logit(y) ~ x1 + x2 + u + g",
 )
 LEFT_OUT = ("intercept", "g = False", "g = True")
-COLOURS = {"real records": "#444444", "noisegate infer": "#00796b", "synthetic rows, as if real": "#d84315"}
+COLOURS = {
+    "real records": "#444444",
+    "noisegate infer": "#00796b",
+    "synthetic rows, as if real": "#d84315",
+}
 
 
 def main() -> None:
     """Fits once, asks three times, and draws."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--population", choices=list(POPULATIONS), default="scm")
     parser.add_argument("--records", type=int, default=10_000)
@@ -40,19 +46,39 @@ def main() -> None:
     population = POPULATIONS[options.population]
     real = population.draw(options.records, 1)
     method = Pairwise(moments_share=0.43)
-    model = noisegate.synthesize(real, schema=population.schema, epsilon=options.epsilon, method=method)
+    model = noisegate.synthesize(
+        real, schema=population.schema, epsilon=options.epsilon, method=method
+    )
     rows = model.sample(options.records, seed=0)
     lines: list[tuple[str, float, list[Any]]] = []
     for question in QUESTIONS:
         asked = read(question)
-        truth = {name: value for name, value, *_ in plain_answers(population.everybody, asked)}
-        plain = [{name: rest for name, *rest in plain_answers(each, asked)} for each in (real, rows)]
+        truth = {
+            name: value
+            for name, value, *_ in plain_answers(population.everybody, asked)
+        }
+        plain = [
+            {name: rest for name, *rest in plain_answers(each, asked)}
+            for each in (real, rows)
+        ]
         for one in model.infer(question):
             if one.name not in LEFT_OUT or (one.name == "g = True" and "~" in question):
-                told = question if one.name == question else f"{question.split(' ~')[0]}: {one.name}"
-                ends = [plain[0][one.name][:3], [one.value, one.low, one.high], plain[1][one.name][:3]]
-                lines.append((told.replace("difference of ", ""), truth[one.name], ends))
-    figure = Figure(figsize=(8.5, 0.36 * len(lines) + 1.2), facecolor="white", layout="constrained")
+                told = (
+                    question
+                    if one.name == question
+                    else f"{question.split(' ~')[0]}: {one.name}"
+                )
+                ends = [
+                    plain[0][one.name][:3],
+                    [one.value, one.low, one.high],
+                    plain[1][one.name][:3],
+                ]
+                lines.append(
+                    (told.replace("difference of ", ""), truth[one.name], ends)
+                )
+    figure = Figure(
+        figsize=(8.5, 0.36 * len(lines) + 1.2), facecolor="white", layout="constrained"
+    )
     axes = figure.add_subplot()
     for row, (_, true, found) in enumerate(lines):
         axes.plot([true, true], [row - 0.4, row + 0.4], color="black", linewidth=1)
@@ -68,7 +94,9 @@ def main() -> None:
     axes.set_yticks(range(len(lines)), [told for told, _, _ in lines])
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.3)
-    axes.set_title(f"95 % intervals, {options.records:,} records, ε = {options.epsilon:g}, one release")
+    axes.set_title(
+        f"95 % intervals, {options.records:,} records, ε = {options.epsilon:g}, one release"
+    )
     axes.legend(loc="upper right", fontsize=8)
     figure.savefig(options.out, dpi=110)
 

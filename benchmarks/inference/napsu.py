@@ -52,7 +52,9 @@ TRUTH = {"b | a": 0.45, "b | not a": 0.25, "log odds c, a": 0.8}
 
 def main() -> None:
     """Prints coverage and mean width of both."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--python", type=Path, required=True)
     parser.add_argument("--releases", type=int, default=20)
     parser.add_argument("--records", type=int, default=5_000)
@@ -61,14 +63,27 @@ def main() -> None:
     found = []
     for seed in range(options.releases):
         table = _draw(options.records, seed)
-        both = {"NAPSU-MQ": _theirs(table, options, seed), "infer": _ours(table, options, seed)}
+        both = {
+            "NAPSU-MQ": _theirs(table, options, seed),
+            "infer": _ours(table, options, seed),
+        }
         for who, ends in both.items():
             found += [
-                {"who": who, "asked": name, "covers": low <= TRUTH[name] <= high, "width": high - low}
+                {
+                    "who": who,
+                    "asked": name,
+                    "covers": low <= TRUTH[name] <= high,
+                    "width": high - low,
+                }
                 for name, (low, high) in ends.items()
             ]
         print(seed, file=sys.stderr)
-    print(pd.DataFrame(found).groupby(["asked", "who"])[["covers", "width"]].mean().round(3))
+    print(
+        pd.DataFrame(found)
+        .groupby(["asked", "who"])[["covers", "width"]]
+        .mean()
+        .round(3)
+    )
 
 
 def _draw(rows: int, seed: int) -> pd.DataFrame:
@@ -79,11 +94,20 @@ def _draw(rows: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame({"a": a, "b": b, "c": c}).astype(int)
 
 
-def _theirs(table: pd.DataFrame, options: argparse.Namespace, seed: int) -> dict[str, tuple[float, float]]:
+def _theirs(
+    table: pd.DataFrame, options: argparse.Namespace, seed: int
+) -> dict[str, tuple[float, float]]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.csv"
         table.to_csv(path, index=False)
-        words = [str(options.python), "-c", THEIRS, str(path), str(options.epsilon), str(seed)]
+        words = [
+            str(options.python),
+            "-c",
+            THEIRS,
+            str(path),
+            str(options.epsilon),
+            str(seed),
+        ]
         ended = subprocess.run(words, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise SystemExit(ended.stderr[-2_000:])
@@ -91,17 +115,24 @@ def _theirs(table: pd.DataFrame, options: argparse.Namespace, seed: int) -> dict
     return answered
 
 
-def _ours(table: pd.DataFrame, options: argparse.Namespace, seed: int) -> dict[str, tuple[float, float]]:
+def _ours(
+    table: pd.DataFrame, options: argparse.Namespace, seed: int
+) -> dict[str, tuple[float, float]]:
     import noisegate
     from noisegate import Pairwise, Schema
     from noisegate.schema import Boolean
 
     schema = Schema(tuple(Boolean(name=name) for name in "abc"))
     method = Pairwise(seed=seed, moments_share=0.43, fit_options={"steps": 100})
-    model = noisegate.synthesize(table.astype(bool), schema=schema, epsilon=options.epsilon, method=method)
+    model = noisegate.synthesize(
+        table.astype(bool), schema=schema, epsilon=options.epsilon, method=method
+    )
     without, within, _ = model.infer("share(b = true) by a")
     (odds,) = model.infer("odds(c, a)")
-    ends = {"b | a": (within.low, within.high), "b | not a": (without.low, without.high)}
+    ends = {
+        "b | a": (within.low, within.high),
+        "b | not a": (without.low, without.high),
+    }
     return {**ends, "log odds c, a": (math.log(odds.low), math.log(odds.high))}
 
 

@@ -23,8 +23,16 @@ def answers(rows: Any, asked: Analysis) -> Found:
     return found
 
 
-def _about(name: str, value: float, error: float) -> tuple[str, float, float, float, None]:
-    return name, float(value), float(value - _TIMES * error), float(value + _TIMES * error), None
+def _about(
+    name: str, value: float, error: float
+) -> tuple[str, float, float, float, None]:
+    return (
+        name,
+        float(value),
+        float(value - _TIMES * error),
+        float(value + _TIMES * error),
+        None,
+    )
 
 
 def _levels(column: pd.Series) -> list[Any]:
@@ -33,12 +41,26 @@ def _levels(column: pd.Series) -> list[Any]:
 
 def _groups(frame: pd.DataFrame, asked: Analysis, values: pd.Series) -> Found:
     if asked.by is None:
-        return [_about(asked.text, values.mean(), values.std() / math.sqrt(len(values)))]
-    parts = [(f"{asked.by} = {level}", values[frame[asked.by] == level]) for level in _levels(frame[asked.by])]
-    each = [(name, part.mean(), part.std() / math.sqrt(max(len(part), 1))) for name, part in parts]
+        return [
+            _about(asked.text, values.mean(), values.std() / math.sqrt(len(values)))
+        ]
+    parts = [
+        (f"{asked.by} = {level}", values[frame[asked.by] == level])
+        for level in _levels(frame[asked.by])
+    ]
+    each = [
+        (name, part.mean(), part.std() / math.sqrt(max(len(part), 1)))
+        for name, part in parts
+    ]
     found = [_about(*one) for one in each]
     for name, mean, error in each[1:]:
-        found.append(_about(f"difference of {name} to {each[0][0]}", mean - each[0][1], math.hypot(error, each[0][2])))
+        found.append(
+            _about(
+                f"difference of {name} to {each[0][0]}",
+                mean - each[0][1],
+                math.hypot(error, each[0][2]),
+            )
+        )
     return found
 
 
@@ -53,7 +75,9 @@ def _is(frame: pd.DataFrame, asked: Analysis) -> pd.Series:
 
 def _share(frame: pd.DataFrame, asked: Analysis) -> Found:
     if asked.how != "=":
-        return _groups(frame, asked, (frame[asked.columns[0]] < float(asked.value)).astype(float))
+        return _groups(
+            frame, asked, (frame[asked.columns[0]] < float(asked.value)).astype(float)
+        )
     return _groups(frame, asked, _is(frame, asked))
 
 
@@ -61,7 +85,11 @@ def _count(frame: pd.DataFrame, asked: Analysis) -> Found:
     found = _is(frame, asked)
     share = found.mean()
     return [
-        _about(f"{asked.columns[0]} = {asked.value}", share * len(frame), math.sqrt(len(frame) * share * (1 - share)))
+        _about(
+            f"{asked.columns[0]} = {asked.value}",
+            share * len(frame),
+            math.sqrt(len(frame) * share * (1 - share)),
+        )
     ]
 
 
@@ -72,7 +100,9 @@ def _quantile(frame: pd.DataFrame, asked: Analysis) -> Found:
     return [(asked.text, float(value), float(low), float(high), None)]
 
 
-def _design(frame: pd.DataFrame, names: tuple[str, ...]) -> tuple[np.ndarray, list[str]]:
+def _design(
+    frame: pd.DataFrame, names: tuple[str, ...]
+) -> tuple[np.ndarray, list[str]]:
     columns, told = [np.ones(len(frame))], ["intercept"]
     for name in names:
         if frame[name].dtype == bool or not pd.api.types.is_numeric_dtype(frame[name]):
@@ -98,10 +128,21 @@ def _corr(frame: pd.DataFrame, asked: Analysis) -> Found:
 def _partial(frame: pd.DataFrame, asked: Analysis) -> Found:
     design, _ = _design(frame, asked.given)
     left, right = (_number(frame[name]) for name in asked.columns)
-    left, right = (one - design @ np.linalg.lstsq(design, one, rcond=None)[0] for one in (left, right))
+    left, right = (
+        one - design @ np.linalg.lstsq(design, one, rcond=None)[0]
+        for one in (left, right)
+    )
     r = float(np.corrcoef(left, right)[0, 1])
     half = _TIMES / math.sqrt(len(frame) - 3)
-    return [(asked.text, r, math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half), None)]
+    return [
+        (
+            asked.text,
+            r,
+            math.tanh(math.atanh(r) - half),
+            math.tanh(math.atanh(r) + half),
+            None,
+        )
+    ]
 
 
 def _ols(frame: pd.DataFrame, asked: Analysis) -> Found:
@@ -115,16 +156,26 @@ def _ols(frame: pd.DataFrame, asked: Analysis) -> Found:
 
 
 def _logit(frame: pd.DataFrame, asked: Analysis) -> Found:
-    return _newton(frame, asked, lambda score: 1 / (1 + np.exp(-score)), lambda mean: mean * (1 - mean))
+    return _newton(
+        frame,
+        asked,
+        lambda score: 1 / (1 + np.exp(-score)),
+        lambda mean: mean * (1 - mean),
+    )
 
 
 def _poisson(frame: pd.DataFrame, asked: Analysis) -> Found:
-    return _newton(frame, asked, lambda score: np.exp(np.minimum(score, 50)), lambda mean: mean)
+    return _newton(
+        frame, asked, lambda score: np.exp(np.minimum(score, 50)), lambda mean: mean
+    )
 
 
 def _newton(frame: pd.DataFrame, asked: Analysis, link: Any, slope: Any) -> Found:
     design, told = _design(frame, asked.columns[1:])
-    centre, scale = np.r_[0.0, design[:, 1:].mean(0)], np.r_[1.0, np.maximum(design[:, 1:].std(0), 1e-9)]
+    centre, scale = (
+        np.r_[0.0, design[:, 1:].mean(0)],
+        np.r_[1.0, np.maximum(design[:, 1:].std(0), 1e-9)],
+    )
     turned = (design - centre) / scale
     outcome, found = _number(frame[asked.columns[0]]), np.zeros(len(told))
     hessian = np.eye(len(told))
@@ -142,11 +193,25 @@ def _newton(frame: pd.DataFrame, asked: Analysis, link: Any, slope: Any) -> Foun
 
 
 def _odds(frame: pd.DataFrame, asked: Analysis) -> Found:
-    cells = pd.crosstab(*(frame[name] for name in asked.columns)).to_numpy(float).ravel() + 0.5
+    cells = (
+        pd.crosstab(*(frame[name] for name in asked.columns)).to_numpy(float).ravel()
+        + 0.5
+    )
     if len(cells) < 4:
         return []
-    value, error = math.log(cells[0] * cells[3] / cells[1] / cells[2]), math.sqrt((1 / cells).sum())
-    return [(asked.text, math.exp(value), math.exp(value - _TIMES * error), math.exp(value + _TIMES * error), None)]
+    value, error = (
+        math.log(cells[0] * cells[3] / cells[1] / cells[2]),
+        math.sqrt((1 / cells).sum()),
+    )
+    return [
+        (
+            asked.text,
+            math.exp(value),
+            math.exp(value - _TIMES * error),
+            math.exp(value + _TIMES * error),
+            None,
+        )
+    ]
 
 
 def _chi2(frame: pd.DataFrame, asked: Analysis) -> Found:
@@ -155,23 +220,35 @@ def _chi2(frame: pd.DataFrame, asked: Analysis) -> Found:
     return [(asked.text, float(statistic), None, None, float(p))]
 
 
-def curve(frame: pd.DataFrame, asked: Analysis) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def curve(
+    frame: pd.DataFrame, asked: Analysis
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns days, the share that survives each by Kaplan and Meier, and its standard error by Greenwood."""
-    time, event = frame[asked.columns[0]].to_numpy(float), frame[asked.columns[1]].to_numpy(bool)
+    time, event = (
+        frame[asked.columns[0]].to_numpy(float),
+        frame[asked.columns[1]].to_numpy(bool),
+    )
     days, place = np.unique(time, return_inverse=True)
     leaving, died = np.bincount(place), np.bincount(place, weights=event)
     at_risk = len(time) - np.cumsum(leaving) + leaving
     known = np.cumsum(at_risk == died) == 0
     days, died, at_risk = days[known], died[known], at_risk[known]
     surviving = np.cumprod(1 - died / at_risk)
-    return days, surviving, surviving * np.sqrt(np.cumsum(died / (at_risk * (at_risk - died))))
+    return (
+        days,
+        surviving,
+        surviving * np.sqrt(np.cumsum(died / (at_risk * (at_risk - died)))),
+    )
 
 
 def surviving(frame: pd.DataFrame, asked: Analysis, name: str) -> float:
     """Returns the share that survives as `infer` names it: "beyond 30.5", or "sex = f: beyond 30.5"."""
     group, _, end = name.rpartition("beyond ")
     if asked.by is not None:
-        frame = frame[frame[asked.by].astype(str) == group.removeprefix(f"{asked.by} = ").removesuffix(": ")]
+        frame = frame[
+            frame[asked.by].astype(str)
+            == group.removeprefix(f"{asked.by} = ").removesuffix(": ")
+        ]
     days, share, _ = curve(frame, asked)
     return float(np.r_[1.0, share][np.searchsorted(days, float(end), side="right")])
 
@@ -180,10 +257,16 @@ def _survival(frame: pd.DataFrame, asked: Analysis) -> Found:
     """At every day; `infer` names the ends of its cells, where the last day before counts."""
     if asked.by is not None:
         alone = replace(asked, by=None)
-        groups = [(level, frame[frame[asked.by] == level]) for level in _levels(frame[asked.by])]
+        groups = [
+            (level, frame[frame[asked.by] == level])
+            for level in _levels(frame[asked.by])
+        ]
         return [
-            (f"{asked.by} = {level}: {name}", *rest) for level, part in groups for name, *rest in _survival(part, alone)
+            (f"{asked.by} = {level}: {name}", *rest)
+            for level, part in groups
+            for name, *rest in _survival(part, alone)
         ]
     return [
-        _about(f"beyond {day + 0.5:.4g}", share, error) for day, share, error in zip(*curve(frame, asked), strict=True)
+        _about(f"beyond {day + 0.5:.4g}", share, error)
+        for day, share, error in zip(*curve(frame, asked), strict=True)
     ]

@@ -34,13 +34,35 @@ class Population:
 
 def _scm(n: int, seed: int) -> pd.DataFrame:
     r = np.random.default_rng(seed)
-    x1, u, g, k = r.normal(size=n), r.normal(size=n), r.random(n) < 0.4, r.choice(["p", "q", "r"], n)
+    x1, u, g, k = (
+        r.normal(size=n),
+        r.normal(size=n),
+        r.random(n) < 0.4,
+        r.choice(["p", "q", "r"], n),
+    )
     x2 = 0.5 * x1 + 0.9 * r.normal(size=n)
     place = (np.clip(x1 + r.normal(size=n), -1.9, 1.9) // 1 + 2).astype(int)
-    w = 0.5 * x1 - 0.3 * x2 + 0.4 * g + np.array([0.0, 0.3, 0.1, -0.4])[place] + 0.8 * r.normal(size=n)
+    w = (
+        0.5 * x1
+        - 0.3 * x2
+        + 0.4 * g
+        + np.array([0.0, 0.3, 0.1, -0.4])[place]
+        + 0.8 * r.normal(size=n)
+    )
     y = r.random(n) < 1 / (1 + np.exp(0.5 - 0.8 * x1 - 0.6 * g + 0.5 * x2))
-    numbers = {name: np.clip(x, -4, 4) for name, x in {"x1": x1, "x2": x2, "u": u}.items()}
-    return pd.DataFrame({**numbers, "w": np.clip(w, -5, 5), "g": g, "c": np.array(list("abcd"))[place], "k": k, "y": y})
+    numbers = {
+        name: np.clip(x, -4, 4) for name, x in {"x1": x1, "x2": x2, "u": u}.items()
+    }
+    return pd.DataFrame(
+        {
+            **numbers,
+            "w": np.clip(w, -5, 5),
+            "g": g,
+            "c": np.array(list("abcd"))[place],
+            "k": k,
+            "y": y,
+        }
+    )
 
 
 def _clinic(n: int, seed: int) -> pd.DataFrame:
@@ -48,14 +70,26 @@ def _clinic(n: int, seed: int) -> pd.DataFrame:
     age = np.clip(r.gamma(9, 7, n), 18, 100).astype(int)
     severe = r.random(n) < 1 / (1 + np.exp(3 - 0.03 * age))
     ward = np.where(
-        severe, r.choice(["a", "b", "c"], n, p=[0.2, 0.3, 0.5]), r.choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2])
+        severe,
+        r.choice(["a", "b", "c"], n, p=[0.2, 0.3, 0.5]),
+        r.choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2]),
     )
-    cost = np.clip(np.exp(6 + 0.01 * age + 0.8 * severe + 0.7 * r.normal(size=n)), 0, 50_000)
+    cost = np.clip(
+        np.exp(6 + 0.01 * age + 0.8 * severe + 0.7 * r.normal(size=n)), 0, 50_000
+    )
     visits = np.minimum(r.poisson(np.exp(-0.5 + 0.015 * age + 0.4 * severe)), 40)
     day = np.minimum(r.exponential(np.where(severe, 60, 150)), 365).astype(int)
     sex = r.random(n) < 0.5
     return pd.DataFrame(
-        {"age": age, "sex": sex, "ward": ward, "cost": cost, "visits": visits, "day": day, "severe": severe}
+        {
+            "age": age,
+            "sex": sex,
+            "ward": ward,
+            "cost": cost,
+            "visits": visits,
+            "day": day,
+            "severe": severe,
+        }
     )
 
 
@@ -64,7 +98,9 @@ def _rare(n: int, seed: int) -> pd.DataFrame:
     a, b, s = r.normal(50, 10, n), r.normal(100, 20, n), r.choice(["n", "e", "w"], n)
     ill = r.random(n) < 1 / (1 + np.exp(4.1 - 0.06 * (a - 50) - 0.015 * (b - 100)))
     t = r.random(n) < 0.5
-    return pd.DataFrame({"a": np.clip(a, 0, 100), "b": np.clip(b, 0, 200), "s": s, "t": t, "ill": ill})
+    return pd.DataFrame(
+        {"a": np.clip(a, 0, 100), "b": np.clip(b, 0, 200), "s": s, "t": t, "ill": ill}
+    )
 
 
 def _survey(n: int, seed: int) -> pd.DataFrame:
@@ -72,21 +108,36 @@ def _survey(n: int, seed: int) -> pd.DataFrame:
     from statsmodels.datasets import fair
 
     found = fair.load_pandas().data
-    rows = found.iloc[np.random.default_rng(seed).integers(len(found), size=n)].reset_index(drop=True)
-    told = {name: rows[name].astype(int) for name in ("rate_marriage", "religious", "occupation", "children")}
+    rows = found.iloc[
+        np.random.default_rng(seed).integers(len(found), size=n)
+    ].reset_index(drop=True)
+    told = {
+        name: rows[name].astype(int)
+        for name in ("rate_marriage", "religious", "occupation", "children")
+    }
     return pd.DataFrame(
-        {**told, "age": rows["age"], "years": rows["yrs_married"], "educ": rows["educ"], "affair": rows["affairs"] > 0}
+        {
+            **told,
+            "age": rows["age"],
+            "years": rows["yrs_married"],
+            "educ": rows["educ"],
+            "affair": rows["affairs"] > 0,
+        }
     )
 
 
 def _twenty(n: int, seed: int) -> pd.DataFrame:
     r = np.random.default_rng(seed)
     common = r.normal(size=(n, 3))
-    loads = np.random.default_rng(1).normal(size=(3, 12)) * (np.random.default_rng(2).random((3, 12)) < 0.5)
+    loads = np.random.default_rng(1).normal(size=(3, 12)) * (
+        np.random.default_rng(2).random((3, 12)) < 0.5
+    )
     numbers = np.clip(common @ loads * 0.6 + r.normal(size=(n, 12)), -8, 8)
     frame = pd.DataFrame(numbers, columns=[f"n{place}" for place in range(12)])
     for place in range(8):
-        frame[f"c{place}"] = np.where(common[:, place % 3] + 2 * r.normal(size=n) > 0, "yes", "no")
+        frame[f"c{place}"] = np.where(
+            common[:, place % 3] + 2 * r.normal(size=n) > 0, "yes", "no"
+        )
     return frame
 
 
@@ -94,11 +145,25 @@ def _stays(n: int, seed: int) -> pd.DataFrame:
     r = np.random.default_rng(seed)
     age, emergency = 20 + 70 * r.beta(4, 2, n), r.random(n) < 0.35
     unit = r.choice(["heart", "lung", "bone", "other"], n, p=[0.15, 0.1, 0.25, 0.5])
-    nights = np.minimum(r.negative_binomial(2, 2 / (2 + np.exp(0.2 + 0.012 * age + 0.5 * emergency))), 60)
-    bill = np.minimum(900 * (1 + nights) * r.gamma(4, 0.25, n) + 2_000 * (unit == "heart"), 100_000)
-    back = r.random(n) < 1 / (1 + np.exp(3.2 - 0.015 * age - 0.7 * (unit == "lung") - 0.06 * nights))
+    nights = np.minimum(
+        r.negative_binomial(2, 2 / (2 + np.exp(0.2 + 0.012 * age + 0.5 * emergency))),
+        60,
+    )
+    bill = np.minimum(
+        900 * (1 + nights) * r.gamma(4, 0.25, n) + 2_000 * (unit == "heart"), 100_000
+    )
+    back = r.random(n) < 1 / (
+        1 + np.exp(3.2 - 0.015 * age - 0.7 * (unit == "lung") - 0.06 * nights)
+    )
     return pd.DataFrame(
-        {"age": age.astype(int), "emergency": emergency, "unit": unit, "nights": nights, "bill": bill, "back": back}
+        {
+            "age": age.astype(int),
+            "emergency": emergency,
+            "unit": unit,
+            "nights": nights,
+            "bill": bill,
+            "back": back,
+        }
     )
 
 
@@ -107,25 +172,49 @@ def _pupils(n: int, seed: int) -> pd.DataFrame:
     school = r.integers(6, size=n)
     books = np.minimum(np.exp(3 + 0.15 * school + r.normal(size=n)), 1_000)
     hours = np.clip(r.gamma(2, 2.5, n), 0, 40)
-    score = np.clip(400 + 25 * np.log(books) + 6 * np.sqrt(hours) - 3 * school + 60 * r.standard_t(6, n), 0, 1_000)
+    score = np.clip(
+        400
+        + 25 * np.log(books)
+        + 6 * np.sqrt(hours)
+        - 3 * school
+        + 60 * r.standard_t(6, n),
+        0,
+        1_000,
+    )
     passed, twin = score + 40 * r.normal(size=n) > 470, r.random(n) < 0.03
     names = np.array([f"s{place}" for place in range(6)])
     return pd.DataFrame(
-        {"school": names[school], "books": books, "hours": hours, "score": score, "passed": passed, "twin": twin}
+        {
+            "school": names[school],
+            "books": books,
+            "hours": hours,
+            "score": score,
+            "passed": passed,
+            "twin": twin,
+        }
     )
 
 
 def _sensors(n: int, seed: int) -> pd.DataFrame:
     r = np.random.default_rng(seed)
     machine, hot = r.integers(3, size=n), r.random(n) < 0.3
-    load = np.clip(np.where(r.random(n) < 0.4, r.normal(30, 5, n), r.normal(70, 8, n)), 0, 100)  # two modes
+    load = np.clip(
+        np.where(r.random(n) < 0.4, r.normal(30, 5, n), r.normal(70, 8, n)), 0, 100
+    )  # two modes
     warmth = np.clip(20 + 0.3 * load + 12 * hot + r.laplace(0, 3, n), -20, 120)
     noise = np.clip(40 + 0.2 * warmth + 0.1 * load + r.normal(0, 4, n), 0, 130)
-    faults = np.minimum(r.poisson(np.exp(-2.5 + 0.025 * warmth + 0.3 * (machine == 2))), 20)
+    faults = np.minimum(
+        r.poisson(np.exp(-2.5 + 0.025 * warmth + 0.3 * (machine == 2))), 20
+    )
     hours = np.minimum(r.weibull(1.5, n) * np.where(hot, 150, 250), 500)
     return pd.DataFrame(
         {
-            **{"machine": np.array(["a", "b", "c"])[machine], "load": load, "warmth": warmth, "noise": noise},
+            **{
+                "machine": np.array(["a", "b", "c"])[machine],
+                "load": load,
+                "warmth": warmth,
+                "noise": noise,
+            },
             **{"faults": faults, "hours": hours, "hot": hot},
         }
     )
@@ -136,7 +225,10 @@ POPULATIONS = {
         draw=_scm,
         schema=Schema(
             (
-                *(Continuous(name=name, lower=-4, upper=4) for name in ("x1", "x2", "u")),
+                *(
+                    Continuous(name=name, lower=-4, upper=4)
+                    for name in ("x1", "x2", "u")
+                ),
                 Continuous(name="w", lower=-5, upper=5),
                 Boolean(name="g"),
                 Categorical(name="c", levels=tuple("abcd")),
@@ -146,9 +238,28 @@ POPULATIONS = {
             label="y",
         ),
         questions=(
-            *("mean(x1)", "mean(w) by g", "share(y = true)", "share(y = true) by c", "share(x1 < 0.5)", "count(c = b)"),
-            *("median(w)", "quantile(x2, 0.9)", "corr(x1, w)", "corr(x1, u)", "partial(x1, w | c)", "odds(g, y)"),
-            *("w ~ x1 + x2 + u + g + c", "logit(y) ~ x1 + x2 + u + g", "chi2(g, k)", "chi2(c, k)"),
+            *(
+                "mean(x1)",
+                "mean(w) by g",
+                "share(y = true)",
+                "share(y = true) by c",
+                "share(x1 < 0.5)",
+                "count(c = b)",
+            ),
+            *(
+                "median(w)",
+                "quantile(x2, 0.9)",
+                "corr(x1, w)",
+                "corr(x1, u)",
+                "partial(x1, w | c)",
+                "odds(g, y)",
+            ),
+            *(
+                "w ~ x1 + x2 + u + g + c",
+                "logit(y) ~ x1 + x2 + u + g",
+                "chi2(g, k)",
+                "chi2(c, k)",
+            ),
         ),
     ),
     "clinic": Population(
@@ -160,14 +271,28 @@ POPULATIONS = {
                     Boolean(name="sex"),
                     Categorical(name="ward", levels=tuple("abc")),
                 ),
-                *(Continuous(name="cost", lower=0, upper=50_000), Integer(name="visits", lower=0, upper=40)),
+                *(
+                    Continuous(name="cost", lower=0, upper=50_000),
+                    Integer(name="visits", lower=0, upper=40),
+                ),
                 *(Integer(name="day", lower=0, upper=365), Boolean(name="severe")),
             ),
             label="severe",
         ),
         questions=(
-            *("mean(age)", "mean(cost)", "mean(cost) by severe", "share(severe = true) by ward", "median(cost)"),
-            *("quantile(day, 0.25)", "corr(age, cost)", "cost ~ age + severe", "poisson(visits) ~ age + severe"),
+            *(
+                "mean(age)",
+                "mean(cost)",
+                "mean(cost) by severe",
+                "share(severe = true) by ward",
+                "median(cost)",
+            ),
+            *(
+                "quantile(day, 0.25)",
+                "corr(age, cost)",
+                "cost ~ age + severe",
+                "poisson(visits) ~ age + severe",
+            ),
             *(
                 "logit(severe) ~ age",
                 "survival(day, severe)",
@@ -181,13 +306,26 @@ POPULATIONS = {
         draw=_rare,
         schema=Schema(
             (
-                *(Continuous(name="a", lower=0, upper=100), Continuous(name="b", lower=0, upper=200)),
-                *(Categorical(name="s", levels=("e", "n", "w")), Boolean(name="t"), Boolean(name="ill")),
+                *(
+                    Continuous(name="a", lower=0, upper=100),
+                    Continuous(name="b", lower=0, upper=200),
+                ),
+                *(
+                    Categorical(name="s", levels=("e", "n", "w")),
+                    Boolean(name="t"),
+                    Boolean(name="ill"),
+                ),
             ),
             label="ill",
         ),
         questions=(
-            *("share(ill = true)", "mean(a) by ill", "logit(ill) ~ a + b", "share(ill = true) by s", "odds(t, ill)"),
+            *(
+                "share(ill = true)",
+                "mean(a) by ill",
+                "logit(ill) ~ a + b",
+                "share(ill = true) by s",
+                "odds(t, ill)",
+            ),
             *("b ~ a + ill", "chi2(t, ill)", "chi2(s, ill)", "median(b)", "corr(a, b)"),
         ),
     ),
@@ -199,13 +337,22 @@ POPULATIONS = {
                     Integer(name=name, lower=0 if name == "children" else 1, upper=6)
                     for name in ("rate_marriage", "religious", "occupation", "children")
                 ),
-                *(Continuous(name="age", lower=15, upper=50), Continuous(name="years", lower=0, upper=30)),
+                *(
+                    Continuous(name="age", lower=15, upper=50),
+                    Continuous(name="years", lower=0, upper=30),
+                ),
                 *(Continuous(name="educ", lower=5, upper=25), Boolean(name="affair")),
             ),
             label="affair",
         ),
         questions=(
-            *("mean(age)", "mean(years) by affair", "share(affair = true)", "median(age)", "corr(age, years)"),
+            *(
+                "mean(age)",
+                "mean(years) by affair",
+                "share(affair = true)",
+                "median(age)",
+                "corr(age, years)",
+            ),
             *(
                 "years ~ age + educ + affair",
                 "logit(affair) ~ rate_marriage + years + religious",
@@ -217,12 +364,25 @@ POPULATIONS = {
         draw=_twenty,
         schema=Schema(
             (
-                *(Continuous(name=f"n{place}", lower=-8, upper=8) for place in range(12)),
-                *(Categorical(name=f"c{place}", levels=("no", "yes")) for place in range(8)),
+                *(
+                    Continuous(name=f"n{place}", lower=-8, upper=8)
+                    for place in range(12)
+                ),
+                *(
+                    Categorical(name=f"c{place}", levels=("no", "yes"))
+                    for place in range(8)
+                ),
             ),
         ),
         questions=(
-            *("mean(n0)", "mean(n1) by c1", "corr(n0, n1)", "corr(n2, n5)", "share(c0 = yes) by c3", "median(n3)"),
+            *(
+                "mean(n0)",
+                "mean(n1) by c1",
+                "corr(n0, n1)",
+                "corr(n2, n5)",
+                "share(c0 = yes) by c3",
+                "median(n3)",
+            ),
             *("n0 ~ n1 + n2 + c0", "logit(c0) ~ n0 + n3", "odds(c0, c3)"),
         ),
     ),
@@ -233,7 +393,10 @@ POPULATIONS = {
             (
                 *(Integer(name="age", lower=0, upper=110), Boolean(name="emergency")),
                 *(Categorical(name="unit", levels=("bone", "heart", "lung", "other")),),
-                *(Integer(name="nights", lower=0, upper=100), Continuous(name="bill", lower=0, upper=200_000)),
+                *(
+                    Integer(name="nights", lower=0, upper=100),
+                    Continuous(name="bill", lower=0, upper=200_000),
+                ),
                 Boolean(name="back"),
             ),
             label="back",
@@ -246,8 +409,17 @@ POPULATIONS = {
                 "median(bill)",
                 "count(unit = lung)",
             ),
-            *("quantile(nights, 0.9)", "corr(nights, bill)", "partial(nights, bill | unit)", "bill ~ nights + unit"),
-            *("logit(back) ~ age + nights", "poisson(nights) ~ age + emergency", "chi2(emergency, unit)"),
+            *(
+                "quantile(nights, 0.9)",
+                "corr(nights, bill)",
+                "partial(nights, bill | unit)",
+                "bill ~ nights + unit",
+            ),
+            *(
+                "logit(back) ~ age + nights",
+                "poisson(nights) ~ age + emergency",
+                "chi2(emergency, unit)",
+            ),
             *("odds(emergency, back)", "share(age < 60)"),
         ),
     ),
@@ -255,32 +427,76 @@ POPULATIONS = {
         draw=_pupils,
         schema=Schema(
             (
-                Categorical(name="school", levels=tuple(f"s{place}" for place in range(6))),
-                *(Continuous(name="books", lower=0, upper=1_000), Continuous(name="hours", lower=0, upper=60)),
-                *(Continuous(name="score", lower=0, upper=1_000), Boolean(name="passed"), Boolean(name="twin")),
+                Categorical(
+                    name="school", levels=tuple(f"s{place}" for place in range(6))
+                ),
+                *(
+                    Continuous(name="books", lower=0, upper=1_000),
+                    Continuous(name="hours", lower=0, upper=60),
+                ),
+                *(
+                    Continuous(name="score", lower=0, upper=1_000),
+                    Boolean(name="passed"),
+                    Boolean(name="twin"),
+                ),
             ),
             label="passed",
         ),
         questions=(
-            *("mean(score) by school", "mean(books)", "median(hours)", "quantile(books, 0.75)", "corr(books, score)"),
-            *("score ~ hours + school", "score ~ books + hours", "logit(passed) ~ hours + score", "share(twin = true)"),
-            *("share(passed = true) by school", "chi2(twin, school)", "odds(twin, passed)", "share(score < 500)"),
+            *(
+                "mean(score) by school",
+                "mean(books)",
+                "median(hours)",
+                "quantile(books, 0.75)",
+                "corr(books, score)",
+            ),
+            *(
+                "score ~ hours + school",
+                "score ~ books + hours",
+                "logit(passed) ~ hours + score",
+                "share(twin = true)",
+            ),
+            *(
+                "share(passed = true) by school",
+                "chi2(twin, school)",
+                "odds(twin, passed)",
+                "share(score < 500)",
+            ),
         ),
     ),
     "sensors": Population(
         draw=_sensors,
         schema=Schema(
             (
-                *(Categorical(name="machine", levels=tuple("abc")), Continuous(name="load", lower=0, upper=100)),
-                *(Continuous(name="warmth", lower=-40, upper=150), Continuous(name="noise", lower=0, upper=150)),
-                *(Integer(name="faults", lower=0, upper=50), Continuous(name="hours", lower=0, upper=500)),
+                *(
+                    Categorical(name="machine", levels=tuple("abc")),
+                    Continuous(name="load", lower=0, upper=100),
+                ),
+                *(
+                    Continuous(name="warmth", lower=-40, upper=150),
+                    Continuous(name="noise", lower=0, upper=150),
+                ),
+                *(
+                    Integer(name="faults", lower=0, upper=50),
+                    Continuous(name="hours", lower=0, upper=500),
+                ),
                 Boolean(name="hot"),
             ),
             label="hot",
         ),
         questions=(
-            *("mean(load)", "mean(warmth) by hot", "median(load)", "quantile(noise, 0.1)", "corr(load, noise)"),
-            *("partial(load, noise | warmth)", "noise ~ load + warmth + machine", "logit(hot) ~ warmth + load"),
+            *(
+                "mean(load)",
+                "mean(warmth) by hot",
+                "median(load)",
+                "quantile(noise, 0.1)",
+                "corr(load, noise)",
+            ),
+            *(
+                "partial(load, noise | warmth)",
+                "noise ~ load + warmth + machine",
+                "logit(hot) ~ warmth + load",
+            ),
             *(
                 "poisson(faults) ~ warmth + machine",
                 "survival(hours, hot)",

@@ -35,13 +35,24 @@ FIT = {"steps": 300}
 
 def main() -> None:
     """Runs what is missing, one release of everything and then the next."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--populations", nargs="+", default=list(POPULATIONS), choices=list(POPULATIONS))
-    parser.add_argument("--records", nargs="+", type=int, default=[2_000, 10_000, 50_000])
+    parser.add_argument(
+        "--populations", nargs="+", default=list(POPULATIONS), choices=list(POPULATIONS)
+    )
+    parser.add_argument(
+        "--records", nargs="+", type=int, default=[2_000, 10_000, 50_000]
+    )
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1.0, 10.0])
     parser.add_argument("--releases", type=int, default=200)
-    parser.add_argument("--planned", type=float, metavar="SHARE", help="a release for each question, of its moments")
+    parser.add_argument(
+        "--planned",
+        type=float,
+        metavar="SHARE",
+        help="a release for each question, of its moments",
+    )
     parser.add_argument("--summary", action="store_true")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -51,25 +62,48 @@ def main() -> None:
                 for records in options.records:
                     for epsilon in options.epsilons:
                         path = options.out / f"{name}-{records}-{epsilon:g}.jsonl"
-                        if not path.exists() or len(path.read_text().splitlines()) <= seed:
-                            found = release(POPULATIONS[name], records, epsilon, seed, options.planned)
+                        if (
+                            not path.exists()
+                            or len(path.read_text().splitlines()) <= seed
+                        ):
+                            found = release(
+                                POPULATIONS[name],
+                                records,
+                                epsilon,
+                                seed,
+                                options.planned,
+                            )
                             with path.open("a") as file:
                                 file.write(json.dumps(found) + "\n")
     summary(options.out)
 
 
 def release(
-    population: Population, records: int, epsilon: float, seed: int, planned: float | None = None
+    population: Population,
+    records: int,
+    epsilon: float,
+    seed: int,
+    planned: float | None = None,
 ) -> list[list[Any]]:
     """Returns question, name, value, low, high, p, best width; of rows value, low, high, p; of all that is asked."""
     if planned is None:
         settings: dict[str, Any] = {"moments_share": MOMENTS}
-        return _release(population, records, epsilon, seed, population.questions, settings)
+        return _release(
+            population, records, epsilon, seed, population.questions, settings
+        )
     found = []
     for question in population.questions:
         asked = read(question)
-        if asked.kind in ("corr", "partial", "ols", "logit", "poisson", "mean", "share") and asked.how == "=":
-            columns = {*asked.columns, *asked.given, *([] if asked.by is None else [asked.by])}
+        if (
+            asked.kind
+            in ("corr", "partial", "ols", "logit", "poisson", "mean", "share")
+            and asked.how == "="
+        ):
+            columns = {
+                *asked.columns,
+                *asked.given,
+                *([] if asked.by is None else [asked.by]),
+            }
             settings = {"moments_share": planned, "moments": sorted(columns)}
             found += _release(population, records, epsilon, seed, (question,), settings)
     return found
@@ -87,7 +121,9 @@ def _release(
     method = Pairwise(**settings, fit_options=FIT, seed=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = noisegate.synthesize(real, schema=population.schema, epsilon=epsilon, method=method)
+        model = noisegate.synthesize(
+            real, schema=population.schema, epsilon=epsilon, method=method
+        )
         rows = model.sample(records, seed=seed)
     alone = noise_of_one(epsilon)
     found = []
@@ -97,19 +133,28 @@ def _release(
             with best_widths(alone) as widths:
                 answers = model.infer(question)
         except UserError:  # columns that were never measured together
-            found += [[question, name, *[None] * 5, *one] for name, one in naive.items()]
+            found += [
+                [question, name, *[None] * 5, *one] for name, one in naive.items()
+            ]
             continue
         for place, one in enumerate(answers):
             best = widths[place] if place < len(widths) else None
             plain = naive.get(one.name, [None] * 4)
-            found.append([question, one.name, one.value, one.low, one.high, one.p, best, *plain])
+            found.append(
+                [question, one.name, one.value, one.low, one.high, one.p, best, *plain]
+            )
     return found
 
 
 def noise_of_one(epsilon: float) -> float:
     """Returns the noise of a sum that has the whole budget, over its sensitivity."""
     query = Query(name="one", dim=1, columns=1, norm=1.0, share=1.0)
-    return Plan(queries=(query,)).calibrate(Budget(epsilon=epsilon)).events[0].noise_multiplier
+    return (
+        Plan(queries=(query,))
+        .calibrate(Budget(epsilon=epsilon))
+        .events[0]
+        .noise_multiplier
+    )
 
 
 class best_widths:  # noqa: N801
@@ -129,10 +174,20 @@ class best_widths:  # noqa: N801
             std.append(self._alone / sums.terms.weight)
             return self._sums(evidence, sums, finite=finite)
 
-        def measured(question: str, names: Any, function: Any, spread: Spread, **options: Any) -> Any:
+        def measured(
+            question: str, names: Any, function: Any, spread: Spread, **options: Any
+        ) -> Any:
             if std:
-                variance, none = np.full_like(spread.values, std.pop() ** 2), spread.bias[:, :0]
-                best = Spread(values=spread.values, variance=variance, bias=none, sampling=spread.sampling)
+                variance, none = (
+                    np.full_like(spread.values, std.pop() ** 2),
+                    spread.bias[:, :0],
+                )
+                best = Spread(
+                    values=spread.values,
+                    variance=variance,
+                    bias=none,
+                    sampling=spread.sampling,
+                )
                 self.found += [
                     one.high - one.low if one.low is not None else None
                     for one in estimate(question, names, function, best, **options)
@@ -159,27 +214,51 @@ def summary(out: Path) -> None:
                 if question not in truth:
                     truth[question] = {}
                     if read(question).kind != "survival":
-                        asked = plain_answers(POPULATIONS[name].everybody, read(question))
+                        asked = plain_answers(
+                            POPULATIONS[name].everybody, read(question)
+                        )
                         truth[question] = {which: value for which, value, *_ in asked}
                 kind = read(question).kind
                 if kind == "survival" and named not in truth[question]:
-                    truth[question][named] = surviving(POPULATIONS[name].everybody, read(question), named)
+                    truth[question][named] = surviving(
+                        POPULATIONS[name].everybody, read(question), named
+                    )
                 true = truth[question].get(named)
                 if kind == "count" and true is not None:
                     true *= int(records) / len(POPULATIONS[name].everybody)
                 kinds[kind, int(records), float(epsilon)].append([true, *rest])
-    print(f"{'kind':10} {'records':>7} {'ε':>5} {'answers':>7} {'refused':>7} {'covers':>7} {'width':>6} {'rows':>7}")
+    print(
+        f"{'kind':10} {'records':>7} {'ε':>5} {'answers':>7} {'refused':>7} {'covers':>7} {'width':>6} {'rows':>7}"
+    )
     for (kind, records, epsilon), found in sorted(kinds.items()):
-        frame = pd.DataFrame(found, columns=["true", "value", "low", "high", "p", "best", "rv", "rl", "rh", "rp"])
+        frame = pd.DataFrame(
+            found,
+            columns=[
+                "true",
+                "value",
+                "low",
+                "high",
+                "p",
+                "best",
+                "rv",
+                "rl",
+                "rh",
+                "rp",
+            ],
+        )
         given = frame[frame["value"].notna()]
         if kind == "chi2":
             told = f"{(given['p'] <= 0.05).mean():7.3f} {'':6} {(given['rp'] <= 0.05).mean():7.3f}"
         else:
             within = (given["low"] <= given["true"]) & (given["true"] <= given["high"])
             naive = (given["rl"] <= given["true"]) & (given["true"] <= given["rh"])
-            ratio = ((given["high"] - given["low"]) / given["best"].astype(float)).median()
+            ratio = (
+                (given["high"] - given["low"]) / given["best"].astype(float)
+            ).median()
             told = f"{within.mean():7.3f} {ratio:6.2f} {naive.mean():7.3f}"
-        print(f"{kind:10} {records:>7} {epsilon:>5g} {len(frame):>7} {1 - len(given) / len(frame):7.2f} {told}")
+        print(
+            f"{kind:10} {records:>7} {epsilon:>5g} {len(frame):>7} {1 - len(given) / len(frame):7.2f} {told}"
+        )
     print(
         "covers: of nominal 95 % (chi2: rejected at 5 %); width: over the best alone; rows: the same of synthetic rows."
     )

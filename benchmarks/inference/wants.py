@@ -31,7 +31,9 @@ WANTS = {
 
 def main() -> None:
     """Prints for each population the ε, and how many fits kept every promise."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--fits", type=int, default=40)
     parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--json", type=Path)
@@ -41,21 +43,33 @@ def main() -> None:
     for name, texts in WANTS.items():
         population = POPULATIONS[name]
         wants = [read_want(text, population.schema) for text in texts]
-        public = Rows.concatenate(list(TableSource(population.draw(5_000, 5), population.schema).batches()))
+        public = Rows.concatenate(
+            list(TableSource(population.draw(5_000, 5), population.schema).batches())
+        )
         found = price(wants, population.schema, options.records, stand_in=public)
         kept = 0
         for seed in range(options.fits if found.reached else 0):
-            method = Pairwise(moments_share=found.moments_share, fit_options={"steps": 20}, seed=seed)
+            method = Pairwise(
+                moments_share=found.moments_share, fit_options={"steps": 20}, seed=seed
+            )
             real = population.draw(options.records, 7_000 + seed)
-            model = noisegate.synthesize(real, schema=population.schema, epsilon=found.epsilon, method=method)
+            model = noisegate.synthesize(
+                real, schema=population.schema, epsilon=found.epsilon, method=method
+            )
             kept += all(
-                one.low is not None and one.high is not None and one.high - one.low <= 2 * want.half
+                one.low is not None
+                and one.high is not None
+                and one.high - one.low <= 2 * want.half
                 for want in wants
                 for one in model.infer(want.question, level=want.level)
                 if one.name != "intercept"
             )
-        rows.append({"population": name, **found.to_json(), "fits": options.fits, "kept": kept})
-        print(f"{name}: epsilon {found.epsilon:g}, share {found.moments_share:g}, kept {kept} of {options.fits}")
+        rows.append(
+            {"population": name, **found.to_json(), "fits": options.fits, "kept": kept}
+        )
+        print(
+            f"{name}: epsilon {found.epsilon:g}, share {found.moments_share:g}, kept {kept} of {options.fits}"
+        )
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 

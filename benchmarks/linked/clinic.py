@@ -25,7 +25,18 @@ import pyarrow.parquet
 REGIONS = ("north", "south", "east", "west", "coast", "hills", "city", "suburb")
 CHRONIC = ("none", "heart", "diabetes", "kidney", "lung")
 KINDS = ("check-up", "follow-up", "urgent", "specialist")
-CODES = ("hypertension", "diabetes", "infection", "injury", "heart", "kidney", "lung", "pain", "skin", "other")
+CODES = (
+    "hypertension",
+    "diabetes",
+    "infection",
+    "injury",
+    "heart",
+    "kidney",
+    "lung",
+    "pain",
+    "skin",
+    "other",
+)
 FIRST_DAY, DAYS = np.datetime64("2015-01-01"), 3652  # ten years, both ends included
 MOST_VISITS, MOST_DIAGNOSES = 30, 6
 CHUNK = 10_000
@@ -66,16 +77,25 @@ SHAPES = {
 def clinics(patients: int, *, shape: str = "clinic", seed: int = 0) -> Iterator[Tables]:
     """Yields the tables of 10,000 patients at a time; the same arguments give the same ones."""
     for chunk, start in enumerate(range(0, patients, CHUNK)):
-        yield _chunk(start, min(CHUNK, patients - start), SHAPES[shape], np.random.default_rng([seed, chunk]))
+        yield _chunk(
+            start,
+            min(CHUNK, patients - start),
+            SHAPES[shape],
+            np.random.default_rng([seed, chunk]),
+        )
 
 
 def clinic(patients: int, *, shape: str = "clinic", seed: int = 0) -> Tables:
     """Returns all tables at once."""
     several = list(clinics(patients, shape=shape, seed=seed))
-    return {name: pa.concat_tables([one[name] for one in several]) for name in several[0]}
+    return {
+        name: pa.concat_tables([one[name] for one in several]) for name in several[0]
+    }
 
 
-def _chunk(start: int, patients: int, shape: Shape, random: np.random.Generator) -> Tables:
+def _chunk(
+    start: int, patients: int, shape: Shape, random: np.random.Generator
+) -> Tables:
     person = _people(patients, random)
     counts = _visit_counts(person, shape, random)
     frail = person["frailty"]
@@ -84,14 +104,18 @@ def _chunk(start: int, patients: int, shape: Shape, random: np.random.Generator)
         "glucose": shape.level * random.standard_normal(patients) * 0.8,
     }
     level = {name: value.copy() for name, value in state.items()}
-    day = person["entered"] + np.where(random.random(patients) < 0.4, 0, random.geometric(1 / 40, patients))
+    day = person["entered"] + np.where(
+        random.random(patients) < 0.4, 0, random.geometric(1 / 40, patients)
+    )
     urgent = np.zeros(patients, dtype=bool)
     visits: list[dict[str, np.ndarray]] = []
     for number in range(int(counts.max(initial=0))):
         here = np.flatnonzero(counts > number)
         noise = np.sqrt(1 - shape.memory**2)
         for name, value in state.items():
-            step = shape.memory * (value[here] - level[name][here]) + noise * random.standard_normal(len(here))
+            step = shape.memory * (
+                value[here] - level[name][here]
+            ) + noise * random.standard_normal(len(here))
             value[here] = level[name][here] + step
         visits.append(_visit(number, here, person, state, urgent, random))
         visits[-1]["day"] = day[here].copy()
@@ -105,9 +129,13 @@ def _chunk(start: int, patients: int, shape: Shape, random: np.random.Generator)
 
 def _people(patients: int, random: np.random.Generator) -> dict[str, np.ndarray]:
     age = np.clip(np.round(random.normal(48, 21, patients)), 0, 100)
-    chances = np.array([2.2, -0.6, -0.5, -1.6, -0.9]) + np.outer((age - 48) / 21, [-0.5, 0.8, 0.5, 0.6, 0.1])
+    chances = np.array([2.2, -0.6, -0.5, -1.6, -0.9]) + np.outer(
+        (age - 48) / 21, [-0.5, 0.8, 0.5, 0.6, 0.1]
+    )
     chronic = (chances + random.gumbel(size=chances.shape)).argmax(1)
-    frailty = np.clip((age - 30) / 50, 0, 1.4) + 0.9 * (chronic > 0) + 0.4 * (chronic == 3)
+    frailty = (
+        np.clip((age - 30) / 50, 0, 1.4) + 0.9 * (chronic > 0) + 0.4 * (chronic == 3)
+    )
     sex = random.random(patients) < 0.53
     entered = random.integers(0, 365 * 6, patients).astype(float)
     region = np.minimum(random.geometric(0.2, patients) - 1, len(REGIONS) - 1)
@@ -115,11 +143,19 @@ def _people(patients: int, random: np.random.Generator) -> dict[str, np.ndarray]
     return told | {"entered": entered, "frailty": frailty}
 
 
-def _visit_counts(person: dict[str, np.ndarray], shape: Shape, random: np.random.Generator) -> np.ndarray:
+def _visit_counts(
+    person: dict[str, np.ndarray], shape: Shape, random: np.random.Generator
+) -> np.ndarray:
     patients = len(person["age"])
     if shape.fixed:
-        return np.full(patients, round(shape.visits)) - random.binomial(2, 0.15, patients)
-    mean = shape.visits * (0.5 + 0.6 * person["frailty"]) * random.gamma(3.0, 1 / 3.0, patients)
+        return np.full(patients, round(shape.visits)) - random.binomial(
+            2, 0.15, patients
+        )
+    mean = (
+        shape.visits
+        * (0.5 + 0.6 * person["frailty"])
+        * random.gamma(3.0, 1 / 3.0, patients)
+    )
     counts = np.minimum(random.poisson(mean), MOST_VISITS)
     return np.where(random.random(patients) < shape.none, 0, counts)
 
@@ -135,11 +171,28 @@ def _visit(
     """Returns the visits with this number of the patients who are `here`, one array for each column."""
     age, chronic = person["age"][here], person["chronic"][here]
     pressure = 112 + 0.35 * age + 9 * (chronic == 1) + 8 * state["pressure"][here]
-    glucose = 5.3 + 3.5 * (chronic == 2) + (0.7 + 1.2 * (chronic == 2)) * state["glucose"][here]
+    glucose = (
+        5.3
+        + 3.5 * (chronic == 2)
+        + (0.7 + 1.2 * (chronic == 2)) * state["glucose"][here]
+    )
     ill = 0.08 * (pressure - 130) / 5 + 0.15 * (glucose - 6) + 0.5 * (chronic > 0)
-    scores = np.stack([1.2 - ill, 0.3 + ill + 0.3 * (number > 0), -0.9 + ill + 1.6 * urgent[here], -0.5 + 0.4 * ill])
+    scores = np.stack(
+        [
+            1.2 - ill,
+            0.3 + ill + 0.3 * (number > 0),
+            -0.9 + ill + 1.6 * urgent[here],
+            -0.5 + 0.4 * ill,
+        ]
+    )
     kind = (scores.T + random.gumbel(size=(len(here), len(KINDS)))).argmax(1)
-    pain = np.clip(np.round(1.5 + 2.0 * (kind == 2) + 0.5 * ill + random.normal(0, 1.2, len(here))), 0, 10)
+    pain = np.clip(
+        np.round(
+            1.5 + 2.0 * (kind == 2) + 0.5 * ill + random.normal(0, 1.2, len(here))
+        ),
+        0,
+        10,
+    )
     measured = random.random(len(here)) > 0.06
     return {
         "here": here,
@@ -162,7 +215,11 @@ def _tables(
     here = every["here"]
     patients = len(counts)
     worst = np.zeros(patients)
-    np.maximum.at(worst, here, every["pain"] + 3 * (every["kind"] == 2) + (every["pressure"] - 130) / 15)
+    np.maximum.at(
+        worst,
+        here,
+        every["pain"] + 3 * (every["kind"] == 2) + (every["pressure"] - 130) / 15,
+    )
     risk = -4.2 + 0.3 * worst + 0.015 * person["age"] + 0.07 * counts
     admitted = random.random(patients) < 1 / (1 + np.exp(-risk))
     keys = np.char.add("P", np.char.zfill((start + np.arange(patients)).astype(str), 7))
@@ -170,7 +227,9 @@ def _tables(
     order = np.lexsort((here, every["day"]))
     every = {name: values[order] for name, values in every.items()}
     here = every["here"]
-    visit_keys = np.char.add("V", (start * (MOST_VISITS + 1) + np.arange(len(here))).astype(str))
+    visit_keys = np.char.add(
+        "V", (start * (MOST_VISITS + 1) + np.arange(len(here))).astype(str)
+    )
     return {
         "patients": pa.table(
             {
@@ -199,17 +258,28 @@ def _tables(
 
 
 def _diagnoses(
-    keys: np.ndarray, chronic: np.ndarray, every: dict[str, np.ndarray], random: np.random.Generator
+    keys: np.ndarray,
+    chronic: np.ndarray,
+    every: dict[str, np.ndarray],
+    random: np.random.Generator,
 ) -> pa.Table:
     """Returns the diagnoses: none or some for each visit, without repetition, the most important first."""
     visits, urgent = len(keys), every["kind"] == 2
-    number = np.minimum(random.poisson(0.5 + 0.25 * every["pain"] / 2 + 0.5 * (chronic > 0)), MOST_DIAGNOSES)
+    number = np.minimum(
+        random.poisson(0.5 + 0.25 * every["pain"] / 2 + 0.5 * (chronic > 0)),
+        MOST_DIAGNOSES,
+    )
     scores = np.zeros((visits, len(CODES)))
     scores[:, 0] = (every["pressure"] - 138) / 8
     scores[:, 1] = every["raw_glucose"] - 7.5
     scores[:, 2] = 0.6 + 0.8 * urgent
     scores[:, 3] = -0.8 + 2.0 * urgent
-    scores[:, 4:7] = np.stack([3.0 * (chronic == 1), 3.0 * (chronic == 3), 3.0 * (chronic == 4)], axis=1) - 1.5
+    scores[:, 4:7] = (
+        np.stack(
+            [3.0 * (chronic == 1), 3.0 * (chronic == 3), 3.0 * (chronic == 4)], axis=1
+        )
+        - 1.5
+    )
     scores[:, 7] = 0.4 * every["pain"] - 1.2
     ranked = np.argsort(-(scores + random.gumbel(size=scores.shape)), axis=1)
     visit = np.repeat(np.arange(visits), number)
@@ -242,7 +312,9 @@ def write(out: Path, several: Iterator[Tables], *, parquet: bool = False) -> Non
 
 def main() -> None:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--patients", type=int, default=50_000)
     parser.add_argument("--shape", choices=SHAPES, default="clinic")

@@ -33,12 +33,16 @@ def children_of(tables: Tables, schema: LinkedSchema) -> tuple[Tables, LinkedSch
     found = {schema.root.name: tables[schema.root.name]}
     for link in schema.links:
         parents, children = tables[link.parent.name], tables[link.name]
-        place = pc.index_in(children[link.child.parent_key], value_set=parents[link.parent.key])
+        place = pc.index_in(
+            children[link.child.parent_key], value_set=parents[link.parent.key]
+        )
         counts = np.bincount(place.drop_null().to_numpy(), minlength=len(parents))
         units[link.name] = units[link.parent.name].take(place)
         found[link.name] = children.append_column(UNIT, units[link.name])
         number = NUMBER.format(link.name)
-        found[link.parent.name] = found[link.parent.name].append_column(number, pa.array(counts))
+        found[link.parent.name] = found[link.parent.name].append_column(
+            number, pa.array(counts)
+        )
     return found, _with_numbers(schema)
 
 
@@ -49,24 +53,58 @@ def _with_numbers(schema: LinkedSchema) -> LinkedSchema:
             Integer(name=NUMBER.format(child.name), lower=0, upper=child.most or 1)
             for child in schema.children(table.name)
         ]
-        tables.append(replace(table, schema=replace(table.schema, columns=(*table.schema.columns, *numbers))))
+        tables.append(
+            replace(
+                table,
+                schema=replace(table.schema, columns=(*table.schema.columns, *numbers)),
+            )
+        )
     return replace(schema, tables=tables, constraints=())
 
 
-def independent(train: Tables, schema: LinkedSchema, epsilon: float, seed: int, parents: int) -> Tables:
+def independent(
+    train: Tables, schema: LinkedSchema, epsilon: float, seed: int, parents: int
+) -> Tables:
     """Returns as many parents as asked, and children, drawn table by table."""
     tables, described = children_of(train, schema)
     random, made, contributions = np.random.default_rng(seed), {}, 1
-    spent = {"epsilon": epsilon / len(schema.tables), "delta": 1e-5 / len(schema.tables)}
+    spent = {
+        "epsilon": epsilon / len(schema.tables),
+        "delta": 1e-5 / len(schema.tables),
+    }
     for table in described.tables:
         contributions *= used(table)
-        plain = replace(table.schema, ignore=(*table.keys, *([] if table.parent is None else [UNIT])))
-        unit = {} if table.parent is None else {"unit_column": UNIT, "contributions": contributions}
-        model = noisegate.synthesize(tables[table.name], schema=plain, method="pairwise", seed=seed, **spent, **unit)
-        counts = [parents] if table.parent is None else made[table.parent][NUMBER.format(table.name)].to_numpy()
+        plain = replace(
+            table.schema,
+            ignore=(*table.keys, *([] if table.parent is None else [UNIT])),
+        )
+        unit = (
+            {}
+            if table.parent is None
+            else {"unit_column": UNIT, "contributions": contributions}
+        )
+        model = noisegate.synthesize(
+            tables[table.name],
+            schema=plain,
+            method="pairwise",
+            seed=seed,
+            **spent,
+            **unit,
+        )
+        counts = (
+            [parents]
+            if table.parent is None
+            else made[table.parent][NUMBER.format(table.name)].to_numpy()
+        )
         made[table.name] = _drawn(model, plain, table, np.asarray(counts), random, seed)
     return {
-        name: rows.drop_columns([column for column in rows.column_names if column.startswith(NUMBER.format(""))])
+        name: rows.drop_columns(
+            [
+                column
+                for column in rows.column_names
+                if column.startswith(NUMBER.format(""))
+            ]
+        )
         for name, rows in made.items()
     }
 
@@ -80,11 +118,17 @@ def _drawn(
     seed: int,
 ) -> pa.Table:
     """Returns records with fresh keys; as many of each parent as `counts` says, put in order."""
-    rows = pa.table(model.sample(int(counts.sum()), seed=seed)).take(random.permutation(int(counts.sum())))
+    rows = pa.table(model.sample(int(counts.sum()), seed=seed)).take(
+        random.permutation(int(counts.sum()))
+    )
     if table.parent is not None:
-        rows = rows.add_column(0, table.parent_key, pa.array(np.repeat(np.arange(len(counts)), counts)))
+        rows = rows.add_column(
+            0, table.parent_key, pa.array(np.repeat(np.arange(len(counts)), counts))
+        )
         if table.order is not None:
-            rows = rows.sort_by([(table.parent_key, "ascending"), (table.order, "ascending")])
+            rows = rows.sort_by(
+                [(table.parent_key, "ascending"), (table.order, "ascending")]
+            )
     if table.key is not None:
         rows = rows.add_column(0, table.key, pa.array(np.arange(len(rows))))
     return rows

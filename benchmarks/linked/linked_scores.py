@@ -30,7 +30,12 @@ class Judge:
         schema: of both.
     """
 
-    def __init__(self, train: Mapping[str, pa.Table], test: Mapping[str, pa.Table], schema: LinkedSchema) -> None:
+    def __init__(
+        self,
+        train: Mapping[str, pa.Table],
+        test: Mapping[str, pa.Table],
+        schema: LinkedSchema,
+    ) -> None:
         self._train, self._test, self._schema = train, test, schema
 
     def score(self, made: Mapping[str, pa.Table], *, seed: int = 0) -> dict[str, Any]:
@@ -38,16 +43,25 @@ class Judge:
         schema = self._of(tuple(made))
         ours, theirs, held_out = (
             bring_together(tables, schema, what)
-            for tables, what in ((made, "synthetic"), (self._train, "training"), (self._test, "test"))
+            for tables, what in (
+                (made, "synthetic"),
+                (self._train, "training"),
+                (self._test, "test"),
+            )
         )
         return {
             "links": {
-                link.name: figures(link_distances(ours, theirs, link, bins=BINS)) | broken(ours, link)
+                link.name: figures(link_distances(ours, theirs, link, bins=BINS))
+                | broken(ours, link)
                 for link in schema.links
             },
             "pairs": {
                 table.name: marginal_distances(
-                    made[table.name], self._train[table.name], table.schema, orders=(2,), bins=BINS
+                    made[table.name],
+                    self._train[table.name],
+                    table.schema,
+                    orders=(2,),
+                    bins=BINS,
                 )
                 .order(2)
                 .mean
@@ -59,12 +73,21 @@ class Judge:
 
     def floor(self) -> dict[str, Any]:
         """Returns the figures of the held-out tables, with the score of models that learn from the real ones."""
-        real, held_out = (bring_together(tables, self._schema, "real") for tables in (self._train, self._test))
-        return self.score(self._test) | {"roc_auc": roc_auc(real, held_out, self._schema)}
+        real, held_out = (
+            bring_together(tables, self._schema, "real")
+            for tables in (self._train, self._test)
+        )
+        return self.score(self._test) | {
+            "roc_auc": roc_auc(real, held_out, self._schema)
+        }
 
     def _of(self, names: tuple[str, ...]) -> LinkedSchema:
         tables = [table for table in self._schema.tables if table.name in names]
-        rules = [rule for rule in self._schema.constraints if {name.split(".")[0] for name in rule.names} <= set(names)]
+        rules = [
+            rule
+            for rule in self._schema.constraints
+            if {name.split(".")[0] for name in rule.names} <= set(names)
+        ]
         return replace(self._schema, tables=tables, constraints=tuple(rules))
 
 
@@ -85,10 +108,16 @@ def broken(linked: LinkedTables, link: Any) -> dict[str, int]:
     families = linked.families[link.name]
     parents, children = linked.tables[link.parent.name], linked.tables[link.name]
     since = parents[link.since.name].to_numpy()[families.parent]
-    return {"too_early": int(np.sum(children[link.order.name].to_numpy()[families.rows] < since))}
+    return {
+        "too_early": int(
+            np.sum(children[link.order.name].to_numpy()[families.rows] < since)
+        )
+    }
 
 
-def roc_auc(made: LinkedTables, held_out: LinkedTables, schema: LinkedSchema, *, seed: int = 0) -> float | None:
+def roc_auc(
+    made: LinkedTables, held_out: LinkedTables, schema: LinkedSchema, *, seed: int = 0
+) -> float | None:
     """Returns the mean ROC-AUC of three models that predict the parents' label; None where they cannot be trained."""
     (learnt, described), (real, _) = beside(made, schema), beside(held_out, schema)
     try:

@@ -43,10 +43,14 @@ SETS = (*SPLITS, *SHAPES)
 
 def schema_of(name: str) -> LinkedSchema:
     """Returns the public schema of a set; all clinics have the same one."""
-    return LinkedSchema.from_toml(HERE / "schemas" / f"{name if name in SPLITS else 'clinic'}.toml")
+    return LinkedSchema.from_toml(
+        HERE / "schemas" / f"{name if name in SPLITS else 'clinic'}.toml"
+    )
 
 
-def load(name: str, data: Path | None, *, parents: int = CLINIC) -> tuple[Tables, Tables]:
+def load(
+    name: str, data: Path | None, *, parents: int = CLINIC
+) -> tuple[Tables, Tables]:
     """Returns the training and the test tables of a set.
 
     Args:
@@ -58,12 +62,19 @@ def load(name: str, data: Path | None, *, parents: int = CLINIC) -> tuple[Tables
         RuntimeError: when the file is not there, naming what was looked for.
     """
     if name in SHAPES:
-        return clinic(parents, shape=name, seed=0), clinic(round(parents * TEST_SHARE), shape=name, seed=1)
+        return clinic(parents, shape=name, seed=0), clinic(
+            round(parents * TEST_SHARE), shape=name, seed=1
+        )
     split = SPLITS[name]
     folders = [] if data is None else [data, data / "linked"]
-    found = next((folder / split.file for folder in folders if (folder / split.file).exists()), None)
+    found = next(
+        (folder / split.file for folder in folders if (folder / split.file).exists()),
+        None,
+    )
     if found is None:
-        raise RuntimeError(f"{name} needs --data DIR, a folder with {split.file} or linked/{split.file}")
+        raise RuntimeError(
+            f"{name} needs --data DIR, a folder with {split.file} or linked/{split.file}"
+        )
     schema = schema_of(name)
     return _halves(apart(_read(found, schema), split, schema), schema)
 
@@ -77,7 +88,9 @@ def _read(path: Path, schema: LinkedSchema) -> pa.Table:
         if isinstance(column.levels[0], str)
     }
     absent = list(schema.root.schema.missing_values)
-    options = pyarrow.csv.ConvertOptions(column_types=texts, null_values=absent, strings_can_be_null=True)
+    options = pyarrow.csv.ConvertOptions(
+        column_types=texts, null_values=absent, strings_can_be_null=True
+    )
     return pyarrow.csv.read_csv(path, convert_options=options)
 
 
@@ -95,7 +108,14 @@ def apart(rows: pa.Table, split: Split, schema: LinkedSchema) -> Tables:
 
 def _halves(tables: Tables, schema: LinkedSchema) -> tuple[Tables, Tables]:
     keys = tables[schema.root.name][schema.root.key].to_numpy()
-    held_out = pa.array(np.random.default_rng(SEED).permutation(keys)[: round(len(keys) * TEST_SHARE)])
-    chosen = {name: pc.is_in(table[schema.root.key], value_set=held_out) for name, table in tables.items()}
-    train = {name: table.filter(pc.invert(chosen[name])) for name, table in tables.items()}
+    held_out = pa.array(
+        np.random.default_rng(SEED).permutation(keys)[: round(len(keys) * TEST_SHARE)]
+    )
+    chosen = {
+        name: pc.is_in(table[schema.root.key], value_set=held_out)
+        for name, table in tables.items()
+    }
+    train = {
+        name: table.filter(pc.invert(chosen[name])) for name, table in tables.items()
+    }
     return train, {name: table.filter(chosen[name]) for name, table in tables.items()}

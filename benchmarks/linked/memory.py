@@ -37,15 +37,22 @@ def _fit(options: argparse.Namespace) -> int:
     from noisegate import Gate
     from noisegate.linked.method import Linked
 
-    folder, names = options.out / f"twenty-{options.patients}", options.tables.split(",")
+    folder, names = (
+        options.out / f"twenty-{options.patients}",
+        options.tables.split(","),
+    )
     schema = schema_of("twenty")
-    schema = replace(schema, tables=[table for table in schema.tables if table.name in names])
+    schema = replace(
+        schema, tables=[table for table in schema.tables if table.name in names]
+    )
     started, worked = time.perf_counter(), time.process_time()
     data = {name: folder / f"{name}.parquet" for name in names}
     model = Linked().fit(Gate(data, schema=schema, epsilon=options.epsilon))
     fitted = time.perf_counter() - started
     drawn = model.sample(1000, seed=0)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+        1e6 if sys.platform == "darwin" else 1e3
+    )
     figures = {
         "patients": options.patients,
         "tables": names,
@@ -59,7 +66,9 @@ def _fit(options: argparse.Namespace) -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--patients", type=int, default=200_000)
     parser.add_argument("--epsilon", type=float, default=1.0)

@@ -34,17 +34,25 @@ LEAST_DRAWN, MOST_DRAWN = 5_000, 20_000
 KEYS = ("set", "method", "epsilon", "seed")
 
 
-def linked(train: Tables, schema: LinkedSchema, epsilon: float, seed: int, parents: int) -> Tables:
+def linked(
+    train: Tables, schema: LinkedSchema, epsilon: float, seed: int, parents: int
+) -> Tables:
     """Returns what the method for linked tables makes of all tables together."""
     gate = Gate(train, schema=schema, epsilon=epsilon)
     return dict(Linked(seed=seed).fit(gate).sample(parents, seed=seed))
 
 
-OURS: dict[str, Callable[..., Tables]] = {"linked": linked, "independent": independent, "flattened": flattened}
+OURS: dict[str, Callable[..., Tables]] = {
+    "linked": linked,
+    "independent": independent,
+    "flattened": flattened,
+}
 
 
 @lru_cache(maxsize=1)
-def prepared(name: str, data: Path | None, parents: int) -> tuple[Tables, LinkedSchema, Judge]:
+def prepared(
+    name: str, data: Path | None, parents: int
+) -> tuple[Tables, LinkedSchema, Judge]:
     """Returns the training tables of a set, its schema, and what scores synthetic ones."""
     (train, test), schema = load(name, data, parents=parents), schema_of(name)
     return train, schema, Judge(train, test, schema)
@@ -58,13 +66,21 @@ def answer(run: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
         return {"parents": root, **judge.floor()}
     drawn, started = min(max(root, LEAST_DRAWN), MOST_DRAWN), time.perf_counter()
     if run["method"] in OURS:
-        made, told = OURS[run["method"]](train, schema, run["epsilon"], run["seed"], drawn), {}
+        made, told = (
+            OURS[run["method"]](train, schema, run["epsilon"], run["seed"], drawn),
+            {},
+        )
     else:
         made, told = sdv(run["method"], run["set"], train, run["seed"], options)
         if not made:
             return {"failed": told}
     seconds = time.perf_counter() - started
-    return {"seconds": seconds, "drawn": len(made[schema.root.name]), **told, **judge.score(made, seed=run["seed"])}
+    return {
+        "seconds": seconds,
+        "drawn": len(made[schema.root.name]),
+        **told,
+        **judge.score(made, seed=run["seed"]),
+    }
 
 
 def runs(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -96,7 +112,11 @@ def main() -> int:
         beside = path.with_suffix(".part")
         beside.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
         beside.replace(path)
-        print(*run.values(), json.dumps(rows[-1].get("links", rows[-1].get("failed"))), flush=True)
+        print(
+            *run.values(),
+            json.dumps(rows[-1].get("links", rows[-1].get("failed"))),
+            flush=True,
+        )
     return 0
 
 
@@ -104,21 +124,45 @@ def _options() -> argparse.Namespace:
     def listed(kind: Callable[[str], Any]) -> Callable[[str], list[Any]]:
         return lambda text: [kind(item) for item in text.split(",")]
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--data", type=Path, help="folder with pbcseq.csv and nlswork.csv, or with linked/")
-    parser.add_argument("--sets", type=listed(str), default=["pbcseq", "nlswork", "clinic"], help=", ".join(SETS))
+    parser.add_argument(
+        "--data",
+        type=Path,
+        help="folder with pbcseq.csv and nlswork.csv, or with linked/",
+    )
+    parser.add_argument(
+        "--sets",
+        type=listed(str),
+        default=["pbcseq", "nlswork", "clinic"],
+        help=", ".join(SETS),
+    )
     parser.add_argument("--methods", type=listed(str), default=[*OURS, *SDV])
     parser.add_argument("--epsilon", type=listed(float), default=[1.0, 10.0])
     parser.add_argument("--seeds", type=listed(int), default=[0, 1, 2])
-    parser.add_argument("--parents", type=int, default=CLINIC, help="of a simulated clinic")
-    parser.add_argument("--minutes", type=float, default=30.0, help="of the processor, for one run of SDV")
-    parser.add_argument("--most", type=int, default=300, help="parents that SDV learns from")
-    parser.add_argument("--epochs", type=int, default=16, help="of PAR; its default is 128")
+    parser.add_argument(
+        "--parents", type=int, default=CLINIC, help="of a simulated clinic"
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=30.0,
+        help="of the processor, for one run of SDV",
+    )
+    parser.add_argument(
+        "--most", type=int, default=300, help="parents that SDV learns from"
+    )
+    parser.add_argument(
+        "--epochs", type=int, default=16, help="of PAR; its default is 128"
+    )
     options = parser.parse_args()
     for name, known in (("sets", SETS), ("methods", (*OURS, *SDV))):
         if wrong := [item for item in getattr(options, name) if item not in known]:
-            parser.error(f"--{name} {wrong[0]}: expected some of {', '.join(known)}, separated by commas")
+            parser.error(
+                f"--{name} {wrong[0]}: expected some of {', '.join(known)}, separated by commas"
+            )
     return options
 
 

@@ -27,7 +27,11 @@ DRAWN = 2_000
 
 
 def sdv(
-    method: str, name: str, train: dict[str, Any], seed: int, options: argparse.Namespace
+    method: str,
+    name: str,
+    train: dict[str, Any],
+    seed: int,
+    options: argparse.Namespace,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the tables that SDV makes and its settings; or no tables, and why."""
     made = environment("sdv", options.out.resolve() / "environments")
@@ -38,15 +42,52 @@ def sdv(
         place = Path(folder)
         for table, rows in train.items():
             pyarrow.csv.write_csv(rows, place / f"{table}.csv")
-        numbers = {"seed": seed, "parents": DRAWN, "most": options.most, "epochs": options.epochs}
-        command = [str(made.python), "-Eu", str(HERE / "peers" / "sdv_linked.py"), method, "--train", str(place)]
-        command += ["--schema", str(schema), "--out", str(place / "made"), "--meta", str(place / "meta.json")]
-        command += [text for key, value in numbers.items() for text in (f"--{key}", str(value))]
-        limits = Limits(seconds=4 * 60 * options.minutes, cpu_seconds=60 * options.minutes, megabytes=8e3)
+        numbers = {
+            "seed": seed,
+            "parents": DRAWN,
+            "most": options.most,
+            "epochs": options.epochs,
+        }
+        command = [
+            str(made.python),
+            "-Eu",
+            str(HERE / "peers" / "sdv_linked.py"),
+            method,
+            "--train",
+            str(place),
+        ]
+        command += [
+            "--schema",
+            str(schema),
+            "--out",
+            str(place / "made"),
+            "--meta",
+            str(place / "meta.json"),
+        ]
+        command += [
+            text for key, value in numbers.items() for text in (f"--{key}", str(value))
+        ]
+        limits = Limits(
+            seconds=4 * 60 * options.minutes,
+            cpu_seconds=60 * options.minutes,
+            megabytes=8e3,
+        )
         variables = {**os.environ, "OMP_NUM_THREADS": "1"}
-        outcome = run_limited(command, options.out / f"{name}-{method}.log", limits, variables)
+        outcome = run_limited(
+            command, options.out / f"{name}-{method}.log", limits, variables
+        )
         if outcome.status != "done":
-            return {}, {"status": outcome.status, "error": outcome.error.splitlines()[-1]}
-        tables = {path.stem: pyarrow.csv.read_csv(path) for path in sorted((place / "made").glob("*.csv"))}
+            return {}, {
+                "status": outcome.status,
+                "error": outcome.error.splitlines()[-1],
+            }
+        tables = {
+            path.stem: pyarrow.csv.read_csv(path)
+            for path in sorted((place / "made").glob("*.csv"))
+        }
         told: dict[str, Any] = json.loads((place / "meta.json").read_text("utf-8"))
-        return tables, {"seconds": told["seconds"], "version": told["version"], "settings": told["settings"]}
+        return tables, {
+            "seconds": told["seconds"],
+            "version": told["version"],
+            "settings": told["settings"],
+        }

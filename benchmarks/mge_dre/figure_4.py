@@ -16,4 +16,12 @@ from mge_dre.tables import command
 
 if __name__ == "__main__":
     figures = {"ndb": None}
-    sys.exit(command("Figure 4", figures, private="held-out", paper="Car", description=__doc__ or ""))
+    sys.exit(
+        command(
+            "Figure 4",
+            figures,
+            private="held-out",
+            paper="Car",
+            description=__doc__ or "",
+        )
+    )

@@ -49,8 +49,23 @@ from noisegate_papers.methods.mge_dre import DPMGE
 SIDE, NOT_PRIVATE = 32, 1000.0
 BLOCK = 256  # images that are encoded at once
 VEHICLES = (0, 1, 8, 9)
-METHODS = ("dp-dre", "dp-dre-paper", "dp-dre-decoded", "dp-mge", "dp-mge-full", "dp-mepf", "dp-gan-ft", "dp-gan-mi")
-FREE = ("public", "other-vehicles", "public-decoded", "other-vehicles-decoded", "private-decoded")
+METHODS = (
+    "dp-dre",
+    "dp-dre-paper",
+    "dp-dre-decoded",
+    "dp-mge",
+    "dp-mge-full",
+    "dp-mepf",
+    "dp-gan-ft",
+    "dp-gan-mi",
+)
+FREE = (
+    "public",
+    "other-vehicles",
+    "public-decoded",
+    "other-vehicles-decoded",
+    "private-decoded",
+)
 UNLABELLED = pixel_schema(SIDE, SIDE, 3, labels=None)
 
 
@@ -72,12 +87,18 @@ def found(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for name in FREE:
         if name.removesuffix("-decoded") in sets:
-            rows[name] = {"all": _kept(options, name, lambda name=name: _free(options, name, sets, judge))}
+            rows[name] = {
+                "all": _kept(
+                    options, name, lambda name=name: _free(options, name, sets, judge)
+                )
+            }
     for name in options.methods:
         rows[name] = {}
         for epsilon in options.epsilon:
             key = f"{name}-{epsilon:g}-{options.seed}"
-            run = lambda name=name, epsilon=epsilon, key=key: _run(options, name, epsilon, key, sets, judge)  # noqa: E731
+            run = lambda name=name, epsilon=epsilon, key=key: _run(
+                options, name, epsilon, key, sets, judge
+            )
             rows[name][f"{epsilon:g}"] = _kept(options, key, run)
     return rows
 
@@ -87,15 +108,34 @@ def _trained_judge(options: argparse.Namespace) -> Path:
     path: Path = options.out / "judge.safetensors"
     if not path.exists():
         public = options.data / "train.parquet"
-        command = [sys.executable, "-m", "noisegate", "pretrain", "encoder", public, "--seed", "1", "--out", path]
+        command = [
+            sys.executable,
+            "-m",
+            "noisegate",
+            "pretrain",
+            "encoder",
+            public,
+            "--seed",
+            "1",
+            "--out",
+            path,
+        ]
         subprocess.run(list(map(str, command)), check=True)
     return path
 
 
 def _check_set(options: argparse.Namespace) -> None:
     """Writes down which images are private; an error where --out holds runs on others."""
-    private = {"private": options.private, "classes": sorted(options.classes), "images": options.images}
-    private |= {"other": str(options.other), "most": options.most} if options.private == "other" else {}
+    private = {
+        "private": options.private,
+        "classes": sorted(options.classes),
+        "images": options.images,
+    }
+    private |= (
+        {"other": str(options.other), "most": options.most}
+        if options.private == "other"
+        else {}
+    )
     path = options.out / "private.set"
     if not path.exists():
         path.write_text(json.dumps(private) + "\n", encoding="utf-8")
@@ -106,7 +146,12 @@ def _check_set(options: argparse.Namespace) -> None:
         )
 
 
-def _free(options: argparse.Namespace, name: str, sets: dict[str, Images], judge: EncoderFeatures) -> dict[str, Any]:
+def _free(
+    options: argparse.Namespace,
+    name: str,
+    sets: dict[str, Images],
+    judge: EncoderFeatures,
+) -> dict[str, Any]:
     """Returns the figures of public images, or of what the decoder draws for the features of some of them."""
     images = sets[name.removesuffix("-decoded")]
     if name.endswith("-decoded"):
@@ -122,16 +167,25 @@ def _decoded(images: np.ndarray, name: str, seed: int) -> Images:
     random = torch.Generator().manual_seed(seed)
     for start in range(0, len(images), BLOCK):
         pixels = images[start : start + BLOCK].reshape(-1, SIDE * SIDE * 3)
-        features = encoding(EncodedTable(pixels / 255, np.zeros((len(pixels), 0), np.int32)))
+        features = encoding(
+            EncodedTable(pixels / 255, np.zeros((len(pixels), 0), np.int32))
+        )
         noise = torch.randn(len(pixels), decoder.latent, generator=random)
         with torch.no_grad():
             parts.append(np.asarray(decoder(torch.from_numpy(features), noise)))
-    drawn = np.rint(np.concatenate(parts) * 255).astype(np.uint8).reshape(-1, SIDE, SIDE, 3)
+    drawn = (
+        np.rint(np.concatenate(parts) * 255).astype(np.uint8).reshape(-1, SIDE, SIDE, 3)
+    )
     return Images(drawn)
 
 
 def _run(
-    options: argparse.Namespace, name: str, epsilon: float, key: str, sets: dict[str, Images], judge: EncoderFeatures
+    options: argparse.Namespace,
+    name: str,
+    epsilon: float,
+    key: str,
+    sets: dict[str, Images],
+    judge: EncoderFeatures,
 ) -> dict[str, Any]:
     """Returns the figures of one method at one ε."""
     started = time.process_time()
@@ -139,14 +193,21 @@ def _run(
     called, settings = _method(options, name)
     method = method_named(called)(**settings)
     real = NOT_PRIVATE if math.isinf(epsilon) else epsilon
-    gate = Gate(private, schema=UNLABELLED, epsilon=real, records=len(sets["private"].pixels))
+    gate = Gate(
+        private, schema=UNLABELLED, epsilon=real, records=len(sets["private"].pixels)
+    )
     model = options.out / key
     if not model.exists():
         method.fit(gate, device=options.device).save(model)
     made = Synthesizer.load(model)
-    drawn = np.concatenate([batch.pixels for batch in made.images(options.images, seed=options.seed)])
+    drawn = np.concatenate(
+        [batch.pixels for batch in made.images(options.images, seed=options.seed)]
+    )
     figures = _figures(Images(drawn), sets["private"], judge)
-    figures |= {"certified_epsilon": made.certificate.check(), "cpu": time.process_time() - started}
+    figures |= {
+        "certified_epsilon": made.certificate.check(),
+        "cpu": time.process_time() - started,
+    }
     if made.summary.notes:
         figures["notes"] = dict(made.summary.notes)
     if name in ("dp-dre", "dp-dre-paper") and options.private == "vehicles":
@@ -179,16 +240,22 @@ def _method(options: argparse.Namespace, name: str) -> tuple[str, dict[str, Any]
 def _sets(options: argparse.Namespace) -> dict[str, Images]:
     """Returns public and private images, and writes them where methods read them."""
     labelled = pixel_schema(SIDE, SIDE, 3, labels=range(10))
-    train, test = (_read(options.data / f"{part}.parquet", labelled) for part in ("train", "test"))
+    train, test = (
+        _read(options.data / f"{part}.parquet", labelled) for part in ("train", "test")
+    )
     sets = {"public": train}
     if options.private in ("vehicles", "held-out"):
         sets["private"] = _only(test, options.classes)
         sets["other-vehicles"] = _only(train, options.classes)
         if options.private == "held-out":
-            sets["public"] = _only(train, [label for label in range(10) if label not in options.classes])
+            sets["public"] = _only(
+                train, [label for label in range(10) if label not in options.classes]
+            )
     else:
         form = pixel_schema(SIDE, SIDE, 3, labels=None, resize="stretch", convert=True)
-        sets["private"] = Images(some_of(_read(options.other, form), options.most, seed=0))
+        sets["private"] = Images(
+            some_of(_read(options.other, form), options.most, seed=0)
+        )
     for name in ("public", "private"):
         path = options.out / f"{name}.npz"
         if not path.exists():
@@ -218,7 +285,10 @@ def _figures(made: Images, real: Images, judge: EncoderFeatures) -> dict[str, An
 def _on_support(model: Any, public: Images, classes: list[int]) -> float:
     """Returns the share of the weight that lies on public images of the private classes (Table 3 of the paper)."""
     assert public.labels is not None
-    labels = {image.tobytes(): int(label) for image, label in zip(public.pixels, public.labels, strict=True)}
+    labels = {
+        image.tobytes(): int(label)
+        for image, label in zip(public.pixels, public.labels, strict=True)
+    }
     right = [labels[image.tobytes()] in classes for image in model.records.pixels]
     return float(model.weights.sum(axis=0)[right].sum() / model.weights.sum())
 
@@ -243,7 +313,9 @@ def _kept(options: argparse.Namespace, key: str, run: Any) -> dict[str, Any]:
 
 
 def print_tables(
-    options: argparse.Namespace, rows: dict[str, dict[str, Any]], figures: Collection[str] | None = None
+    options: argparse.Namespace,
+    rows: dict[str, dict[str, Any]],
+    figures: Collection[str] | None = None,
 ) -> None:
     """Prints a table of each figure that is asked for, or of all."""
     for figure, title in (
@@ -262,7 +334,9 @@ def print_tables(
         for name, found in rows.items():
             values = [value_of(found, epsilon, figure) for epsilon in options.epsilon]
             if any(value is not None for value in values):
-                page.add_row(name, *("" if value is None else f"{value:.3f}" for value in values))
+                page.add_row(
+                    name, *("" if value is None else f"{value:.3f}" for value in values)
+                )
         if page.row_count:
             Console().print(page)
 
@@ -276,19 +350,50 @@ def value_of(row: dict[str, Any], epsilon: float, figure: str) -> float | None:
 
 def parser() -> argparse.ArgumentParser:
     """Returns the options that all tables and figures have."""
-    parser = argparse.ArgumentParser(description="Methods with public images, on a part of the public support.")
-    parser.add_argument("--data", type=Path, required=True, help="folder with CIFAR-10's train.parquet, test.parquet")
-    parser.add_argument("--out", type=Path, required=True, help="folder for models and figures; what is there is kept")
-    parser.add_argument(
-        "--judge", type=Path, default=None, help="encoder to judge by; without, one is trained in --out"
+    parser = argparse.ArgumentParser(
+        description="Methods with public images, on a part of the public support."
     )
-    parser.add_argument("--private", default="vehicles", choices=["vehicles", "held-out", "other"])
-    parser.add_argument("--classes", type=int, nargs="+", default=list(VEHICLES), help="that are private")
-    parser.add_argument("--other", type=Path, default=None, help="images for --private other")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        help="folder with CIFAR-10's train.parquet, test.parquet",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="folder for models and figures; what is there is kept",
+    )
+    parser.add_argument(
+        "--judge",
+        type=Path,
+        default=None,
+        help="encoder to judge by; without, one is trained in --out",
+    )
+    parser.add_argument(
+        "--private", default="vehicles", choices=["vehicles", "held-out", "other"]
+    )
+    parser.add_argument(
+        "--classes",
+        type=int,
+        nargs="+",
+        default=list(VEHICLES),
+        help="that are private",
+    )
+    parser.add_argument(
+        "--other", type=Path, default=None, help="images for --private other"
+    )
     parser.add_argument("--most", type=int, default=10_000, help="of them")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 0.5, 1.0, 10.0, math.inf])
-    parser.add_argument("--decoder", default=None, help="file of a decoder; the one of the package without")
+    parser.add_argument(
+        "--epsilon", type=float, nargs="+", default=[0.1, 0.5, 1.0, 10.0, math.inf]
+    )
+    parser.add_argument(
+        "--decoder",
+        default=None,
+        help="file of a decoder; the one of the package without",
+    )
     parser.add_argument("--images", type=int, default=4000, help="synthetic images")
     parser.add_argument("--mepf-steps", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)

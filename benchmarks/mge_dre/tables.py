@@ -29,7 +29,14 @@ MEPF_PAPER = 200_000
 """Steps of DP-MEPF in the paper; fewer are said to be."""
 
 
-def command(title: str, figures: Mapping[str, Rows | None], *, private: str, paper: str, description: str) -> int:
+def command(
+    title: str,
+    figures: Mapping[str, Rows | None],
+    *,
+    private: str,
+    paper: str,
+    description: str,
+) -> int:
     """Runs what is not there yet, prints each figure beside the paper's, and writes JSON where it is asked for.
 
     Args:
@@ -40,7 +47,10 @@ def command(title: str, figures: Mapping[str, Rows | None], *, private: str, pap
         description: For --help.
     """
     parser = run.parser()
-    parser.description, parser.formatter_class = description, argparse.RawDescriptionHelpFormatter
+    parser.description, parser.formatter_class = (
+        description,
+        argparse.RawDescriptionHelpFormatter,
+    )
     parser.set_defaults(private=private, epsilon=list(EPSILONS))
     parser.add_argument("--json", type=Path, default=None, help="file for the rows")
     options = parser.parse_args()
@@ -66,12 +76,16 @@ def described(options: argparse.Namespace, title: str, paper: str) -> dict[str, 
         "images": options.images,
         "tolerance": "none: other data and features than the paper's; the order of methods counts",
         "differs": STAND_IN,
-        "reduced": f"dp-mepf: {options.mepf_steps:,} of {MEPF_PAPER:,} steps." if short else "",
+        "reduced": f"dp-mepf: {options.mepf_steps:,} of {MEPF_PAPER:,} steps."
+        if short
+        else "",
         "figures": {},
     }
 
 
-def beside(epsilons: list[float], rows: Mapping[str, Any], figure: str, published: Rows | None) -> list[dict[str, Any]]:
+def beside(
+    epsilons: list[float], rows: Mapping[str, Any], figure: str, published: Rows | None
+) -> list[dict[str, Any]]:
     """Returns a row for each of ours, with what the paper has at the same place, where it has such a row."""
     found = []
     for name, row in rows.items():
@@ -79,21 +93,41 @@ def beside(epsilons: list[float], rows: Mapping[str, Any], figure: str, publishe
         if all(value is None for value in ours):
             continue
         printed = (published or {}).get(PAPER_ROWS.get(name, ""), ())
-        at = dict(zip(EPSILONS, printed * (len(EPSILONS) // max(len(printed), 1)), strict=False))
+        at = dict(
+            zip(
+                EPSILONS,
+                printed * (len(EPSILONS) // max(len(printed), 1)),
+                strict=False,
+            )
+        )
         theirs = [at.get(epsilon) for epsilon in epsilons]
-        found.append({"row": name, "paper_row": PAPER_ROWS.get(name), "ours": ours, "paper": theirs})
+        found.append(
+            {
+                "row": name,
+                "paper_row": PAPER_ROWS.get(name),
+                "ours": ours,
+                "paper": theirs,
+            }
+        )
     return found
 
 
-def show(title: str, figure: str, epsilons: list[float], rows: list[dict[str, Any]]) -> None:
+def show(
+    title: str, figure: str, epsilons: list[float], rows: list[dict[str, Any]]
+) -> None:
     """Prints a table: ours, and the paper's in brackets."""
-    page = Table(title=f"{title}: {figure}; the paper's in brackets", title_justify="left")
+    page = Table(
+        title=f"{title}: {figure}; the paper's in brackets", title_justify="left"
+    )
     page.add_column("")
     for epsilon in epsilons:
-        page.add_column("no privacy" if math.isinf(epsilon) else f"ε = {epsilon:g}", justify="right")
+        page.add_column(
+            "no privacy" if math.isinf(epsilon) else f"ε = {epsilon:g}", justify="right"
+        )
     for row in rows:
         cells = [
-            ("-" if ours is None else f"{ours:.3f}") + ("" if paper is None else f" ({paper:g})")
+            ("-" if ours is None else f"{ours:.3f}")
+            + ("" if paper is None else f" ({paper:g})")
             for ours, paper in zip(row["ours"], row["paper"], strict=True)
         ]
         page.add_row(row["row"], *cells)

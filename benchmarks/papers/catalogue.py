@@ -6,7 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from noisegate.errors import OptionError
-from papers import adult, census, cervical, covtype, credit, epileptic, images, intrusion, isolet
+from papers import (
+    adult,
+    census,
+    cervical,
+    covtype,
+    credit,
+    epileptic,
+    images,
+    intrusion,
+    isolet,
+)
 from papers.published import Loaded, Published
 
 DATASETS: dict[str, tuple[Published, Callable[..., Loaded]]] = {
@@ -37,7 +47,9 @@ def published(name: str) -> Published:
         OptionError: if there is none of that name.
     """
     if name not in DATASETS:
-        raise OptionError(f"dataset={name!r} is not known; choose one of {', '.join(DATASETS)}.")
+        raise OptionError(
+            f"dataset={name!r} is not known; choose one of {', '.join(DATASETS)}."
+        )
     return DATASETS[name][0]
 
 

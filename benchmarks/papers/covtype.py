@@ -43,13 +43,18 @@ def load(folder: Path, *, seed: int) -> Loaded:
     fields = read_plain(path, (*numbers, *AREAS, *SOILS, label)).slice(0, FIRST)
     records = fields.select([*numbers, label])
     for name, flags in (("soil_type", SOILS), ("wilderness_area", AREAS)):
-        records = records.add_column(10, name, pa.array(_set_flag(fields, flags, path) + 1))
+        records = records.add_column(
+            10, name, pa.array(_set_flag(fields, flags, path) + 1)
+        )
     return COVTYPE.split(records, schema, seed=seed)
 
 
 def _set_flag(fields: pa.Table, flags: tuple[str, ...], path: Path) -> np.ndarray:
     """Which of the flags of each record is 1, (records,)."""
-    ones = [pc.equal(pc.utf8_trim(fields[flag], characters=TEXT_PADDING), "1") for flag in flags]
+    ones = [
+        pc.equal(pc.utf8_trim(fields[flag], characters=TEXT_PADDING), "1")
+        for flag in flags
+    ]
     table = np.column_stack([one.to_numpy() for one in ones])
     wrong = np.flatnonzero(table.sum(axis=1) != 1)
     if len(wrong):

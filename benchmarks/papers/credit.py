@@ -35,7 +35,11 @@ def schema() -> Schema:
         for number in range(1, COMPONENTS + 1)
     ]
     amount = Continuous(name="Amount", lower=0.0, upper=LARGEST_AMOUNT)
-    return Schema((*components, amount, Categorical(name="Class", levels=(0, 1))), label="Class", ignore=("Time",))
+    return Schema(
+        (*components, amount, Categorical(name="Class", levels=(0, 1))),
+        label="Class",
+        ignore=("Time",),
+    )
 
 
 def load(folder: Path, *, seed: int) -> Loaded:

@@ -16,7 +16,12 @@ EPILEPTIC = Published(
     name="epileptic",
     page="https://archive.ics.uci.edu/dataset/388/epileptic+seizure+recognition",
     # The first two are as UCI has published it; copies leave out the first column.
-    files=("data.csv", "Epileptic Seizure Recognition.csv", "epileptic.csv", "epileptic.csv.gz"),
+    files=(
+        "data.csv",
+        "Epileptic Seizure Recognition.csv",
+        "epileptic.csv",
+        "epileptic.csv.gz",
+    ),
     train_records=8_050,
     train_share=0.7,
 )
@@ -29,8 +34,13 @@ STATES = {"1": "seizure"} | dict.fromkeys("2345", "no seizure")
 
 def schema() -> Schema:
     """Returns what the description tells: 178 points of one second, and the state."""
-    points = [Integer(name=f"X{number}", lower=LOWEST, upper=HIGHEST) for number in range(1, POINTS + 1)]
-    return Schema((*points, Categorical(name="y", levels=("no seizure", "seizure"))), label="y")
+    points = [
+        Integer(name=f"X{number}", lower=LOWEST, upper=HIGHEST)
+        for number in range(1, POINTS + 1)
+    ]
+    return Schema(
+        (*points, Categorical(name="y", levels=("no seizure", "seizure"))), label="y"
+    )
 
 
 def load(folder: Path, *, seed: int) -> Loaded:
@@ -42,5 +52,7 @@ def load(folder: Path, *, seed: int) -> Loaded:
     path = EPILEPTIC.find(folder, *EPILEPTIC.files)
     # The first column, which has no name, says which second of which recording it is.
     records = read_headed(path, schema().names)
-    records = records.set_column(POINTS, "y", read_mapped(records["y"], STATES, f"{path}, y"))
+    records = records.set_column(
+        POINTS, "y", read_mapped(records["y"], STATES, f"{path}, y")
+    )
     return EPILEPTIC.split(records, schema(), seed=seed)

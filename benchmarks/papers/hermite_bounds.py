@@ -41,11 +41,15 @@ def order_within(error: float, *, length_scale: float, half: float = 1.0) -> int
     if not error > 0 or not half > 0:
         raise OptionError(f"error={error!r} and half={half!r} must be above 0.")
     positions, kept = np.linspace(0, half, 1025), np.zeros(1025)
-    for order, feature in enumerate(hermite(positions, order=MOST_ORDER, rho=rho_of(length_scale)).T):
+    for order, feature in enumerate(
+        hermite(positions, order=MOST_ORDER, rho=rho_of(length_scale)).T
+    ):
         kept += np.square(feature)
         if truncation_error(max(0.0, 1 - float(kept.min()))) <= error:
             return order
-    raise OptionError(f"no order up to {MOST_ORDER} is within {error:g}; take a larger length scale, error or both.")
+    raise OptionError(
+        f"no order up to {MOST_ORDER} is within {error:g}; take a larger length scale, error or both."
+    )
 
 
 def marginal_distance(distance: float, *, columns: int, tail: float) -> float:
@@ -61,7 +65,9 @@ def marginal_distance(distance: float, *, columns: int, tail: float) -> float:
     printed √(D + 1)·distance. Source: DP-HP, Lemma D.1, first part; its equation 89 has lost the factor D.
     """
     if distance < 0 or columns < 1:
-        raise OptionError(f"distance={distance!r} must be at least 0, and columns={columns!r} at least 1.")
+        raise OptionError(
+            f"distance={distance!r} must be at least 0, and columns={columns!r} at least 1."
+        )
     return math.sqrt(columns * distance**2 + truncation_error(tail))
 
 
@@ -76,7 +82,9 @@ def sum_kernel_distance(mmds: Sequence[float]) -> float:
     return math.sqrt(math.fsum(mmd**2 for mmd in mmds) / len(mmds))
 
 
-def mahalanobis_features(points: Numbers, matrix: Numbers, *, order: int, alpha: float = 3.0) -> Numbers:
+def mahalanobis_features(
+    points: Numbers, matrix: Numbers, *, order: int, alpha: float = 3.0
+) -> Numbers:
     """Returns features of the kernel exp(−(x − y) A (x − y)ᵀ), (rows, (order + 1)^D).
 
     The points times √A times √((α² − 1)/α), column by column through the series of ρ = 1/α, and multiplied with each
@@ -92,15 +100,24 @@ def mahalanobis_features(points: Numbers, matrix: Numbers, *, order: int, alpha:
     polynomials: of order k they must have (α^−2k/(4^k k!²))^¼ where (α^−k/k!)^¼ is printed.
     """
     eigenvalues, directions = np.linalg.eigh(matrix)
-    if alpha <= 1 or order < 0 or not np.allclose(matrix, matrix.T) or eigenvalues.min() < -1e-12:
+    if (
+        alpha <= 1
+        or order < 0
+        or not np.allclose(matrix, matrix.T)
+        or eigenvalues.min() < -1e-12
+    ):
         raise OptionError(
             "alpha must be above 1, order at least 0, and the matrix symmetric, with no negative eigenvalue."
         )
     root = directions * np.sqrt(np.maximum(eigenvalues, 0)) @ directions.T
-    series = hermite(points @ root * math.sqrt((alpha**2 - 1) / alpha), order=order, rho=1 / alpha)
+    series = hermite(
+        points @ root * math.sqrt((alpha**2 - 1) / alpha), order=order, rho=1 / alpha
+    )
     product = series[:, 0]
     for column in range(1, points.shape[1]):
-        product = (product[:, :, None] * series[:, column, None, :]).reshape(len(points), -1)
+        product = (product[:, :, None] * series[:, column, None, :]).reshape(
+            len(points), -1
+        )
     return product
 
 

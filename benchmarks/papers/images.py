@@ -65,7 +65,10 @@ def load(published: Published, folder: Path, *, seed: int) -> Loaded:
         DataError: if a file is missing or broken.
     """
     if published.find(folder, *published.files).suffix == ".parquet":
-        train, test = (_parquet(published.find(folder, f"{part}.parquet")) for part in ("train", "test"))
+        train, test = (
+            _parquet(published.find(folder, f"{part}.parquet"))
+            for part in ("train", "test")
+        )
     else:
         train, test = _idx(published, folder, "train"), _idx(published, folder, "t10k")
     return Loaded(train=train, test=test, schema=SCHEMA)
@@ -78,8 +81,12 @@ load_fashion: Callable[..., Loaded] = partial(load, FASHION)
 def load_few(folder: Path, *, seed: int) -> Loaded:
     """Returns 8,000 of MNIST's training images, drawn by the public `seed`, and all test images."""
     loaded = load(MNIST_8K, folder, seed=seed)
-    order = np.random.Generator(np.random.Philox(seed)).permutation(loaded.train.num_rows)
-    return loaded._replace(train=loaded.train.take(np.sort(order[: MNIST_8K.train_records])))
+    order = np.random.Generator(np.random.Philox(seed)).permutation(
+        loaded.train.num_rows
+    )
+    return loaded._replace(
+        train=loaded.train.take(np.sort(order[: MNIST_8K.train_records]))
+    )
 
 
 def load_cifar(folder: Path, *, seed: int, schema: Schema = COLOUR_SCHEMA) -> Loaded:
@@ -89,14 +96,20 @@ def load_cifar(folder: Path, *, seed: int, schema: Schema = COLOUR_SCHEMA) -> Lo
         DataError: if a file is missing or broken.
     """
     parquet = CIFAR_GREY.find(folder, *CIFAR_GREY.files).suffix == ".parquet"
-    paths = [folder / f"{part}.parquet" for part in ("train", "test")] if parquet else [folder, folder / "test_batch"]
+    paths = (
+        [folder / f"{part}.parquet" for part in ("train", "test")]
+        if parquet
+        else [folder, folder / "test_batch"]
+    )
     return Loaded(*(_read_cifar(path, schema) for path in paths), schema=schema)
 
 
 load_grey: Callable[..., Loaded] = partial(load_cifar, schema=GREY_SCHEMA)
 
 
-def pixel_table(pixels: Pixels, labels: npt.NDArray[Any], schema: Schema = SCHEMA) -> pa.Table:
+def pixel_table(
+    pixels: Pixels, labels: npt.NDArray[Any], schema: Schema = SCHEMA
+) -> pa.Table:
     """Returns images as a table of the columns of `schema`.
 
     Args:
@@ -105,12 +118,17 @@ def pixel_table(pixels: Pixels, labels: npt.NDArray[Any], schema: Schema = SCHEM
         schema: of the pixels and the label.
     """
     columns = np.ascontiguousarray(pixels.reshape(len(pixels), -1).T)
-    return pa.table([*map(pa.array, columns), pa.array(labels)], names=list(schema.names))
+    return pa.table(
+        [*map(pa.array, columns), pa.array(labels)], names=list(schema.names)
+    )
 
 
 def _read_cifar(path: Path, schema: Schema) -> pa.Table:
     batches = list(ImageSource(path, schema).batches())
-    pixels, codes = (np.concatenate([getattr(batch, name) for batch in batches]) for name in ("pixels", "labels"))
+    pixels, codes = (
+        np.concatenate([getattr(batch, name) for batch in batches])
+        for name in ("pixels", "labels")
+    )
     return pixel_table(pixels, codes, schema)
 
 
@@ -131,13 +149,25 @@ def _idx(published: Published, folder: Path, part: str) -> pa.Table:
 def _read_idx(path: Path) -> Pixels:
     """The array of bytes in an IDX file: a type, the number of axes, their lengths (big-endian), and the values."""
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        content = (
+            gzip.decompress(path.read_bytes())
+            if path.suffix == ".gz"
+            else path.read_bytes()
+        )
     except (OSError, EOFError) as error:
-        raise DataError(f"{path}: cannot be read ({type(error).__name__}); get it from its publisher again") from None
+        raise DataError(
+            f"{path}: cannot be read ({type(error).__name__}); get it from its publisher again"
+        ) from None
     axes = content[3] if content[:3] == _IDX_OF_BYTES and len(content) > 3 else 0
-    shape = np.frombuffer(content[4 : 4 + 4 * axes], dtype=">i4").tolist() if len(content) >= 4 + 4 * axes else []
+    shape = (
+        np.frombuffer(content[4 : 4 + 4 * axes], dtype=">i4").tolist()
+        if len(content) >= 4 + 4 * axes
+        else []
+    )
     if not shape or min(shape) < 0 or len(content) != 4 + 4 * axes + math.prod(shape):
-        raise DataError(f"{path}: is no whole IDX file of bytes; get it from its publisher again")
+        raise DataError(
+            f"{path}: is no whole IDX file of bytes; get it from its publisher again"
+        )
     return np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * axes).reshape(shape)
 
 
@@ -146,12 +176,22 @@ def _parquet(path: Path) -> pa.Table:
     try:
         with pq.ParquetFile(path) as file:
             table = file.read(columns=["image.bytes", "label"])
-        images, labels = pc.struct_field(table["image"], "bytes").to_pylist(), table["label"].to_numpy()
+        images, labels = (
+            pc.struct_field(table["image"], "bytes").to_pylist(),
+            table["label"].to_numpy(),
+        )
     except (pa.ArrowException, KeyError, OSError, ValueError):
         failed = True  # raised below: Arrow's message may quote the file's content
     if failed:
-        raise DataError(f"{path}: expected a Parquet file with the columns image (bytes and path) and label")
-    pixels = np.stack([_decoded(image, f"{path}, record {row + 1}") for row, image in enumerate(images)])
+        raise DataError(
+            f"{path}: expected a Parquet file with the columns image (bytes and path) and label"
+        )
+    pixels = np.stack(
+        [
+            _decoded(image, f"{path}, record {row + 1}")
+            for row, image in enumerate(images)
+        ]
+    )
     return pixel_table(pixels, labels)
 
 
@@ -161,8 +201,14 @@ def _decoded(image: bytes | None, where: str) -> Pixels:
     try:
         with Image.open(io.BytesIO(image or b"")) as opened:
             pixels = np.asarray(opened)
-    except (UnidentifiedImageError, OSError, SyntaxError):  # a broken PNG is a SyntaxError to Pillow
+    except (
+        UnidentifiedImageError,
+        OSError,
+        SyntaxError,
+    ):  # a broken PNG is a SyntaxError to Pillow
         pixels = np.zeros(0, dtype=np.uint8)
     if pixels.dtype != np.uint8 or pixels.shape != (SIDE, SIDE):
-        raise DataError(f"{where}: expected an image of {SIDE} x {SIDE} gray pixels of 8 bits")
+        raise DataError(
+            f"{where}: expected an image of {SIDE} x {SIDE} gray pixels of 8 bits"
+        )
     return pixels

@@ -24,10 +24,21 @@ SCHEMA = Path(__file__).with_name("intrusion.toml")
 ATTACKS = {
     "dos": ("back", "land", "neptune", "pod", "smurf", "teardrop"),
     "probe": ("ipsweep", "nmap", "portsweep", "satan"),
-    "r2l": ("ftp_write", "guess_passwd", "imap", "multihop", "phf", "spy", "warezclient", "warezmaster"),
+    "r2l": (
+        "ftp_write",
+        "guess_passwd",
+        "imap",
+        "multihop",
+        "phf",
+        "spy",
+        "warezclient",
+        "warezmaster",
+    ),
     "u2r": ("buffer_overflow", "loadmodule", "perl", "rootkit"),
 }
-CATEGORIES = {"normal": "normal"} | {name: category for category, names in ATTACKS.items() for name in names}
+CATEGORIES = {"normal": "normal"} | {
+    name: category for category, names in ATTACKS.items() for name in names
+}
 
 
 def load(folder: Path, *, seed: int) -> Loaded:
@@ -40,4 +51,6 @@ def load(folder: Path, *, seed: int) -> Loaded:
     path = INTRUSION.find(folder, *INTRUSION.files)
     records = read_plain(path, schema.names)
     category = read_mapped(records["category"], CATEGORIES, f"{path}, the last field")
-    return INTRUSION.split(records.set_column(41, "category", category), schema, seed=seed)
+    return INTRUSION.split(
+        records.set_column(41, "category", category), schema, seed=seed
+    )

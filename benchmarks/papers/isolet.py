@@ -41,8 +41,14 @@ SOUNDS = {
 
 def schema() -> Schema:
     """Returns what isolet.names tells: 617 numbers "scaled into the range -1.0 to 1.0", and the letter."""
-    features = [Continuous(name=f"f{number}", lower=-1.0, upper=1.0) for number in range(1, FEATURES + 1)]
-    return Schema((*features, Categorical(name="sound", levels=("consonant", "vowel"))), label="sound")
+    features = [
+        Continuous(name=f"f{number}", lower=-1.0, upper=1.0)
+        for number in range(1, FEATURES + 1)
+    ]
+    return Schema(
+        (*features, Categorical(name="sound", levels=("consonant", "vowel"))),
+        label="sound",
+    )
 
 
 def load(folder: Path, *, seed: int) -> Loaded:
@@ -66,4 +72,6 @@ def _loaded(which: Published, folder: Path, seed: int) -> Loaded:
     else:
         records = read_plain(path, names)
     sounds = read_mapped(records["sound"], SOUNDS, f"{path}, letter")
-    return which.split(records.set_column(FEATURES, "sound", sounds), schema(), seed=seed)
+    return which.split(
+        records.set_column(FEATURES, "sound", sounds), schema(), seed=seed
+    )

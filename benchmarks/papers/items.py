@@ -52,9 +52,15 @@ class Item:
             yield f"{self.id}: state {self.state!r}; expected one of {', '.join(STATES)}"
         if self.section not in SECTIONS:
             yield f"{self.id}: section {self.section!r}; expected one of {', '.join(SECTIONS)}"
-        if self.state in ("short", "not run", "unobtainable", "left out") and not self.note:
+        if (
+            self.state in ("short", "not run", "unobtainable", "left out")
+            and not self.note
+        ):
             yield f"{self.id}: state {self.state!r} without a note; say what is missing"
-        if self.state in ("reproduced", "better", "faithful", "not run") and not self.where:
+        if (
+            self.state in ("reproduced", "better", "faithful", "not run")
+            and not self.where
+        ):
             yield f"{self.id}: state {self.state!r} without `where`; name the files that hold it"
         said = " ".join((*self.where, self.command, self.note))
         for path in dict.fromkeys((*self.where, *_PATH.findall(said))):

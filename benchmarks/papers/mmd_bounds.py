@@ -18,17 +18,29 @@ from noisegate.errors import OptionError
 from noisegate_papers.features.error_bounds import MeanNoise as MeanNoise
 from noisegate_papers.features.error_bounds import along as along
 from noisegate_papers.features.error_bounds import error_quantile as error_quantile
-from noisegate_papers.features.error_bounds import error_quantile_of_any as error_quantile_of_any
-from noisegate_papers.features.error_bounds import excess_of_minimiser as excess_of_minimiser
-from noisegate_papers.features.error_bounds import expected_error_of_one as expected_error_of_one
-from noisegate_papers.features.error_bounds import optimistic_excess_of_minimiser as optimistic_excess_of_minimiser
+from noisegate_papers.features.error_bounds import (
+    error_quantile_of_any as error_quantile_of_any,
+)
+from noisegate_papers.features.error_bounds import (
+    excess_of_minimiser as excess_of_minimiser,
+)
+from noisegate_papers.features.error_bounds import (
+    expected_error_of_one as expected_error_of_one,
+)
+from noisegate_papers.features.error_bounds import (
+    optimistic_excess_of_minimiser as optimistic_excess_of_minimiser,
+)
 from noisegate_papers.features.error_bounds import random_feature_error
-from noisegate_papers.features.error_bounds import squared_norm_quantile as squared_norm_quantile
+from noisegate_papers.features.error_bounds import (
+    squared_norm_quantile as squared_norm_quantile,
+)
 
 
 def frobenius(noise: MeanNoise) -> float:
     """Returns ‖Σ‖_F. DP-MEPF's equation 9 adds up the blocks instead of their squares: an upper bound of this."""
-    return math.sqrt(math.fsum(std**4 * dim for std, dim in zip(noise.stds, noise.dims, strict=True)))
+    return math.sqrt(
+        math.fsum(std**4 * dim for std, dim in zip(noise.stds, noise.dims, strict=True))
+    )
 
 
 def largest_variance(noise: MeanNoise) -> float:
@@ -48,11 +60,17 @@ def expected_error_of_any(noise: MeanNoise, *, norm: float) -> float:
         expected = math.sqrt(noise.trace)
     else:
         half = noise.dims[0] / 2
-        expected = noise.stds[0] * math.sqrt(2) * math.exp(math.lgamma(half + 0.5) - math.lgamma(half))
+        expected = (
+            noise.stds[0]
+            * math.sqrt(2)
+            * math.exp(math.lgamma(half + 0.5) - math.lgamma(half))
+        )
     return noise.trace + 4 * norm * expected
 
 
-def random_feature_mmd_error(*, frequencies: int, noise_std: float, columns: int = 1) -> float:
+def random_feature_mmd_error(
+    *, frequencies: int, noise_std: float, columns: int = 1
+) -> float:
     """Returns a bound on E |‖â + n‖² − MMD²|, with â made of random Fourier features and MMD² of the kernel itself.
 
         2/√F + D s² + 4 s √2 Γ((D+1)/2)/Γ(D/2),    D = 2F · columns

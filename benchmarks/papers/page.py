@@ -43,21 +43,38 @@ many values as the bracket says, seeds as a rule, and the standard deviation bet
 """
 
 
-def page(items: Sequence[Item], runs: Sequence[Run], results: Mapping[str, Result]) -> str:
+def page(
+    items: Sequence[Item], runs: Sequence[Run], results: Mapping[str, Result]
+) -> str:
     """Returns the page as Markdown."""
     parts = [_HEAD, *_totals(items), *_figures(runs, results)]
     for section, title in SECTIONS.items():
-        parts += _section(title, [item for item in items if item.section == section], runs, results)
+        parts += _section(
+            title, [item for item in items if item.section == section], runs, results
+        )
     return "\n".join(parts).rstrip() + "\n"
 
 
-def summary(items: Sequence[Item], runs: Sequence[Run], results: Mapping[str, Result]) -> str:
+def summary(
+    items: Sequence[Item], runs: Sequence[Run], results: Mapping[str, Result]
+) -> str:
     """Returns the page of the documentation, Markdown: how many items there are of each state."""
-    counts = Counter((place, item.state) for item in items for place in ("", item.section))
-    every, figures = ([counts[place, state] for state in STATES] for place in ("", "tables"))
-    cells = {"states": STATES, "marks": ["---:"] * len(STATES), "all": every, "figures": figures}
+    counts = Counter(
+        (place, item.state) for item in items for place in ("", item.section)
+    )
+    every, figures = (
+        [counts[place, state] for state in STATES] for place in ("", "tables")
+    )
+    cells = {
+        "states": STATES,
+        "marks": ["---:"] * len(STATES),
+        "all": every,
+        "figures": figures,
+    }
     rows = {name: " | ".join(map(str, row)) for name, row in cells.items()}
-    return _SUMMARY.format(items=len(items), run=len(results), commands=len(runs), **rows)
+    return _SUMMARY.format(
+        items=len(items), run=len(results), commands=len(runs), **rows
+    )
 
 
 def _totals(items: Sequence[Item]) -> Iterable[str]:
@@ -69,7 +86,11 @@ def _totals(items: Sequence[Item]) -> Iterable[str]:
     yield _row(["---", *["---:"] * (len(STATES) + 1)])
     for section, title in (*SECTIONS.items(), ("", "**all**")):
         every = [
-            sum(n for (where, what), n in counts.items() if where == (section or where) and what == state)
+            sum(
+                n
+                for (where, what), n in counts.items()
+                if where == (section or where) and what == state
+            )
             for state in STATES
         ]
         yield _row([title, *every, sum(every)])
@@ -78,7 +99,19 @@ def _totals(items: Sequence[Item]) -> Iterable[str]:
 
 def _figures(runs: Sequence[Run], results: Mapping[str, Result]) -> Iterable[str]:
     yield _FIGURES
-    yield _row(["what", "figure", "ours", "the paper", "tolerance", "", "protocol", "date", "minutes"])
+    yield _row(
+        [
+            "what",
+            "figure",
+            "ours",
+            "the paper",
+            "tolerance",
+            "",
+            "protocol",
+            "date",
+            "minutes",
+        ]
+    )
     yield _row(["---", "---", "---:", "---:", "---:", "---", "---", "---", "---:"])
     for run in runs:
         if (result := results.get(run.id)) is None:
@@ -89,24 +122,48 @@ def _figures(runs: Sequence[Run], results: Mapping[str, Result]) -> Iterable[str
             values = result.figures[figure.name]
             verdict = figure.verdict(sum(values) / len(values))
             paper = "" if figure.paper is None else f"{figure.paper:g}"
-            first = (run.protocol, result.date, f"{result.seconds / 60:.1f}") if not place else ("", "", "")
+            first = (
+                (run.protocol, result.date, f"{result.seconds / 60:.1f}")
+                if not place
+                else ("", "", "")
+            )
             name = f"`{run.id}`" if not place else ""
             tolerance = f"{figure.tolerance:g}" if paper and figure.tolerance else ""
-            yield _row([name, figure.name, result.text(figure.name), paper, tolerance, verdict or "", *first])
+            yield _row(
+                [
+                    name,
+                    figure.name,
+                    result.text(figure.name),
+                    paper,
+                    tolerance,
+                    verdict or "",
+                    *first,
+                ]
+            )
     yield ""
     waiting = [run for run in runs if run.id not in results]
     if waiting:
         yield "Not run yet, in the order of their worth:\n"
-        yield from (f"- `{run.id}` (about {run.minutes:g} minutes of a core): `{run.shown()}`" for run in waiting)
+        yield from (
+            f"- `{run.id}` (about {run.minutes:g} minutes of a core): `{run.shown()}`"
+            for run in waiting
+        )
         yield ""
 
 
-def _section(title: str, items: Sequence[Item], runs: Sequence[Run], results: Mapping[str, Result]) -> Iterable[str]:
+def _section(
+    title: str,
+    items: Sequence[Item],
+    runs: Sequence[Run],
+    results: Mapping[str, Result],
+) -> Iterable[str]:
     yield f"## {title}\n"
     yield _row(["item", "in", "state", "what there is"])
     yield _row(["---"] * 4)
     for item in items:
-        yield _row([item.item, item.source, f"**{item.state}**", _said(item, runs, results)])
+        yield _row(
+            [item.item, item.source, f"**{item.state}**", _said(item, runs, results)]
+        )
     yield ""
 
 
@@ -114,7 +171,9 @@ def _said(item: Item, runs: Sequence[Run], results: Mapping[str, Result]) -> str
     """Figures, note, command and files of an item, as sentences of a cell."""
     parts = [item.note]
     if item.ours:
-        parts.append(f"Ours {item.ours}" + (f"; the paper {item.paper}." if item.paper else "."))
+        parts.append(
+            f"Ours {item.ours}" + (f"; the paper {item.paper}." if item.paper else ".")
+        )
     elif item.paper:
         parts.append(f"The paper has {item.paper}.")
     made = [f"`{run.id}`" for run in runs if item.id in run.items and run.id in results]

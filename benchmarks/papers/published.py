@@ -55,7 +55,9 @@ class Published:
         Raises:
             DataError: if none of them is there.
         """
-        found = next((folder / name for name in names if (folder / name).is_file()), None)
+        found = next(
+            (folder / name for name in names if (folder / name).is_file()), None
+        )
         if found is None:
             raise DataError(
                 f"{self.name}: there is no file {' or '.join(names)} in {folder}; the data set is described at "
@@ -75,8 +77,16 @@ class Published:
             DataError: if a part would be empty.
         """
         assert self.train_share is not None  # sets that come split are not split again
-        order = np.random.Generator(np.random.Philox(seed)).permutation(records.num_rows)
+        order = np.random.Generator(np.random.Philox(seed)).permutation(
+            records.num_rows
+        )
         cut = round(self.train_share * len(order))
         if not 0 < cut < len(order):
-            raise DataError(f"{self.name}: {len(order)} record(s) cannot be split into training and test records")
-        return Loaded(train=records.take(order[:cut]), test=records.take(order[cut:]), schema=schema)
+            raise DataError(
+                f"{self.name}: {len(order)} record(s) cannot be split into training and test records"
+            )
+        return Loaded(
+            train=records.take(order[:cut]),
+            test=records.take(order[cut:]),
+            schema=schema,
+        )

@@ -37,7 +37,9 @@ def read_headed(path: Path, names: Sequence[str]) -> pa.Table:
         DataError: if the file cannot be read, is empty, or lacks a column.
     """
     table = _read(path, None, "a header line and lines with as many fields")
-    table = table.rename_columns([name.strip(TEXT_PADDING) for name in table.column_names])
+    table = table.rename_columns(
+        [name.strip(TEXT_PADDING) for name in table.column_names]
+    )
     absent = [name for name in names if table.column_names.count(name) != 1]
     if absent:
         raise DataError(
@@ -46,7 +48,9 @@ def read_headed(path: Path, names: Sequence[str]) -> pa.Table:
     return table.select(list(names))
 
 
-def read_mapped(cells: pa.ChunkedArray, meaning: Mapping[str, str], where: str) -> pa.ChunkedArray:
+def read_mapped(
+    cells: pa.ChunkedArray, meaning: Mapping[str, str], where: str
+) -> pa.ChunkedArray:
     """Returns what each cell stands for; blanks around it and a full stop behind it do not count.
 
     Args:
@@ -76,7 +80,8 @@ def _read(path: Path, names: list[str] | None, expected: str) -> pa.Table:
             path,
             read_options=pa_csv.ReadOptions(column_names=names),
             convert_options=pa_csv.ConvertOptions(
-                column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False
+                column_types=dict.fromkeys(header, pa.string()),
+                strings_can_be_null=False,
             ),
         )
     except (pa.ArrowException, OSError):

@@ -42,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console, runs = Console(highlight=False), read_runs()
     known = {run.id for run in runs}
     if unknown := [name for name in options.only if name not in known]:
-        console.print(f"[red]--only {unknown[0]}: there is no such command; --list names them.[/red]")
+        console.print(
+            f"[red]--only {unknown[0]}: there is no such command; --list names them.[/red]"
+        )
         return 2
     if options.list:
         _list(console, runs, options)
@@ -50,18 +52,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = []
     if not options.page:
         if options.data is None or not options.data.is_dir():
-            console.print("[red]--data: name the folder that holds adult, cifar10, mnist or papers.[/red]")
+            console.print(
+                "[red]--data: name the folder that holds adult, cifar10, mnist or papers.[/red]"
+            )
             return 2
-        failed = _all(console, [run for run in runs if not options.only or run.id in options.only], options)
-    results = {run.id: result for run in runs if (result := read_result(run, options.results))}
+        failed = _all(
+            console,
+            [run for run in runs if not options.only or run.id in options.only],
+            options,
+        )
+    results = {
+        run.id: result for run in runs if (result := read_result(run, options.results))
+    }
     changed = write(page(read_items(), runs, results), options.to)
     if options.to == PAGE:
         write(summary(read_items(), runs, results), SUMMARY)
-    console.print(f"{options.to}: {'written' if changed else 'as it was'}, {len(results)} of {len(runs)} commands run.")
+    console.print(
+        f"{options.to}: {'written' if changed else 'as it was'}, {len(results)} of {len(runs)} commands run."
+    )
     return 1 if failed else 0
 
 
-def _all(console: Console, runs: Sequence[Run], options: argparse.Namespace) -> list[str]:
+def _all(
+    console: Console, runs: Sequence[Run], options: argparse.Namespace
+) -> list[str]:
     """Runs what fits in the budget; returns the ids of what failed."""
     end, failed = time.monotonic() + 3600 * options.hours, []
     for place, run in enumerate(runs, start=1):
@@ -73,7 +87,9 @@ def _all(console: Console, runs: Sequence[Run], options: argparse.Namespace) -> 
         elif missing:
             console.print(f"{said}: no data, {options.data / missing[0]} is not there")
         elif 60 * run.minutes > left:
-            console.print(f"{said}: takes {run.minutes:g} minutes, {max(left, 0) / 60:.0f} are left")
+            console.print(
+                f"{said}: takes {run.minutes:g} minutes, {max(left, 0) / 60:.0f} are left"
+            )
         else:
             reason = _one(console, run, options, left)
             console.print(f"{said}: {reason or 'done'}")
@@ -81,20 +97,34 @@ def _all(console: Console, runs: Sequence[Run], options: argparse.Namespace) -> 
     return failed
 
 
-def _one(console: Console, run: Run, options: argparse.Namespace, seconds: float) -> str:
+def _one(
+    console: Console, run: Run, options: argparse.Namespace, seconds: float
+) -> str:
     """Runs one command and keeps its figures; returns why there are none, or nothing."""
     folder = (options.out / run.id).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     started, begun, log = time.monotonic(), time.time(), folder / "log.txt"
     command = [sys.executable, *run.arguments(options.data.resolve(), folder)]
-    with log.open("w", encoding="utf-8") as file, console.status(f"{run.id}, about {run.minutes:g} minutes"):
+    with (
+        log.open("w", encoding="utf-8") as file,
+        console.status(f"{run.id}, about {run.minutes:g} minutes"),
+    ):
         try:
-            ended = subprocess.run(command, cwd=ROOT, stdout=file, stderr=file, timeout=seconds, check=False)
+            ended = subprocess.run(
+                command,
+                cwd=ROOT,
+                stdout=file,
+                stderr=file,
+                timeout=seconds,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             return f"stopped at the end of the budget; it goes on in {folder} next time"
     written = folder / "figures.json"
     # A traceback ends with the code of a missed target: its figures are then none, or those of an earlier run.
-    fresh = written.exists() and (ended.returncode == MET or written.stat().st_mtime >= begun - 1)
+    fresh = written.exists() and (
+        ended.returncode == MET or written.stat().st_mtime >= begun - 1
+    )
     if ended.returncode not in (MET, MISSED) or not fresh:
         return f"ended with code {ended.returncode}{'' if fresh else ' and without figures'}; see {log}"
     try:
@@ -114,7 +144,11 @@ def _one(console: Console, run: Run, options: argparse.Namespace, seconds: float
 def _revision() -> str:
     """The commit of the program; empty outside of a repository."""
     found = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return found.stdout.strip()
 
@@ -125,32 +159,72 @@ def _list(console: Console, runs: Sequence[Run], options: argparse.Namespace) ->
             "id": run.id,
             "data": list(run.data),
             "minutes": run.minutes,
-            "run": result.date if (result := read_result(run, options.results)) else None,
+            "run": result.date
+            if (result := read_result(run, options.results))
+            else None,
             "command": run.shown(),
         }
         for run in runs
         if not options.only or run.id in options.only
     ]
     if options.json:
-        options.json.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        options.json.write_text(
+            json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
     table = Table(title=f"Data sets: {', '.join(DATA)}", title_justify="left")
     for heading in ("command", "data", "minutes", "run"):
         table.add_column(heading, justify="right" if heading == "minutes" else "left")
     for row in rows:
-        table.add_row(str(row["id"]), " ".join(row["data"]), f"{row['minutes']:g}", row["run"] or "no")  # type: ignore[arg-type]
+        table.add_row(
+            str(row["id"]),
+            " ".join(row["data"]),
+            f"{row['minutes']:g}",
+            row["run"] or "no",
+        )  # type: ignore[arg-type]
     console.print(table)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=None, help="folder with adult, cifar10, mnist, papers")
-    parser.add_argument("--out", type=Path, default=Path("papers-out"), help="where commands keep what they make")
-    parser.add_argument("--hours", type=float, default=2.0, help="budget of wall-clock time (default: 2)")
-    parser.add_argument("--only", nargs="+", default=[], metavar="ID", help="some commands, by their ids")
-    parser.add_argument("--again", action="store_true", help="run those too that have a result")
-    parser.add_argument("--list", action="store_true", help="print the commands, and run none")
-    parser.add_argument("--page", action="store_true", help="write the page, and run none")
-    parser.add_argument("--json", type=Path, default=None, help="with --list: write it there")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=None,
+        help="folder with adult, cifar10, mnist, papers",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("papers-out"),
+        help="where commands keep what they make",
+    )
+    parser.add_argument(
+        "--hours",
+        type=float,
+        default=2.0,
+        help="budget of wall-clock time (default: 2)",
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="ID",
+        help="some commands, by their ids",
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="run those too that have a result"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="print the commands, and run none"
+    )
+    parser.add_argument(
+        "--page", action="store_true", help="write the page, and run none"
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="with --list: write it there"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help=argparse.SUPPRESS)
     parser.add_argument("--to", type=Path, default=PAGE, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

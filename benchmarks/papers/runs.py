@@ -81,12 +81,18 @@ class Run:
 
     def arguments(self, data: Path, out: Path) -> list[str]:
         """Returns the arguments of Python, with the folders in place."""
-        places = {name: data / name for name in DATA} | {"out": out, "json": out / "figures.json"}
+        places = {name: data / name for name in DATA} | {
+            "out": out,
+            "json": out / "figures.json",
+        }
         return [word.format_map(places) for word in shlex.split(self.command)]
 
     def shown(self) -> str:
         """Returns the command as a reader would type it."""
-        places = {name: f"DATA/{name}" for name in DATA} | {"out": "OUT", "json": "OUT/figures.json"}
+        places = {name: f"DATA/{name}" for name in DATA} | {
+            "out": "OUT",
+            "json": "OUT/figures.json",
+        }
         return "python " + self.command.format_map(places)
 
 
@@ -111,13 +117,22 @@ class Result:
         """Returns a figure as the page prints it: the mean, the spread of several and how many there were."""
         values = self.figures[name]
         mean = f"{statistics.fmean(values):.4g}"
-        return f"{mean} ± {statistics.stdev(values):.2g} ({len(values)})" if len(values) > 1 else mean
+        return (
+            f"{mean} ± {statistics.stdev(values):.2g} ({len(values)})"
+            if len(values) > 1
+            else mean
+        )
 
     def save(self, path: Path) -> None:
         """Writes it."""
-        content = {**vars(self), "figures": {name: list(values) for name, values in self.figures.items()}}
+        content = {
+            **vars(self),
+            "figures": {name: list(values) for name, values in self.figures.items()},
+        }
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        path.write_text(
+            json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
 
 
 def read_runs(file: Path = FILE) -> tuple[Run, ...]:
@@ -145,7 +160,9 @@ def read_result(run: Run, folder: Path = RESULTS) -> Result | None:
     if not path.exists():
         return None
     content = json.loads(path.read_text(encoding="utf-8"))
-    content["figures"] = {name: tuple(values) for name, values in content["figures"].items()}
+    content["figures"] = {
+        name: tuple(values) for name, values in content["figures"].items()
+    }
     return Result(**content | {"notes": tuple(content.get("notes", ()))})
 
 
@@ -159,7 +176,9 @@ def figures_of(run: Run, content: Any) -> dict[str, tuple[float, ...]]:
     for figure in run.figures:
         values = list(_at(content, figure.at.split(".")))
         if not values or not all(isinstance(value, int | float) for value in values):
-            raise ValueError(f"{run.id}: its JSON has no number at {figure.at!r} for {figure.name!r}")
+            raise ValueError(
+                f"{run.id}: its JSON has no number at {figure.at!r} for {figure.name!r}"
+            )
         found[figure.name] = tuple(float(value) for value in values)
     return found
 
@@ -170,8 +189,22 @@ def _at(content: Any, path: Sequence[str]) -> list[Any]:
         return [content]
     first, rest = path[0], path[1:]
     if first == "*":
-        parts = content.values() if isinstance(content, dict) else content if isinstance(content, list) else ()
+        parts = (
+            content.values()
+            if isinstance(content, dict)
+            else content
+            if isinstance(content, list)
+            else ()
+        )
         return [value for part in parts for value in _at(part, rest)]
-    if isinstance(content, list) and first.lstrip("-").isdigit() and -len(content) <= int(first) < len(content):
+    if (
+        isinstance(content, list)
+        and first.lstrip("-").isdigit()
+        and -len(content) <= int(first) < len(content)
+    ):
         return _at(content[int(first)], rest)
-    return _at(content[first], rest) if isinstance(content, dict) and first in content else []
+    return (
+        _at(content[first], rest)
+        if isinstance(content, dict) and first in content
+        else []
+    )

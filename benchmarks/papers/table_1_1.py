@@ -26,24 +26,42 @@ DELTA = 1e-5
 
 def main() -> int:
     """Prints the table; 0 when every figure is the paper's, as far as it is printed, else 1."""
-    parser = argparse.ArgumentParser(description="Table 1.1: what an adversary can infer at most, by ε.")
-    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    parser = argparse.ArgumentParser(
+        description="Table 1.1: what an adversary can infer at most, by ε."
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures there"
+    )
     options = parser.parse_args()
     rows = [
-        {"epsilon": epsilon, "bound": bound(epsilon), "gaussian": NormalDist().cdf(mu_for(epsilon, DELTA) / 2)}
+        {
+            "epsilon": epsilon,
+            "bound": bound(epsilon),
+            "gaussian": NormalDist().cdf(mu_for(epsilon, DELTA) / 2),
+        }
         for epsilon in PUBLISHED
     ]
     page = Table(title="Probability that an adversary is right", title_justify="left")
     for heading in ("ε", "bound", "the paper", f"a Gaussian release, δ = {DELTA:g}"):
         page.add_column(heading, justify="right")
     for row in rows:
-        shown = (f"{value:.1%}" for value in (row["bound"], PUBLISHED[row["epsilon"]], row["gaussian"]))
+        shown = (
+            f"{value:.1%}"
+            for value in (row["bound"], PUBLISHED[row["epsilon"]], row["gaussian"])
+        )
         page.add_row(f"{row['epsilon']:g}", *shown)
     Console().print(page)
     if options.json:
         largest = max(abs(row["bound"] - PUBLISHED[row["epsilon"]]) for row in rows)
-        options.json.write_text(json.dumps({"rows": rows, "largest difference": largest}, indent=2) + "\n", "utf-8")
-    return 0 if all(round(row["bound"], 3) == PUBLISHED[row["epsilon"]] for row in rows) else 1
+        options.json.write_text(
+            json.dumps({"rows": rows, "largest difference": largest}, indent=2) + "\n",
+            "utf-8",
+        )
+    return (
+        0
+        if all(round(row["bound"], 3) == PUBLISHED[row["epsilon"]] for row in rows)
+        else 1
+    )
 
 
 def bound(epsilon: float) -> float:

@@ -14,7 +14,10 @@ from noisegate.data.tables.tables import TableSource
 from noisegate.records import Rows
 from noisegate.schema import Schema
 from noisegate_papers.methods.classifiers import DPSGD
-from noisegate_papers.models.released_classifier import ReleasedClassifier, load_classifier
+from noisegate_papers.models.released_classifier import (
+    ReleasedClassifier,
+    load_classifier,
+)
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "paper": {"width": 128, "steps": 2400, "sampling_probability": 512 / 60_000},
@@ -23,16 +26,31 @@ SETTINGS: dict[str, dict[str, Any]] = {
 """The paper gives no settings of its DP-SGD. Learning rate and momentum are the method's own, and not tuned yet."""
 
 
-def descent_of(schedule: str, *, records: int, steps: int | None, width: int | None, seed: int) -> DPSGD:
+def descent_of(
+    schedule: str, *, records: int, steps: int | None, width: int | None, seed: int
+) -> DPSGD:
     """Returns DP-SGD on about 512 images a step; `records` as far as the public knows."""
-    settings = SETTINGS[schedule] | {"sampling_probability": 512 / records, "centre": 0.0, "image": IMAGE, "seed": seed}
-    given = {name: value for name, value in {"steps": steps, "width": width}.items() if value is not None}
+    settings = SETTINGS[schedule] | {
+        "sampling_probability": 512 / records,
+        "centre": 0.0,
+        "image": IMAGE,
+        "seed": seed,
+    }
+    given = {
+        name: value
+        for name, value in {"steps": steps, "width": width}.items()
+        if value is not None
+    }
     return DPSGD(**settings | given)
 
 
 def model_folder(bench: Bench, method: DPSGD, epsilon: float, name: str) -> Path:
     """Returns where a classifier is kept."""
-    return bench.out / f"{bench.data_set}-{name}-{epsilon:g}-{method.width}-{method.steps}-{method.seed}" / "model"
+    return (
+        bench.out
+        / f"{bench.data_set}-{name}-{epsilon:g}-{method.width}-{method.steps}-{method.seed}"
+        / "model"
+    )
 
 
 def classifier_of(
@@ -54,7 +72,9 @@ def classifier_of(
     return found
 
 
-def right(classifier: ReleasedClassifier, table: pa.Table, schema: Schema) -> npt.NDArray[np.bool_]:
+def right(
+    classifier: ReleasedClassifier, table: pa.Table, schema: Schema
+) -> npt.NDArray[np.bool_]:
     """Returns which labels of a table are predicted right, (rows,)."""
     place, found = schema.layout.label, []
     assert place is not None

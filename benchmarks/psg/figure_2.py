@@ -24,10 +24,14 @@ SAMPLES = 10
 def main() -> int:
     """Makes the page, and the plot if one is asked for; 0 when it ran, 2 when it cannot."""
     parser = parser_of(__doc__ or "")
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[0.5, 1.0, 2.0, 5.0, 10.0])
+    parser.add_argument(
+        "--epsilon", type=float, nargs="+", default=[0.5, 1.0, 2.0, 5.0, 10.0]
+    )
     parser.add_argument("--prior", nargs="+", choices=PRIORS, default=["none"])
     parser.add_argument("--samples-per-class", type=int, default=SAMPLES)
-    parser.add_argument("--plot", type=Path, default=None, help="draw it there, from --json")
+    parser.add_argument(
+        "--plot", type=Path, default=None, help="draw it there, from --json"
+    )
     options = parser.parse_args()
     if options.plot and not options.json:
         parser.error("--plot draws what is in --json: give both")
@@ -36,13 +40,34 @@ def main() -> int:
         network = {} if prior == "none" else {"prior": True, "prior_network": prior}
         for epsilon in options.epsilon:
             given = {"steps": options.steps, "width": options.width, **network}
-            method = method_of(options.schedule, samples_per_class=options.samples_per_class, epsilon=epsilon, **given)
-            told = {"method": "psg", "epsilon": epsilon, "samples_per_class": options.samples_per_class}
-            paper = published("1", options.data_set, **told) if prior == "none" else None
-            cells.append(
-                Cell(row=f"prior: {prior}", column=f"ε = {epsilon:g}", method=method, epsilon=epsilon, paper=paper)
+            method = method_of(
+                options.schedule,
+                samples_per_class=options.samples_per_class,
+                epsilon=epsilon,
+                **given,
             )
-    code = run_cells(f"PSG, Figures 2 and 5, {options.samples_per_class} of each class", options, cells)
+            told = {
+                "method": "psg",
+                "epsilon": epsilon,
+                "samples_per_class": options.samples_per_class,
+            }
+            paper = (
+                published("1", options.data_set, **told) if prior == "none" else None
+            )
+            cells.append(
+                Cell(
+                    row=f"prior: {prior}",
+                    column=f"ε = {epsilon:g}",
+                    method=method,
+                    epsilon=epsilon,
+                    paper=paper,
+                )
+            )
+    code = run_cells(
+        f"PSG, Figures 2 and 5, {options.samples_per_class} of each class",
+        options,
+        cells,
+    )
     if options.plot and code == 0:
         draw(options)
     return code
@@ -56,7 +81,11 @@ def draw(options: argparse.Namespace) -> None:
     figure = Figure(figsize=(5, 3.5), layout="constrained")
     axes = figure.subplots()
     for row in dict.fromkeys(one["row"] for one in content["cells"]):
-        points = sorted((one["epsilon"], one["accuracy"]) for one in content["cells"] if one["row"] == row)
+        points = sorted(
+            (one["epsilon"], one["accuracy"])
+            for one in content["cells"]
+            if one["row"] == row
+        )
         axes.plot(*zip(*points, strict=True), marker="o", label=row)
     axes.set_xscale("log")
     axes.set_xlabel("ε")

@@ -30,7 +30,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from psg.descent import classifier_of, descent_of, model_folder, right
-from psg.sets import DELTA, RECORDS, SHAPE, Bench, bench_of, method_of, parser_of, print_page, rows_of, told_of
+from psg.sets import (
+    DELTA,
+    RECORDS,
+    SHAPE,
+    Bench,
+    bench_of,
+    method_of,
+    parser_of,
+    print_page,
+    rows_of,
+    told_of,
+)
 from rich.console import Console
 
 from noisegate import Gate, Synthesizer, UserError
@@ -59,15 +70,30 @@ def main() -> int:
             for method in options.methods:
                 for seed in range(options.seeds):
                     curve = CURVES[method](bench, options, epsilon, seed)
-                    found.append({"method": method, "epsilon": epsilon, "seed": seed, "stages": curve})
-                    console.print(f"{method}, ε = {epsilon:g}: " + ", ".join(f"{one:.4f}" for one in curve))
+                    found.append(
+                        {
+                            "method": method,
+                            "epsilon": epsilon,
+                            "seed": seed,
+                            "stages": curve,
+                        }
+                    )
+                    console.print(
+                        f"{method}, ε = {epsilon:g}: "
+                        + ", ".join(f"{one:.4f}" for one in curve)
+                    )
     except UserError as error:
         console.print(f"[red]{error}[/red]")
         return 2
     title = f"PSG, Figure 3, {options.data_set} in {len(PARTIES)} parts: {told_of(options)}; {bench.protocol}"
     print_page(console, title, [cell for one in _means(found) for cell in _cells(one)])
     if options.json:
-        content = {"title": title, "data_set": options.data_set, "schedule": told_of(options), "curves": found}
+        content = {
+            "title": title,
+            "data_set": options.data_set,
+            "schedule": told_of(options),
+            "curves": found,
+        }
         options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     if options.plot:
         draw(options.plot, title, _means(found))
@@ -77,52 +103,92 @@ def main() -> int:
 def party_of(bench: Bench, party: Sequence[int]) -> tuple[pa.Table, Schema]:
     """Returns the records of a party, and their schema, which knows its classes only."""
     train, schema = bench.loaded.train, bench.loaded.schema
-    mine = train.filter(pc.is_in(train[schema.label], pa.array(party, train[schema.label].type)))
+    mine = train.filter(
+        pc.is_in(train[schema.label], pa.array(party, train[schema.label].type))
+    )
     return mine, pixel_schema(SHAPE.height, SHAPE.width, labels=tuple(sorted(party)))
 
 
-def by_sets(bench: Bench, options: argparse.Namespace, epsilon: float, seed: int) -> list[float]:
+def by_sets(
+    bench: Bench, options: argparse.Namespace, epsilon: float, seed: int
+) -> list[float]:
     """Returns the scores of the stages where parties hand on private sets."""
-    given = {"steps": options.steps, "width": options.width, "sampling_probability": 256 / PARTY_RECORDS}
-    method = method_of(options.schedule, samples_per_class=SAMPLES, epsilon=epsilon, seed=seed, **given)
+    given = {
+        "steps": options.steps,
+        "width": options.width,
+        "sampling_probability": 256 / PARTY_RECORDS,
+    }
+    method = method_of(
+        options.schedule, samples_per_class=SAMPLES, epsilon=epsilon, seed=seed, **given
+    )
     if options.schedule == "paper" and options.steps is None:
         method = replace(method, steps=20_000)  # 200 rounds at either ε
     sets, scores = [], []
     for party in PARTIES:
         part = f"-{min(party)}{max(party)}"
-        sets.append(bench.images(method, epsilon, part=part, records=party_of(bench, party)))
+        sets.append(
+            bench.images(method, epsilon, part=part, records=party_of(bench, party))
+        )
         scores.append(_taught(bench, sets, bench.folder(method, epsilon, part), seed))
     return scores
 
 
-def by_descent(bench: Bench, options: argparse.Namespace, epsilon: float, seed: int) -> list[float]:
+def by_descent(
+    bench: Bench, options: argparse.Namespace, epsilon: float, seed: int
+) -> list[float]:
     """Returns the scores of the stages where parties hand on the network itself."""
-    given = {"records": PARTY_RECORDS, "steps": options.steps, "width": options.width, "seed": seed}
+    given = {
+        "records": PARTY_RECORDS,
+        "steps": options.steps,
+        "width": options.width,
+        "seed": seed,
+    }
     method, scores = descent_of(options.schedule, **given), []
     schema = bench.loaded.schema
     for stage, party in enumerate(PARTIES):
         name = f"dp-sgd-{stage + 1}"
         # The network tells all ten classes apart, of which this party's records have two.
         records, _ = party_of(bench, party)
-        model = classifier_of(bench, method, epsilon, name=name, records=records, schema=schema)
+        model = classifier_of(
+            bench, method, epsilon, name=name, records=records, schema=schema
+        )
         hits = right(model, bench.loaded.test, schema)
-        scores.append(_mean_of_parties(hits, bench.loaded.test[schema.label].to_numpy(), stage + 1))
+        scores.append(
+            _mean_of_parties(
+                hits, bench.loaded.test[schema.label].to_numpy(), stage + 1
+            )
+        )
         method = replace(method, start=str(model_folder(bench, method, epsilon, name)))
     return scores
 
 
-def by_merf(bench: Bench, options: argparse.Namespace, epsilon: float, seed: int) -> list[float]:
+def by_merf(
+    bench: Bench, options: argparse.Namespace, epsilon: float, seed: int
+) -> list[float]:
     """Returns the scores of the stages where parties hand on images of DP-MERF."""
     sets, scores = [], []
     bench = replace(bench, epochs=options.merf_epochs)
     for party in PARTIES:
-        folder = bench.out / f"{bench.data_set}-{min(party)}{max(party)}-merf-{epsilon:g}-{seed}"
+        folder = (
+            bench.out
+            / f"{bench.data_set}-{min(party)}{max(party)}-merf-{epsilon:g}-{seed}"
+        )
         records, schema = party_of(bench, party)
         if not (folder / "model").exists():
             folder.mkdir(parents=True, exist_ok=True)
-            gate = Gate(records, schema=schema, epsilon=epsilon, delta=DELTA, records=PARTY_RECORDS)
-            make_for("dp-merf", schema, {"seed": seed}).fit(gate, device=bench.device).save(folder / "model")
-        batch = Synthesizer.load(folder / "model").sample(2 * options.merf_each, seed=seed)
+            gate = Gate(
+                records,
+                schema=schema,
+                epsilon=epsilon,
+                delta=DELTA,
+                records=PARTY_RECORDS,
+            )
+            make_for("dp-merf", schema, {"seed": seed}).fit(
+                gate, device=bench.device
+            ).save(folder / "model")
+        batch = Synthesizer.load(folder / "model").sample(
+            2 * options.merf_each, seed=seed
+        )
         sets.append(rows_of(batch, schema))
         scores.append(_taught(bench, sets, folder, seed))
     return scores
@@ -131,45 +197,74 @@ def by_merf(bench: Bench, options: argparse.Namespace, epsilon: float, seed: int
 CURVES = {"psg": by_sets, "dp-sgd": by_descent, "dp-merf": by_merf}
 
 
-def _taught(bench: Bench, sets: Sequence[LabelledRows], folder: Path, seed: int) -> float:
+def _taught(
+    bench: Bench, sets: Sequence[LabelledRows], folder: Path, seed: int
+) -> float:
     """Returns the score of the stage whose sets these are, kept in the folder of the last."""
     told = Training(augment=bench.augment, epochs=bench.epochs, device=bench.device)
-    file = folder / f"stage-{bench.repeats}-{told.passes}{'-altered' if bench.augment else ''}.json"
+    file = (
+        folder
+        / f"stage-{bench.repeats}-{told.passes}{'-altered' if bench.augment else ''}.json"
+    )
     if not file.exists():
         train = LabelledRows(
             features=np.concatenate([one.features for one in sets]),
             labels=np.concatenate([one.labels for one in sets]),
         )
-        test, network = rows_of(bench.loaded.test, bench.loaded.schema), Network(name="ConvNet", training=told)
+        test, network = (
+            rows_of(bench.loaded.test, bench.loaded.schema),
+            Network(name="ConvNet", training=told),
+        )
         seen = np.isin(test.labels, PARTIES[: len(sets)])
-        test, scores = LabelledRows(features=test.features[seen], labels=test.labels[seen]), []
+        test, scores = (
+            LabelledRows(features=test.features[seen], labels=test.labels[seen]),
+            [],
+        )
         for start in range(bench.repeats):
             # A class that no party has had yet is in no image and wins nowhere.
             answer = network.answer(train, test, classes=10, seed=seed + start)
-            scores.append(_mean_of_parties(answer.scores.argmax(axis=1) == test.labels, test.labels, len(sets)))
+            scores.append(
+                _mean_of_parties(
+                    answer.scores.argmax(axis=1) == test.labels, test.labels, len(sets)
+                )
+            )
         file.write_text(json.dumps(scores))
     return statistics.fmean(json.loads(file.read_text()))
 
 
 def _mean_of_parties(hits: Any, labels: Any, stages: int) -> float:
     """Returns the mean, over the parties so far, of the share of their test images that is right."""
-    return statistics.fmean(float(hits[np.isin(labels, party)].mean()) for party in PARTIES[:stages])
+    return statistics.fmean(
+        float(hits[np.isin(labels, party)].mean()) for party in PARTIES[:stages]
+    )
 
 
 def _means(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the curves, means over seeds."""
     means = []
-    for method, epsilon in dict.fromkeys((one["method"], one["epsilon"]) for one in found):
-        curves = [one["stages"] for one in found if (one["method"], one["epsilon"]) == (method, epsilon)]
+    for method, epsilon in dict.fromkeys(
+        (one["method"], one["epsilon"]) for one in found
+    ):
+        curves = [
+            one["stages"]
+            for one in found
+            if (one["method"], one["epsilon"]) == (method, epsilon)
+        ]
         means.append(
-            {"row": f"{method}, ε = {epsilon:g}", "stages": [statistics.fmean(s) for s in zip(*curves, strict=True)]}
+            {
+                "row": f"{method}, ε = {epsilon:g}",
+                "stages": [statistics.fmean(s) for s in zip(*curves, strict=True)],
+            }
         )
     return means
 
 
 def _cells(curve: dict[str, Any]) -> list[dict[str, Any]]:
     stages = enumerate(curve["stages"], start=1)
-    return [{"row": curve["row"], "column": f"stage {n}", "accuracy": score, "paper": None} for n, score in stages]
+    return [
+        {"row": curve["row"], "column": f"stage {n}", "accuracy": score, "paper": None}
+        for n, score in stages
+    ]
 
 
 def draw(path: Path, title: str, curves: Sequence[dict[str, Any]]) -> None:
@@ -179,7 +274,9 @@ def draw(path: Path, title: str, curves: Sequence[dict[str, Any]]) -> None:
     figure = Figure(figsize=(5, 3.5), layout="constrained")
     axes = figure.subplots()
     for curve in curves:
-        axes.plot(range(1, len(PARTIES) + 1), curve["stages"], marker="o", label=curve["row"])
+        axes.plot(
+            range(1, len(PARTIES) + 1), curve["stages"], marker="o", label=curve["row"]
+        )
     axes.set_xlabel("stage")
     axes.set_ylabel("mean accuracy over the parties so far")
     axes.set_title(title.split(";")[0], fontsize=8)
@@ -191,8 +288,18 @@ def _options() -> argparse.Namespace:
     parser = parser_of(__doc__ or "")
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 10.0])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--merf-each", type=int, default=MERF_EACH, help="images of each class from DP-MERF")
-    parser.add_argument("--merf-epochs", type=int, default=5, help="passes over these, of which there are many")
+    parser.add_argument(
+        "--merf-each",
+        type=int,
+        default=MERF_EACH,
+        help="images of each class from DP-MERF",
+    )
+    parser.add_argument(
+        "--merf-epochs",
+        type=int,
+        default=5,
+        help="passes over these, of which there are many",
+    )
     parser.add_argument("--plot", type=Path, default=None, help="draw the curves there")
     return parser.parse_args()
 

@@ -22,21 +22,43 @@ from psg.sets import Cell, method_of, parser_of, published, run_cells
 def main() -> int:
     """Runs the benchmark; 0 when it ran, 2 when it cannot."""
     parser = parser_of(__doc__ or "")
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[10.0], help="one set, or one for each")
+    parser.add_argument(
+        "--epsilon",
+        type=float,
+        nargs="+",
+        default=[10.0],
+        help="one set, or one for each",
+    )
     parser.add_argument("--samples-per-class", type=int, default=10)
-    parser.add_argument("--network", default="ConvNet", help="which network is trained on the set")
-    parser.add_argument("--set", nargs="+", type=_setting, default=[], metavar="NAME=VALUE", help="settings of psg")
+    parser.add_argument(
+        "--network", default="ConvNet", help="which network is trained on the set"
+    )
+    parser.add_argument(
+        "--set",
+        nargs="+",
+        type=_setting,
+        default=[],
+        metavar="NAME=VALUE",
+        help="settings of psg",
+    )
     options = parser.parse_args()
     given = {"steps": options.steps, "width": options.width, **dict(options.set)}
     cells = []
     for epsilon in options.epsilon:
-        told = {"method": "psg", "epsilon": epsilon, "samples_per_class": options.samples_per_class}
+        told = {
+            "method": "psg",
+            "epsilon": epsilon,
+            "samples_per_class": options.samples_per_class,
+        }
         cells.append(
             Cell(
                 row=f"{options.samples_per_class} of each class",
                 column=f"ε = {epsilon:g}",
                 method=method_of(
-                    options.schedule, samples_per_class=options.samples_per_class, epsilon=epsilon, **given
+                    options.schedule,
+                    samples_per_class=options.samples_per_class,
+                    epsilon=epsilon,
+                    **given,
                 ),
                 epsilon=epsilon,
                 network=options.network,

@@ -31,7 +31,13 @@ from noisegate.atomic import new_file
 from noisegate.devices import choose_device
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate_evaluate import LabelledRows, NetworkOptions, Training, networks, utility_scores
+from noisegate_evaluate import (
+    LabelledRows,
+    NetworkOptions,
+    Training,
+    networks,
+    utility_scores,
+)
 from noisegate_papers.methods.classifiers import DPSGD
 
 HERE = Path(__file__).parent
@@ -71,24 +77,37 @@ def page_of_figures() -> dict[str, Any]:
 
 
 def method_of(
-    schedule: str, *, samples_per_class: int, epsilon: float, seed: int = 0, **given: Any
+    schedule: str,
+    *,
+    samples_per_class: int,
+    epsilon: float,
+    seed: int = 0,
+    **given: Any,
 ) -> PrivateSetGeneration:
     """Returns PSG by a schedule of expected.toml; what is given and not None goes before it."""
     settings = dict(page_of_figures()["schedule"][schedule])
     outer, epochs, runs = (
-        settings.pop(name, {}) for name in ("outer_by_samples", "epochs_by_samples", "runs_by_epsilon")
+        settings.pop(name, {})
+        for name in ("outer_by_samples", "epochs_by_samples", "runs_by_epsilon")
     )
     prior = settings.pop("with_prior", {})
     if outer:
         each = str(samples_per_class)
-        settings["outer"], settings["epochs"] = outer.get(each, 10), epochs.get(each, 10)
+        settings["outer"], settings["epochs"] = (
+            outer.get(each, 10),
+            epochs.get(each, 10),
+        )
     settings |= prior if given.get("prior") else {}
     if runs:
         # The authors have figures for two budgets; between them, and beside, the nearer one's rounds are taken.
-        nearest = min(runs, key=lambda known: abs(np.log(float(known)) - np.log(epsilon)))
+        nearest = min(
+            runs, key=lambda known: abs(np.log(float(known)) - np.log(epsilon))
+        )
         settings["steps"] = runs[nearest] * settings["outer"] * PAPER["batches"]
     chosen = {name: value for name, value in given.items() if value is not None}
-    return PrivateSetGeneration(samples_per_class=samples_per_class, image=IMAGE, seed=seed, **settings | chosen)
+    return PrivateSetGeneration(
+        samples_per_class=samples_per_class, image=IMAGE, seed=seed, **settings | chosen
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,11 +135,16 @@ class Bench:
         changed = "altered" if self.augment else "unaltered"
         return f"{self.repeats} networks each, {training.passes} epochs on {changed} images, scored after the last"
 
-    def folder(self, method: PrivateSetGeneration, epsilon: float, part: str = "") -> Path:
+    def folder(
+        self, method: PrivateSetGeneration, epsilon: float, part: str = ""
+    ) -> Path:
         """Returns where the set of a method is kept; `part` says of which records it is, if not of all."""
         asked = json.dumps([method.to_json(), self.records], sort_keys=True)
         told = f"{self.data_set}{part}-{epsilon:g}-{method.samples_per_class}-{method.width}-{method.steps}"
-        return self.out / f"{told}-{method.seed}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
+        return (
+            self.out
+            / f"{told}-{method.seed}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
+        )
 
     def release(
         self,
@@ -135,16 +159,29 @@ class Bench:
         done = folder / "release"
         if done.exists():
             return Release.load(done)
-        release = self.asked(method, epsilon, folder, records or (self.loaded.train, self.loaded.schema))
+        release = self.asked(
+            method, epsilon, folder, records or (self.loaded.train, self.loaded.schema)
+        )
         done.mkdir()
         release.save(done)
         return release
 
-    def asked(self, method: PrivateSetGeneration | DPSGD, epsilon: float, folder: Path, of: Records) -> Release:
+    def asked(
+        self,
+        method: PrivateSetGeneration | DPSGD,
+        epsilon: float,
+        folder: Path,
+        of: Records,
+    ) -> Release:
         """Returns the release of a method whose steps are kept in a folder, with the seconds that it took."""
         folder.mkdir(parents=True, exist_ok=True)
         table, schema = of
-        gate, started = Gate(table, schema=schema, epsilon=epsilon, delta=DELTA, records=self.records), time.monotonic()
+        gate, started = (
+            Gate(
+                table, schema=schema, epsilon=epsilon, delta=DELTA, records=self.records
+            ),
+            time.monotonic(),
+        )
         with Progress(transient=True) as bar:
             task = bar.add_task(folder.name, total=method.steps)
             release = method.query(
@@ -156,23 +193,38 @@ class Bench:
         (folder / "seconds").write_text(f"{time.monotonic() - started:.0f}\n")
         return release
 
-    def images(self, method: PrivateSetGeneration, epsilon: float, **options: Any) -> LabelledRows:
+    def images(
+        self, method: PrivateSetGeneration, epsilon: float, **options: Any
+    ) -> LabelledRows:
         """Returns the set as it is handed out, whole numbers from 0 to 255, with its labels."""
         release = self.release(method, epsilon, **options)
         classes = release.schema.layout.classes
-        table = method.fit_release(release).sample(method.samples_per_class * classes, seed=0)
+        table = method.fit_release(release).sample(
+            method.samples_per_class * classes, seed=0
+        )
         return rows_of(table, release.schema)
 
-    def accuracies(self, folder: Path, train: LabelledRows, network: str) -> list[float]:
+    def accuracies(
+        self, folder: Path, train: LabelledRows, network: str
+    ) -> list[float]:
         """Returns the accuracy on the test images of networks trained on some images, kept in a folder."""
         told = Training(augment=self.augment, epochs=self.epochs, device=self.device)
-        file = folder / f"{network}-{self.repeats}-{told.passes}{'-altered' if self.augment else ''}.json"
+        file = (
+            folder
+            / f"{network}-{self.repeats}-{told.passes}{'-altered' if self.augment else ''}.json"
+        )
         if not file.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            suite = networks([network], NetworkOptions(repeats=self.repeats, training=told))
-            report = utility_scores(suite, train, rows_of(self.loaded.test, self.loaded.schema), classes=10)
+            suite = networks(
+                [network], NetworkOptions(repeats=self.repeats, training=told)
+            )
+            report = utility_scores(
+                suite, train, rows_of(self.loaded.test, self.loaded.schema), classes=10
+            )
             with new_file(file, "--out") as beside:
-                beside.write_text(json.dumps([scores.accuracy for scores in report.runs[network]]))
+                beside.write_text(
+                    json.dumps([scores.accuracy for scores in report.runs[network]])
+                )
         return [float(one) for one in json.loads(file.read_text())]
 
 
@@ -186,7 +238,9 @@ def rows_of(table: pa.Table, schema: Schema) -> LabelledRows:
     *names, label = schema.names
     pixels = np.stack([table[name].to_numpy() for name in names], axis=1)
     pixels = pixels.astype(np.uint8).reshape(-1, *IMAGE)
-    return LabelledRows(features=pixels, labels=table[label].to_numpy().astype(np.int64))
+    return LabelledRows(
+        features=pixels, labels=table[label].to_numpy().astype(np.int64)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +255,9 @@ class Cell:
     paper: float | None = None
 
 
-def published(table: str, data_set: str, network: str = "ConvNet", **told: Any) -> float | None:
+def published(
+    table: str, data_set: str, network: str = "ConvNet", **told: Any
+) -> float | None:
     """Returns the figure of the paper's table for a data set and what else its entry says; None where it has none."""
     for entry in page_of_figures()["published"]:
         if (
@@ -216,21 +272,50 @@ def published(table: str, data_set: str, network: str = "ConvNet", **told: Any) 
 
 def parser_of(text: str) -> argparse.ArgumentParser:
     """Returns a parser with the options that all commands of this folder have."""
-    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder of the data set; see ../papers/README.md")
-    parser.add_argument("--out", type=Path, required=True, help="where sets and scores are kept")
-    parser.add_argument("--data-set", choices=DATA_SETS, default="mnist")
-    parser.add_argument("--schedule", choices=sorted(page_of_figures()["schedule"]), default="laptop")
-    parser.add_argument("--steps", type=int, default=None, help="instead of those of the schedule")
-    parser.add_argument("--width", type=int, default=None, help="instead of that of the schedule")
-    parser.add_argument(
-        "--seeds", type=int, default=1, help="sets of each kind; set i has public seed i and fresh noise"
+    parser = argparse.ArgumentParser(
+        description=text, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--repeats", type=int, default=3, help="networks that are trained on each set")
-    parser.add_argument("--augment", action="store_true", help="alter the images, as the authors do")
-    parser.add_argument("--epochs", type=int, default=None, help="default: 300, or 1000 with --augment, as the authors")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        help="folder of the data set; see ../papers/README.md",
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, help="where sets and scores are kept"
+    )
+    parser.add_argument("--data-set", choices=DATA_SETS, default="mnist")
+    parser.add_argument(
+        "--schedule", choices=sorted(page_of_figures()["schedule"]), default="laptop"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=None, help="instead of those of the schedule"
+    )
+    parser.add_argument(
+        "--width", type=int, default=None, help="instead of that of the schedule"
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        help="sets of each kind; set i has public seed i and fresh noise",
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="networks that are trained on each set"
+    )
+    parser.add_argument(
+        "--augment", action="store_true", help="alter the images, as the authors do"
+    )
+    parser.add_argument(
+        "--epochs",
+        type=int,
+        default=None,
+        help="default: 300, or 1000 with --augment, as the authors",
+    )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
-    parser.add_argument("--json", type=Path, default=None, help="write all figures there")
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write all figures there"
+    )
     return parser
 
 
@@ -256,14 +341,27 @@ def run_cells(
     console = Console()
     try:
         bench = bench_of(options)
-        found = [_figures(bench, cell, options.seeds, console) for cell in cells] + more(bench)
+        found = [
+            _figures(bench, cell, options.seeds, console) for cell in cells
+        ] + more(bench)
     except UserError as error:
         console.print(f"[red]{error}[/red]")
         return 2
-    print_page(console, f"{title}, {options.data_set}: {told_of(options)}; {bench.protocol}", found)
+    print_page(
+        console,
+        f"{title}, {options.data_set}: {told_of(options)}; {bench.protocol}",
+        found,
+    )
     if options.json:
-        content = {"title": title, "data_set": options.data_set, "schedule": told_of(options), "cells": found}
-        options.json.write_text(json.dumps(content | {"protocol": bench.protocol}, indent=1) + "\n")
+        content = {
+            "title": title,
+            "data_set": options.data_set,
+            "schedule": told_of(options),
+            "cells": found,
+        }
+        options.json.write_text(
+            json.dumps(content | {"protocol": bench.protocol}, indent=1) + "\n"
+        )
     return 0
 
 
@@ -271,8 +369,14 @@ def told_of(options: argparse.Namespace) -> str:
     """Returns the schedule in words, which say whether it is reduced."""
     if options.schedule == "paper" and options.steps is None and options.width is None:
         return "the paper's schedule"
-    changed = {name: getattr(options, name) for name in ("steps", "width") if getattr(options, name) is not None}
-    return f"reduced schedule {options.schedule!r}" + "".join(f", {name} {value}" for name, value in changed.items())
+    changed = {
+        name: getattr(options, name)
+        for name in ("steps", "width")
+        if getattr(options, name) is not None
+    }
+    return f"reduced schedule {options.schedule!r}" + "".join(
+        f", {name} {value}" for name, value in changed.items()
+    )
 
 
 def _figures(bench: Bench, cell: Cell, seeds: int, console: Console) -> dict[str, Any]:
@@ -280,12 +384,28 @@ def _figures(bench: Bench, cell: Cell, seeds: int, console: Console) -> dict[str
     for seed in range(seeds):
         method = replace(cell.method, seed=seed)
         images = bench.images(method, cell.epsilon)
-        recomputed = max(recomputed, bench.release(method, cell.epsilon).certificate.check())
-        scores = bench.accuracies(bench.folder(method, cell.epsilon), images, cell.network)
+        recomputed = max(
+            recomputed, bench.release(method, cell.epsilon).certificate.check()
+        )
+        scores = bench.accuracies(
+            bench.folder(method, cell.epsilon), images, cell.network
+        )
         means.append(statistics.fmean(scores))
-    told = {"row": cell.row, "column": cell.column, "network": cell.network, "epsilon": cell.epsilon}
-    found = told | {"recomputed": recomputed, "sets": means, "accuracy": statistics.fmean(means), "paper": cell.paper}
-    console.print(f"{cell.row}, {cell.column}: {found['accuracy']:.4f}" + _beside(cell.paper))
+    told = {
+        "row": cell.row,
+        "column": cell.column,
+        "network": cell.network,
+        "epsilon": cell.epsilon,
+    }
+    found = told | {
+        "recomputed": recomputed,
+        "sets": means,
+        "accuracy": statistics.fmean(means),
+        "paper": cell.paper,
+    }
+    console.print(
+        f"{cell.row}, {cell.column}: {found['accuracy']:.4f}" + _beside(cell.paper)
+    )
     return found | {"steps": cell.method.steps, "width": cell.method.width}
 
 
@@ -293,7 +413,9 @@ def _beside(paper: float | None) -> str:
     return "" if paper is None else f" ({paper:.3f})"
 
 
-def print_page(console: Console, title: str, found: Sequence[Mapping[str, Any]]) -> None:
+def print_page(
+    console: Console, title: str, found: Sequence[Mapping[str, Any]]
+) -> None:
     """Prints accuracies by row and column, the paper's in brackets."""
     columns = list(dict.fromkeys(one["column"] for one in found))
     page = Table(title=f"{title}; in brackets the paper", title_justify="left")
@@ -303,5 +425,11 @@ def print_page(console: Console, title: str, found: Sequence[Mapping[str, Any]])
     for row in dict.fromkeys(one["row"] for one in found):
         by_column = {one["column"]: one for one in found if one["row"] == row}
         cells = [by_column.get(column) for column in columns]
-        page.add_row(row, *("" if one is None else f"{one['accuracy']:.4f}{_beside(one['paper'])}" for one in cells))
+        page.add_row(
+            row,
+            *(
+                "" if one is None else f"{one['accuracy']:.4f}{_beside(one['paper'])}"
+                for one in cells
+            ),
+        )
     console.print(page)

@@ -23,16 +23,24 @@ def main() -> int:
     """Makes the page; 0 when it ran, 2 when it cannot."""
     parser = parser_of(__doc__ or "")
     parser.add_argument("--samples-per-class", type=int, nargs="+", default=[10, 20])
-    parser.add_argument("--networks", default=",".join(NETWORKS).lower(), help="some of them, by commas")
+    parser.add_argument(
+        "--networks", default=",".join(NETWORKS).lower(), help="some of them, by commas"
+    )
     options = parser.parse_args()
     cells = []
     for each in options.samples_per_class:
         given = {"steps": options.steps, "width": options.width}
-        method = method_of(options.schedule, samples_per_class=each, epsilon=EPSILON, **given)
+        method = method_of(
+            options.schedule, samples_per_class=each, epsilon=EPSILON, **given
+        )
         for network in read_networks(options.networks):
             paper = published("2", options.data_set, network, samples_per_class=each)
             told = {"row": f"{each} of each class", "column": network}
-            cells.append(Cell(**told, method=method, epsilon=EPSILON, network=network, paper=paper))
+            cells.append(
+                Cell(
+                    **told, method=method, epsilon=EPSILON, network=network, paper=paper
+                )
+            )
     return run_cells("PSG, Table 2", options, cells)
 
 

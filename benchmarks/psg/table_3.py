@@ -29,10 +29,14 @@ def main() -> int:
         network = {} if prior == "none" else {"prior": True, "prior_network": prior}
         for each in options.samples_per_class:
             given = {"steps": options.steps, "width": options.width, **network}
-            method = method_of(options.schedule, samples_per_class=each, epsilon=EPSILON, **given)
+            method = method_of(
+                options.schedule, samples_per_class=each, epsilon=EPSILON, **given
+            )
             paper = None
             if prior != "convolutional":
-                paper = published("3", options.data_set, samples_per_class=each, prior=prior != "none")
+                paper = published(
+                    "3", options.data_set, samples_per_class=each, prior=prior != "none"
+                )
             told = {"row": f"prior: {prior}", "column": f"{each} of each class"}
             cells.append(Cell(**told, method=method, epsilon=EPSILON, paper=paper))
     return run_cells("PSG, Table 3", options, cells)

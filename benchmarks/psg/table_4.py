@@ -20,14 +20,26 @@ EPSILON = 10.0
 def main() -> int:
     """Makes the page; 0 when it ran, 2 when it cannot."""
     parser = parser_of(__doc__ or "")
-    parser.add_argument("--samples-per-class", type=int, nargs="+", default=[1, 10, 20, 50])
+    parser.add_argument(
+        "--samples-per-class", type=int, nargs="+", default=[1, 10, 20, 50]
+    )
     options = parser.parse_args()
     cells = []
     for each in options.samples_per_class:
         given = {"steps": options.steps, "width": options.width}
-        method = method_of(options.schedule, samples_per_class=each, epsilon=EPSILON, **given)
+        method = method_of(
+            options.schedule, samples_per_class=each, epsilon=EPSILON, **given
+        )
         paper = published("4", options.data_set, samples_per_class=each)
-        cells.append(Cell(row="ConvNet", column=str(each), method=method, epsilon=EPSILON, paper=paper))
+        cells.append(
+            Cell(
+                row="ConvNet",
+                column=str(each),
+                method=method,
+                epsilon=EPSILON,
+                paper=paper,
+            )
+        )
     return run_cells("PSG, Table 4, images of each class", options, cells)
 
 

@@ -27,13 +27,19 @@ _BLOCK_BYTES = 1 << 20
 def bare_counts(files: Iterable[Path]) -> npt.NDArray[np.int64]:
     """Returns the counts of all pairs, one behind the other."""
     counts: Any = task().feature_map
-    totals = [np.zeros(counts.sizes[left] * counts.sizes[right], dtype=np.int64) for left, right in PAIRS]
+    totals = [
+        np.zeros(counts.sizes[left] * counts.sizes[right], dtype=np.int64)
+        for left, right in PAIRS
+    ]
     cells_of = _cells(counts)
     for file in files:
         for batch in _batches(file):
             cells = [find(batch[name]) for name, find in cells_of.items()]
             for total, (left, right) in zip(totals, PAIRS, strict=True):
-                total += np.bincount(cells[left] * counts.sizes[right] + cells[right], minlength=len(total))
+                total += np.bincount(
+                    cells[left] * counts.sizes[right] + cells[right],
+                    minlength=len(total),
+                )
     return np.concatenate(totals)
 
 
@@ -70,12 +76,20 @@ def _cells(counts: Any) -> dict[str, Callable[[pa.Array], npt.NDArray[np.int64]]
         if len(cuts) == column.upper - column.lower:  # a cell for each whole number
             found[column.name] = _whole
         elif isinstance(column, Continuous):
-            found[column.name] = lambda values, cuts=cuts: np.searchsorted(cuts, _numbers(values), side="right")
+            found[column.name] = lambda values, cuts=cuts: np.searchsorted(
+                cuts, _numbers(values), side="right"
+            )
         else:
-            table = np.searchsorted(cuts, np.arange(column.lower, column.upper + 1), side="right")
-            found[column.name] = lambda values, table=table: table.take(_numbers(values))
+            table = np.searchsorted(
+                cuts, np.arange(column.lower, column.upper + 1), side="right"
+            )
+            found[column.name] = lambda values, table=table: table.take(
+                _numbers(values)
+            )
     for column in layout.coded:
-        found[column.name] = lambda values, known=column.levels: _whole(pc.index_in(values, pa.array(known)))
+        found[column.name] = lambda values, known=column.levels: _whole(
+            pc.index_in(values, pa.array(known))
+        )
     return found
 
 

@@ -35,7 +35,9 @@ def one_core(place: Path, rows: int, repeats: int) -> Found:
         weights = task().feature_map.integer_weights(task().grid)
         if not np.array_equal(gate().sums["pairs"][0], bare() * weights[0]):
             raise AssertionError(f"{kind}: the gate and the bare count differ")
-        times = [(_processor_seconds(gate), _processor_seconds(bare)) for _ in range(repeats)]
+        times = [
+            (_processor_seconds(gate), _processor_seconds(bare)) for _ in range(repeats)
+        ]
         ours, theirs = (min(column) for column in zip(*times, strict=True))
         found[kind] = {
             "gate_rows_per_second": min(rows, PART_ROWS) / ours,
@@ -61,7 +63,9 @@ def local(place: Path, rows: int, threads: int) -> Found:
 
 def ray(place: Path, rows: int, workers: int, *, kill: bool = False) -> Found:
     """Sums on workers of a Ray of this process; one of them is killed in the middle where `kill` says so."""
-    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray gives its workers 15, which tells on a busy machine
+    os.environ.setdefault(
+        "RAY_worker_niceness", "0"
+    )  # Ray gives its workers 15, which tells on a busy machine
     from noisegate import RayEngine
 
     folder, _ = linked_folder(place, "parquet", rows)
@@ -69,12 +73,16 @@ def ray(place: Path, rows: int, workers: int, *, kill: bool = False) -> Found:
     started = time.perf_counter()
     with RayEngine(workers=workers).opened() as engine:
         engine.sum(TableSource(first, SCHEMA), {"pairs": task()}, None)
-        start = time.perf_counter() - started  # of Ray and of its workers, once in a run
+        start = (
+            time.perf_counter() - started
+        )  # of Ray and of its workers, once in a run
         return _timed(engine, folder, rows, kill=kill) | {"start_seconds": start}
 
 
 def _local(folder: Path, threads: int) -> Callable[[], Totals]:
-    return lambda: LocalEngine(threads=threads).sum(TableSource(folder, SCHEMA), {"pairs": task()}, None)
+    return lambda: LocalEngine(threads=threads).sum(
+        TableSource(folder, SCHEMA), {"pairs": task()}, None
+    )
 
 
 def _timed(engine: Engine, folder: Path, rows: int, *, kill: bool = False) -> Found:
@@ -91,7 +99,9 @@ def _timed(engine: Engine, folder: Path, rows: int, *, kill: bool = False) -> Fo
         totals = engine.sum(TableSource(folder, SCHEMA), {"pairs": task()}, progress)
         seconds = time.perf_counter() - started
     if totals.records != rows or (kill and not killed):
-        raise AssertionError(f"{totals.records} records of {rows}, {len(killed)} workers killed")
+        raise AssertionError(
+            f"{totals.records} records of {rows}, {len(killed)} workers killed"
+        )
     return {
         "seconds": seconds,
         "rows_per_second": rows / seconds,

@@ -35,14 +35,26 @@ class Watched:
 
     def found(self) -> dict[str, Any]:
         """Returns peaks of memory of this process and of its largest worker, and processor seconds of both kinds."""
-        own, spent = os.getpid(), {one: (last - first) / _TICKS for one, (first, last) in self._ticks.items()}
+        own, spent = (
+            os.getpid(),
+            {
+                one: (last - first) / _TICKS
+                for one, (first, last) in self._ticks.items()
+            },
+        )
         workers = [one for one in self._peaks if one != own]
         return {
             "driver_megabytes": self._peaks[own],
-            "worker_megabytes": max((self._peaks[one] for one in workers), default=None),
+            "worker_megabytes": max(
+                (self._peaks[one] for one in workers), default=None
+            ),
             "driver_processor_seconds": spent[own],
-            "worker_processor_seconds": sum(spent[one] for one in workers) if workers else None,
-            "busiest_worker_seconds": max((spent[one] for one in workers), default=None),
+            "worker_processor_seconds": sum(spent[one] for one in workers)
+            if workers
+            else None,
+            "busiest_worker_seconds": max(
+                (spent[one] for one in workers), default=None
+            ),
         }
 
     def _keep_looking(self) -> None:
@@ -50,12 +62,26 @@ class Watched:
             self._look()
 
     def _look(self) -> None:
-        for one in [os.getpid(), *(each for each in _descendants() if _is_worker(each))]:
+        for one in [
+            os.getpid(),
+            *(each for each in _descendants() if _is_worker(each)),
+        ]:
             with suppress(OSError, StopIteration):
-                status = Path(f"/proc/{one}/status").read_text(encoding="ascii", errors="replace").splitlines()
+                status = (
+                    Path(f"/proc/{one}/status")
+                    .read_text(encoding="ascii", errors="replace")
+                    .splitlines()
+                )
                 held = next(line for line in status if line.startswith("VmRSS:"))
-                self._peaks[one] = max(self._peaks.get(one, 0.0), int(held.split()[1]) / 1e3)
-                user, system = Path(f"/proc/{one}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[11:13]
+                self._peaks[one] = max(
+                    self._peaks.get(one, 0.0), int(held.split()[1]) / 1e3
+                )
+                user, system = (
+                    Path(f"/proc/{one}/stat")
+                    .read_text(encoding="ascii")
+                    .rpartition(")")[2]
+                    .split()[11:13]
+                )
                 ticks = int(user) + int(system)
                 self._ticks[one] = self._ticks.get(one, (ticks, ticks))[0], ticks
 

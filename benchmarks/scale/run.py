@@ -34,25 +34,63 @@ def main() -> int:
         options.out.mkdir(parents=True, exist_ok=True)
         results = _all(options)
         if options.silos:
-            command = [sys.executable, Path(__file__).with_name("silos.py"), "--data", options.silos]
-            subprocess.run([*command, "--json", options.out / "silos.json"], check=True, stdout=sys.stderr)
+            command = [
+                sys.executable,
+                Path(__file__).with_name("silos.py"),
+                "--data",
+                options.silos,
+            ]
+            subprocess.run(
+                [*command, "--json", options.out / "silos.json"],
+                check=True,
+                stdout=sys.stderr,
+            )
     missed = _missed(results)
     if options.json:
-        print(json.dumps({"rows": options.rows, "results": results, "missed": missed}, indent=2))
+        print(
+            json.dumps(
+                {"rows": options.rows, "results": results, "missed": missed}, indent=2
+            )
+        )
     else:
         _print(results, options.rows, missed)
     return 1 if missed else 0
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Rows per second, memory and bits of sums at scale.")
-    parser.add_argument("--rows", type=int, default=10_000_000, help="a multiple of a million, or less")
-    parser.add_argument("--workers", type=_numbers, default=[1, 2, 4], help='of Ray, such as 1,2,4; "" leaves Ray out')
-    parser.add_argument("--repeats", type=int, default=5, help="of the race on one core")
-    parser.add_argument("--steps", type=int, default=20, help="of a training that are timed; 0 leaves trainings out")
-    parser.add_argument("--out", type=Path, default=None, help="keep the table and the results there")
-    parser.add_argument("--silos", type=Path, default=None, help="run silos.py too, on the table Adult in this folder")
-    parser.add_argument("--again", action="store_true", help="measure what is in the results already")
+    parser = argparse.ArgumentParser(
+        description="Rows per second, memory and bits of sums at scale."
+    )
+    parser.add_argument(
+        "--rows", type=int, default=10_000_000, help="a multiple of a million, or less"
+    )
+    parser.add_argument(
+        "--workers",
+        type=_numbers,
+        default=[1, 2, 4],
+        help='of Ray, such as 1,2,4; "" leaves Ray out',
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=5, help="of the race on one core"
+    )
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=20,
+        help="of a training that are timed; 0 leaves trainings out",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=None, help="keep the table and the results there"
+    )
+    parser.add_argument(
+        "--silos",
+        type=Path,
+        default=None,
+        help="run silos.py too, on the table Adult in this folder",
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="measure what is in the results already"
+    )
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--measure", default=None, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -63,9 +101,17 @@ def _numbers(text: str) -> list[int]:
 
 
 def _jobs(options: argparse.Namespace) -> list[str]:
-    jobs = ["one core", "expected", "scan", *(f"local {n}" for n in sorted({1, *options.workers}))]
+    jobs = [
+        "one core",
+        "expected",
+        "scan",
+        *(f"local {n}" for n in sorted({1, *options.workers})),
+    ]
     if options.workers:
-        jobs += [*(f"ray {n}" for n in options.workers), f"killed {max(2, *options.workers)}"]
+        jobs += [
+            *(f"ray {n}" for n in options.workers),
+            f"killed {max(2, *options.workers)}",
+        ]
     if options.steps:
         jobs += [f"steps local {n}" for n in sorted({1, *options.workers})] + [
             f"steps ray {n}" for n in options.workers
@@ -78,16 +124,38 @@ def _all(options: argparse.Namespace) -> Results:
     from rich.console import Console
 
     path, console = options.out / f"results-{options.rows}.json", Console(stderr=True)
-    results: Results = {} if options.again or not path.exists() else json.loads(path.read_text(encoding="utf-8"))
+    results: Results = (
+        {}
+        if options.again or not path.exists()
+        else json.loads(path.read_text(encoding="utf-8"))
+    )
     for job in _jobs(options):
         if job in results:
             continue
         with console.status(f"{options.rows:,} rows: {job}"):
-            command = [sys.executable, __file__, "--measure", job, "--out", str(options.out)]
-            command += ["--rows", str(options.rows), "--repeats", str(options.repeats), "--steps", str(options.steps)]
-            done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+            command = [
+                sys.executable,
+                __file__,
+                "--measure",
+                job,
+                "--out",
+                str(options.out),
+            ]
+            command += [
+                "--rows",
+                str(options.rows),
+                "--repeats",
+                str(options.repeats),
+                "--steps",
+                str(options.steps),
+            ]
+            done = subprocess.run(
+                command, check=False, stdout=subprocess.PIPE, text=True
+            )
         if done.returncode:
-            raise SystemExit(f"{job}: failed, as told above. What was measured is kept; run the command again.")
+            raise SystemExit(
+                f"{job}: failed, as told above. What was measured is kept; run the command again."
+            )
         results[job] = json.loads(done.stdout.splitlines()[-1])
         path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     return results
@@ -96,7 +164,11 @@ def _all(options: argparse.Namespace) -> Results:
 def _measured(options: argparse.Namespace) -> dict[str, Any]:
     import measures
 
-    place, rows, (job, _, number) = options.out, options.rows, options.measure.partition(" ")
+    place, rows, (job, _, number) = (
+        options.out,
+        options.rows,
+        options.measure.partition(" "),
+    )
     if options.measure == "one core":
         return measures.one_core(place, rows, options.repeats)
     if job == "expected":
@@ -121,7 +193,11 @@ def _missed(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
         if race["ratio"] < RATIO_GOAL
     ]
     expected = results["expected"]["sums"]
-    found += [f"{job}: other bits" for job, one in results.items() if one.get("sums", expected) != expected]
+    found += [
+        f"{job}: other bits"
+        for job, one in results.items()
+        if one.get("sums", expected) != expected
+    ]
     if "ray 1" in results and "ray 2" in results:
         gain = results["ray 1"]["seconds"] / results["ray 2"]["seconds"]
         if gain < WORKERS_GOAL:
@@ -134,23 +210,46 @@ def _print(results: Results, rows: int, missed: list[str]) -> None:
     from rich.table import Table
 
     console = Console()
-    page = Table(title="One core, million rows a second, least of several", title_justify="left")
+    page = Table(
+        title="One core, million rows a second, least of several", title_justify="left"
+    )
     for heading in ("file", "gate", "bare PyArrow and bincount", "ratio"):
         page.add_column(heading, justify="left" if heading == "file" else "right")
     for kind, race in results["one core"].items():
-        speeds = [f"{race[f'{who}_rows_per_second'] / 1e6:.2f}" for who in ("gate", "bare")]
+        speeds = [
+            f"{race[f'{who}_rows_per_second'] / 1e6:.2f}" for who in ("gate", "bare")
+        ]
         page.add_row(kind, *speeds, f"{race['ratio']:.2f}")
     console.print(page)
-    page = Table(title=f"{rows:,} rows x 20 columns in Parquet, counts of 190 pairs", title_justify="left")
-    headings = ("", "seconds", "rows/s", "rows/s a busy core", "driver MB", "worker MB", "bits")
+    page = Table(
+        title=f"{rows:,} rows x 20 columns in Parquet, counts of 190 pairs",
+        title_justify="left",
+    )
+    headings = (
+        "",
+        "seconds",
+        "rows/s",
+        "rows/s a busy core",
+        "driver MB",
+        "worker MB",
+        "bits",
+    )
     for heading in headings:
         page.add_column(heading, justify="right" if heading else "left")
     for job, one in results.items():
         if "seconds" in one and "steps_per_second" not in one:
             page.add_row(*_row(job, one, rows, results["expected"]["sums"]))
     console.print(page)
-    page = Table(title="Steps of DP-SGD on samples of about 4,096 records", title_justify="left")
-    headings = ("", "steps/s", "core seconds a step", "of the busiest worker", "first step, seconds")
+    page = Table(
+        title="Steps of DP-SGD on samples of about 4,096 records", title_justify="left"
+    )
+    headings = (
+        "",
+        "steps/s",
+        "core seconds a step",
+        "of the busiest worker",
+        "first step, seconds",
+    )
     for heading in (*headings, "driver MB", "worker MB"):
         page.add_column(heading, justify="right" if heading else "left")
     for job, one in results.items():
@@ -165,7 +264,10 @@ def _steps_row(one: Mapping[str, Any]) -> list[str]:
     spent = one["driver_processor_seconds"] + (one["worker_processor_seconds"] or 0.0)
     busiest = one["busiest_worker_seconds"]
     figures = [f"{one['steps_per_second']:.2f}", f"{spent / count:.2f}"]
-    figures += ["" if busiest is None else f"{busiest / count:.2f}", f"{one['start_seconds']:.1f}"]
+    figures += [
+        "" if busiest is None else f"{busiest / count:.2f}",
+        f"{one['start_seconds']:.1f}",
+    ]
     peaks = [one[f"{who}_megabytes"] for who in ("driver", "worker")]
     return [*figures, *("" if peak is None else f"{peak:,.0f}" for peak in peaks)]
 
@@ -174,11 +276,21 @@ def _row(job: str, one: Mapping[str, Any], rows: int, expected: str) -> list[str
     spent = one.get("worker_processor_seconds") or one.get("driver_processor_seconds")
     figures = [
         f"{one['seconds']:.1f}",
-        *("" if each is None else f"{rows / each:,.0f}" for each in (one["seconds"], spent)),
+        *(
+            "" if each is None else f"{rows / each:,.0f}"
+            for each in (one["seconds"], spent)
+        ),
     ]
     peaks = [one.get(f"{who}_megabytes") for who in ("driver", "worker")]
-    bits = "" if "sums" not in one else "equal" if one["sums"] == expected else "DIFFERENT"
-    return [job, *figures, *("" if peak is None else f"{peak:,.0f}" for peak in peaks), bits]
+    bits = (
+        "" if "sums" not in one else "equal" if one["sums"] == expected else "DIFFERENT"
+    )
+    return [
+        job,
+        *figures,
+        *("" if peak is None else f"{peak:,.0f}" for peak in peaks),
+        bits,
+    ]
 
 
 if __name__ == "__main__":

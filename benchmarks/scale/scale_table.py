@@ -32,7 +32,9 @@ _GROUP_ROWS = 131_072
 def _column(place: int) -> Categorical | Continuous | Integer:
     name = f"c{place:02}"
     if place % 4 == 0:
-        return Categorical(name=name, levels=tuple(f"level {code}" for code in range(3 + place % 7)))
+        return Categorical(
+            name=name, levels=tuple(f"level {code}" for code in range(3 + place % 7))
+        )
     if place % 4 == 2:
         return Continuous(name=name, lower=0.0, upper=1.0)
     return Integer(name=name, lower=0, upper=11 if place % 4 == 1 else 99)
@@ -51,7 +53,9 @@ def task() -> SumTask:
         tables=PAIRS,
         weights=(1.0,) * len(PAIRS),
     )
-    return SumTask(feature_map=counts, grid=Grid(norm=counts.norm), columns=1, label=None)
+    return SumTask(
+        feature_map=counts, grid=Grid(norm=counts.norm), columns=1, label=None
+    )
 
 
 def write_part(path: Path, rows: int) -> Path:
@@ -60,9 +64,13 @@ def write_part(path: Path, rows: int) -> Path:
     for column in SCHEMA.columns:
         if isinstance(column, Categorical):
             codes = random.integers(0, len(column.levels), rows).astype(np.int32)
-            columns[column.name] = pa.DictionaryArray.from_arrays(codes, list(column.levels)).cast(pa.string())
+            columns[column.name] = pa.DictionaryArray.from_arrays(
+                codes, list(column.levels)
+            ).cast(pa.string())
         elif isinstance(column, Integer):
-            columns[column.name] = pa.array(random.integers(column.lower, column.upper + 1, rows))
+            columns[column.name] = pa.array(
+                random.integers(column.lower, column.upper + 1, rows)
+            )
         else:
             columns[column.name] = pa.array(random.integers(0, 1001, rows) / 1000)
     table = pa.table(columns)

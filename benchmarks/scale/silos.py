@@ -28,18 +28,35 @@ from noisegate_evaluate import evaluate_tables
 
 HERE = Path(__file__).parent
 COLLUDING = 1
-FIGURES = {"roc_auc": "ROC-AUC", "f1": "F1", "distance_1": "1-way distance", "distance_2": "2-way distance"}
+FIGURES = {
+    "roc_auc": "ROC-AUC",
+    "f1": "F1",
+    "distance_1": "1-way distance",
+    "distance_2": "2-way distance",
+}
 
 
 def main() -> int:
     """Runs what is missing, and prints the table."""
     options = _options()
     schema = Schema.from_toml(HERE.parent / "adult" / "schema.toml")
-    train, test = (read_table(options.data / name, schema) for name in ("train.csv", "test.csv"))
-    rows = json.loads(options.json.read_text()) if options.json and options.json.exists() else []
+    train, test = (
+        read_table(options.data / name, schema) for name in ("train.csv", "test.csv")
+    )
+    rows = (
+        json.loads(options.json.read_text())
+        if options.json and options.json.exists()
+        else []
+    )
     for seed in range(options.seeds):
-        for way, silos in [("pooled", 1), *((way, n) for n in options.silos for way in ("merged", "secure sum"))]:
-            if any((row["way"], row["silos"], row["seed"]) == (way, silos, seed) for row in rows):
+        for way, silos in [
+            ("pooled", 1),
+            *((way, n) for n in options.silos for way in ("merged", "secure sum")),
+        ]:
+            if any(
+                (row["way"], row["silos"], row["seed"]) == (way, silos, seed)
+                for row in rows
+            ):
                 continue
             started = time.perf_counter()
             synthetic = _made(way, silos, seed, schema, train, options.epsilon)
@@ -47,17 +64,32 @@ def main() -> int:
             report = evaluate_tables(synthetic, test, schema)
             mean = report.downstream.mean
             figures = {"roc_auc": mean.roc_auc, "f1": mean.f1}
-            figures |= {f"distance_{order}": report.marginals.order(order).mean for order in (1, 2)}
-            rows.append({"way": way, "silos": silos, "seed": seed, "seconds": seconds, **figures})
+            figures |= {
+                f"distance_{order}": report.marginals.order(order).mean
+                for order in (1, 2)
+            }
+            rows.append(
+                {
+                    "way": way,
+                    "silos": silos,
+                    "seed": seed,
+                    "seconds": seconds,
+                    **figures,
+                }
+            )
             if options.json:
-                options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+                options.json.write_text(
+                    json.dumps(rows, indent=1) + "\n", encoding="utf-8"
+                )
     _print(rows)
     return 0
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Adult in silos that may not pool.")
-    parser.add_argument("--data", type=Path, required=True, help="folder with train.csv and test.csv")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with train.csv and test.csv"
+    )
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--silos", type=int, nargs="+", default=[3, 10])
@@ -65,7 +97,9 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _made(way: str, silos: int, seed: int, schema: Schema, train: pa.Table, epsilon: float) -> pa.Table:
+def _made(
+    way: str, silos: int, seed: int, schema: Schema, train: pa.Table, epsilon: float
+) -> pa.Table:
     """Returns as many synthetic records as there are real ones."""
     method = make_for("auto", schema, {"seed": seed}).settled(schema, epsilon)
     if way == "pooled":
@@ -74,12 +108,25 @@ def _made(way: str, silos: int, seed: int, schema: Schema, train: pa.Table, epsi
     order = np.random.default_rng(seed).permutation(len(train))
     parts = {f"silo-{place}": train.take(order[place::silos]) for place in range(silos)}
     with tempfile.TemporaryDirectory() as folder:
-        masked = {name: _keys(name, Path(folder)) if way == "secure sum" else {} for name in parts}
+        masked = {
+            name: _keys(name, Path(folder)) if way == "secure sum" else {}
+            for name in parts
+        }
         after = None
         while after is None or not hasattr(after, "sample"):
-            asked = {"schema": schema, "method": method, "epsilon": epsilon, "after": after}
-            answers = [release(part, silo=name, **asked, **masked[name]) for name, part in parts.items()]
-            after = merge(answers, after=after, stated_by="the benchmark, which dealt the rows")
+            asked = {
+                "schema": schema,
+                "method": method,
+                "epsilon": epsilon,
+                "after": after,
+            }
+            answers = [
+                release(part, silo=name, **asked, **masked[name])
+                for name, part in parts.items()
+            ]
+            after = merge(
+                answers, after=after, stated_by="the benchmark, which dealt the rows"
+            )
     return after.sample(len(train), seed=seed)
 
 
@@ -93,7 +140,9 @@ def _print(rows: list[dict]) -> None:
     for way, silos in dict.fromkeys((row["way"], row["silos"]) for row in rows):
         runs = [row for row in rows if (row["way"], row["silos"]) == (way, silos)]
         cells = [_spread([run[name] for run in runs]) for name in FIGURES]
-        print(f"| {way if silos == 1 else f'{way}, {silos} silos'} | {' | '.join(cells)} |")
+        print(
+            f"| {way if silos == 1 else f'{way}, {silos} silos'} | {' | '.join(cells)} |"
+        )
 
 
 def _spread(values: list[float]) -> str:

@@ -21,15 +21,26 @@ SAMPLE = 4096
 _LABELLED = Schema(SCHEMA.columns, label="c00")
 
 
-def steps(place: Path, rows: int, engine: str, number: int, count: int) -> dict[str, Any]:
+def steps(
+    place: Path, rows: int, engine: str, number: int, count: int
+) -> dict[str, Any]:
     """Times `count` steps by `number` threads of this process, or workers of Ray, behind a first one that reads."""
-    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray gives its workers 15, which tells on a busy machine
+    os.environ.setdefault(
+        "RAY_worker_niceness", "0"
+    )  # Ray gives its workers 15, which tells on a busy machine
     rows = min(rows, PART_ROWS)
     folder, _ = linked_folder(place, "parquet", rows)
     if engine == "local":
         torch.set_num_threads(number)
-    chosen: Engine = LocalEngine(threads=number) if engine == "local" else RayEngine(workers=number)
-    method = DPSGD(hidden=(512, 512), steps=count + 1, sampling_probability=min(SAMPLE / rows, 1.0), clip_norm=1.0)
+    chosen: Engine = (
+        LocalEngine(threads=number) if engine == "local" else RayEngine(workers=number)
+    )
+    method = DPSGD(
+        hidden=(512, 512),
+        steps=count + 1,
+        sampling_probability=min(SAMPLE / rows, 1.0),
+        clip_norm=1.0,
+    )
     gate = Gate(folder, schema=_LABELLED, epsilon=10.0, records=rows, engine=chosen)
     plan = method.plan(_LABELLED, gate.budget)
     training = method.training(_LABELLED, plan, SAMPLE, "cpu")
@@ -43,4 +54,9 @@ def steps(place: Path, rows: int, engine: str, number: int, count: int) -> dict[
                 session.step(training.parameters())
             seconds = time.perf_counter() - started
             found = watched.found()
-    return {"seconds": seconds, "steps_per_second": count / seconds, "start_seconds": first, **found}
+    return {
+        "seconds": seconds,
+        "steps_per_second": count / seconds,
+        "start_seconds": first,
+        **found,
+    }

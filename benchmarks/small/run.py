@@ -22,8 +22,16 @@ from noisegate.data.frames import read_table
 from noisegate.schema import EncodedTable
 from noisegate.schema.decode import decode
 
-RECORDS, EPSILONS, SEEDS = (200, 1000, 5000, 32_000, 1_000_000), (0.01, 0.1, 1.0, 10.0), 3
-METHODS: dict[str, dict[str, Any] | None] = {"uniform": None, "single columns": {"pairs": "none"}, "default": {}}
+RECORDS, EPSILONS, SEEDS = (
+    (200, 1000, 5000, 32_000, 1_000_000),
+    (0.01, 0.1, 1.0, 10.0),
+    3,
+)
+METHODS: dict[str, dict[str, Any] | None] = {
+    "uniform": None,
+    "single columns": {"pairs": "none"},
+    "default": {},
+}
 # Synthetic records that are scored, and real ones that models are scored on; a table of a million is simulated once.
 DRAWN, TESTED, MILLION = 20_000, 10_000, "clinic"
 ADULT = Path(__file__).parents[1] / "adult" / "schema.toml"
@@ -31,16 +39,29 @@ Run = tuple[str, int, float, int, str]
 
 
 @lru_cache(maxsize=1)
-def table(name: str, records: int, data: Path | None) -> tuple[pa.Table, pa.Table, Schema] | None:
+def table(
+    name: str, records: int, data: Path | None
+) -> tuple[pa.Table, pa.Table, Schema] | None:
     """Returns private records, others to test on, and the schema; None where there are not as many."""
     if name in SIMULATED:
-        (train, schema), (test, _) = SIMULATED[name](records, 0), SIMULATED[name](TESTED, 1)
+        (train, schema), (test, _) = (
+            SIMULATED[name](records, 0),
+            SIMULATED[name](TESTED, 1),
+        )
         return train, test, schema
     if data is None:
-        raise SystemExit("adult needs --data DIR, a folder with train.csv and test.csv of the UCI table")
+        raise SystemExit(
+            "adult needs --data DIR, a folder with train.csv and test.csv of the UCI table"
+        )
     schema = Schema.from_toml(ADULT)
-    train, test = (read_table(data / f"{part}.csv", schema) for part in ("train", "test"))
-    return (train.slice(0, records), test.slice(0, TESTED), schema) if records <= len(train) else None
+    train, test = (
+        read_table(data / f"{part}.csv", schema) for part in ("train", "test")
+    )
+    return (
+        (train.slice(0, records), test.slice(0, TESTED), schema)
+        if records <= len(train)
+        else None
+    )
 
 
 def uniform(schema: Schema, seed: int) -> pa.Table:
@@ -48,7 +69,9 @@ def uniform(schema: Schema, seed: int) -> pa.Table:
     random, layout = np.random.default_rng(seed), schema.layout
     codes = [random.integers(0, column.size, DRAWN) for column in layout.coded]
     numeric = random.random((DRAWN, len(layout.numeric)))
-    return decode(EncodedTable(numeric, np.stack(codes, axis=1).astype(np.int32)), schema)
+    return decode(
+        EncodedTable(numeric, np.stack(codes, axis=1).astype(np.int32)), schema
+    )
 
 
 def answer(run: Run, data: Path | None) -> dict[str, Any] | None:
@@ -62,11 +85,22 @@ def answer(run: Run, data: Path | None) -> dict[str, Any] | None:
     if settings is None:
         synthetic = uniform(schema, seed)
     else:
-        model = noisegate.synthesize(train, schema=schema, epsilon=epsilon, method="pairwise", seed=seed, **settings)
+        model = noisegate.synthesize(
+            train,
+            schema=schema,
+            epsilon=epsilon,
+            method="pairwise",
+            seed=seed,
+            **settings,
+        )
         synthetic = model.sample(DRAWN, seed=seed)
     seconds = time.process_time() - started
     keys = ("table", "records", "epsilon", "seed", "method")
-    return dict(zip(keys, run, strict=True)) | {"seconds": seconds} | score(synthetic, train, test, schema)
+    return (
+        dict(zip(keys, run, strict=True))
+        | {"seconds": seconds}
+        | score(synthetic, train, test, schema)
+    )
 
 
 def runs(options: argparse.Namespace) -> Iterator[Run]:
@@ -75,7 +109,9 @@ def runs(options: argparse.Namespace) -> Iterator[Run]:
         if records == max(RECORDS) and name != MILLION:
             continue
         yield name, records, 0.0, 0, "uniform"
-        for epsilon, seed, method in product(options.epsilons, range(options.seeds), METHODS):
+        for epsilon, seed, method in product(
+            options.epsilons, range(options.seeds), METHODS
+        ):
             if METHODS[method] is not None:
                 yield name, records, epsilon, seed, method
 
@@ -90,11 +126,17 @@ def main() -> None:
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     options = parser.parse_args()
-    options.tables = options.tables or (*SIMULATED, *(("adult",) if options.data else ()))
+    options.tables = options.tables or (
+        *SIMULATED,
+        *(("adult",) if options.data else ()),
+    )
     path = options.out / "results.json"
     options.out.mkdir(parents=True, exist_ok=True)
     results = json.loads(path.read_text()) if path.exists() else []
-    done = {tuple(row[key] for key in ("table", "records", "epsilon", "seed", "method")) for row in results}
+    done = {
+        tuple(row[key] for key in ("table", "records", "epsilon", "seed", "method"))
+        for row in results
+    }
     for run in runs(options):
         if run in done or (found := answer(run, options.data)) is None:
             continue
@@ -102,7 +144,11 @@ def main() -> None:
         beside = path.with_suffix(".part")
         beside.write_text(json.dumps(results, indent=1) + "\n")
         beside.replace(path)
-        print(*run, *(f"{found[key]:.3f}" for key in ("distance_1", "distance_2", "roc_auc")), flush=True)
+        print(
+            *run,
+            *(f"{found[key]:.3f}" for key in ("distance_1", "distance_2", "roc_auc")),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -19,10 +19,14 @@ Means = Mapping[str, Mapping[str, float]]
 
 def means(results: list[dict[str, Any]]) -> dict[Point, Means]:
     """Returns the figures of each method at each point, means over seeds; uniform records are the same at every ε."""
-    found: dict[Point, dict[str, list[list[float]]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[Point, dict[str, list[list[float]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for row in results:
         if row["method"] != "uniform":
-            found[row["table"], row["records"], row["epsilon"]][row["method"]].append([row[key] for key in FIGURES])
+            found[row["table"], row["records"], row["epsilon"]][row["method"]].append(
+                [row[key] for key in FIGURES]
+            )
     uniform = {
         (row["table"], row["records"]): {key: row[key] for key in FIGURES}
         for row in results
@@ -30,7 +34,10 @@ def means(results: list[dict[str, Any]]) -> dict[Point, Means]:
     }
     return {
         point: {"uniform": uniform[point[:2]]}
-        | {name: dict(zip(FIGURES, np.mean(rows, axis=0).tolist(), strict=True)) for name, rows in methods.items()}
+        | {
+            name: dict(zip(FIGURES, np.mean(rows, axis=0).tolist(), strict=True))
+            for name, rows in methods.items()
+        }
         for point, methods in sorted(found.items())
         # One that is still being run says nothing yet.
         if len(methods) == 2
@@ -44,17 +51,25 @@ def lines(points: Mapping[Point, Means]) -> list[str]:
         "|---" * 7 + "|",
     ]
     for (table, records, epsilon), found in points.items():
-        uniform, single, default = (found[name] for name in ("uniform", "single columns", "default"))
-        cells = [f"{one['distance_1']:.3f} / {one['distance_2']:.3f}" for one in (uniform, single, default)]
+        uniform, single, default = (
+            found[name] for name in ("uniform", "single columns", "default")
+        )
+        cells = [
+            f"{one['distance_1']:.3f} / {one['distance_2']:.3f}"
+            for one in (uniform, single, default)
+        ]
         roc = f"{single['roc_auc']:.3f} → {default['roc_auc']:.3f}"
-        shown.append(f"| {table} | {records:,} | {epsilon:g} | {' | '.join(cells)} | {roc} |")
+        shown.append(
+            f"| {table} | {records:,} | {epsilon:g} | {' | '.join(cells)} | {roc} |"
+        )
     return shown
 
 
 def excess(points: Mapping[Point, Means], figure: str) -> dict[Point, float]:
     """Returns by how much the default is further away than the nearer of the other two."""
     return {
-        point: found["default"][figure] - min(found["uniform"][figure], found["single columns"][figure])
+        point: found["default"][figure]
+        - min(found["uniform"][figure], found["single columns"][figure])
         for point, found in points.items()
     }
 
@@ -64,23 +79,45 @@ def draw(points: Mapping[Point, Means], path: Path) -> None:
     from matplotlib.figure import Figure
 
     tables = sorted({point[0] for point in points})
-    figure = Figure(figsize=(4.2 * len(tables), 4.2), facecolor="white", layout="constrained")
+    figure = Figure(
+        figsize=(4.2 * len(tables), 4.2), facecolor="white", layout="constrained"
+    )
     panels = figure.subplots(1, len(tables), squeeze=False)[0]
     for axes, table in zip(panels, tables, strict=True):
-        for colour, epsilon in zip(COLOURS, sorted({point[2] for point in points}), strict=False):
-            sizes = sorted(point[1] for point in points if point[0] == table and point[2] == epsilon)
+        for colour, epsilon in zip(
+            COLOURS, sorted({point[2] for point in points}), strict=False
+        ):
+            sizes = sorted(
+                point[1]
+                for point in points
+                if point[0] == table and point[2] == epsilon
+            )
             for method, style in (("default", "-o"), ("single columns", "--")):
-                heights = [points[table, size, epsilon][method]["distance_2"] for size in sizes]
+                heights = [
+                    points[table, size, epsilon][method]["distance_2"] for size in sizes
+                ]
                 label = f"ε = {epsilon:g}" if method == "default" else None
-                axes.plot(sizes, heights, style, color=colour, markersize=4, linewidth=1.3, label=label)
-        heights = [points[table, size, epsilon]["uniform"]["distance_2"] for size in sizes]
+                axes.plot(
+                    sizes,
+                    heights,
+                    style,
+                    color=colour,
+                    markersize=4,
+                    linewidth=1.3,
+                    label=label,
+                )
+        heights = [
+            points[table, size, epsilon]["uniform"]["distance_2"] for size in sizes
+        ]
         axes.plot(sizes, heights, ":", color=INK, linewidth=1.3)
         axes.set(xscale="log", ylim=(0, None), title=table, xlabel="records")
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("mean total variation of pairs")
     panels[-1].legend(frameon=False, fontsize=9)
     figure.suptitle(
-        "line: default; dashed: single columns at the whole budget; dotted: uniform", fontsize=10, color=INK
+        "line: default; dashed: single columns at the whole budget; dotted: uniform",
+        fontsize=10,
+        color=INK,
     )
     figure.savefig(path, dpi=110)
 
@@ -97,7 +134,9 @@ def main() -> None:
         over = excess(points, figure)
         worst = max(over, key=lambda point: over[point])
         near = sum(value <= 0.01 for value in over.values())
-        print(f"\n{figure}: nearest, or within .01 of the nearest, at {near} of {len(over)} points;")
+        print(
+            f"\n{figure}: nearest, or within .01 of the nearest, at {near} of {len(over)} points;"
+        )
         print(f"at worst {over[worst]:.3f} further, at {worst}")
     if options.picture:
         options.picture.parent.mkdir(parents=True, exist_ok=True)

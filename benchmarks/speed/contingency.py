@@ -46,7 +46,9 @@ class Shape:
 
 SHAPES = {
     "adult": Shape(rows=32_768, columns=15, by_label=True, seconds=5, megabytes=2000),
-    "long": Shape(rows=10_000_000, columns=20, by_label=False, seconds=120, megabytes=2000),
+    "long": Shape(
+        rows=10_000_000, columns=20, by_label=False, seconds=120, megabytes=2000
+    ),
     "wide": Shape(rows=50_000, columns=200, by_label=False, seconds=90, megabytes=2000),
 }
 
@@ -56,7 +58,9 @@ def main() -> int:
     options = _options()
     if options.measure:
         shape = SHAPES[options.shapes[0]]
-        print(json.dumps(_release(options.measure, shape, options.threads) | _bare(shape)))
+        print(
+            json.dumps(_release(options.measure, shape, options.threads) | _bare(shape))
+        )
         return 0
     from rich.console import Console
 
@@ -64,13 +68,26 @@ def main() -> int:
     results = []
     with tempfile.TemporaryDirectory(prefix="noisegate-speed-") as folder:
         for name in options.shapes:
-            with console.status(f"{name}: {SHAPES[name].rows:,} records of {SHAPES[name].columns} columns"):
+            with console.status(
+                f"{name}: {SHAPES[name].rows:,} records of {SHAPES[name].columns} columns"
+            ):
                 path = _write(Path(folder) / f"{name}.parquet", SHAPES[name])
-                command = [sys.executable, __file__, "--measure", str(path), "--shapes", name]
+                command = [
+                    sys.executable,
+                    __file__,
+                    "--measure",
+                    str(path),
+                    "--shapes",
+                    name,
+                ]
                 command += ["--threads", str(options.threads)]
-                answer = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+                answer = subprocess.run(
+                    command, check=True, stdout=subprocess.PIPE
+                ).stdout
                 path.unlink()
-            results.append({"shape": name, "rows": SHAPES[name].rows, **json.loads(answer)})
+            results.append(
+                {"shape": name, "rows": SHAPES[name].rows, **json.loads(answer)}
+            )
     _print(console, results, options.threads)
     if options.json:
         options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
@@ -78,11 +95,19 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    parser = argparse.ArgumentParser(description="Seconds and peak memory of releases of contingency tables.")
+    cores = (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
+    parser = argparse.ArgumentParser(
+        description="Seconds and peak memory of releases of contingency tables."
+    )
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
     parser.add_argument("--threads", type=int, default=cores)
-    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures there"
+    )
     parser.add_argument("--measure", type=Path, default=None, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -90,7 +115,10 @@ def _options() -> argparse.Namespace:
 def _schema(shape: Shape) -> Schema:
     from noisegate.schema import Boolean, Continuous, Schema
 
-    columns = (Continuous(name=f"x{place:03}", lower=0.0, upper=1.0) for place in range(shape.columns))
+    columns = (
+        Continuous(name=f"x{place:03}", lower=0.0, upper=1.0)
+        for place in range(shape.columns)
+    )
     return Schema((*columns, Boolean(name="y")), label="y")
 
 
@@ -103,11 +131,20 @@ def _write(path: Path, shape: Shape) -> Path:
     random = np.random.default_rng(shape.rows)
     names = [column.name for column in _schema(shape).columns]
     kinds = [pa.float64()] * shape.columns + [pa.bool_()]
-    with pq.ParquetWriter(path, pa.schema(list(zip(names, kinds, strict=True)))) as writer:
+    with pq.ParquetWriter(
+        path, pa.schema(list(zip(names, kinds, strict=True)))
+    ) as writer:
         for start in range(0, shape.rows, CHUNK):
             size = min(CHUNK, shape.rows - start)
-            cells = [pa.array(random.integers(0, 10_001, size) / 10_000) for _ in range(shape.columns)]
-            writer.write_table(pa.table([*cells, pa.array(random.integers(0, 2, size) == 1)], names=names))
+            cells = [
+                pa.array(random.integers(0, 10_001, size) / 10_000)
+                for _ in range(shape.columns)
+            ]
+            writer.write_table(
+                pa.table(
+                    [*cells, pa.array(random.integers(0, 2, size) == 1)], names=names
+                )
+            )
     return path
 
 
@@ -125,12 +162,22 @@ def _release(path: Path, shape: Shape, threads: int) -> dict[str, float]:
     pairs = list(combinations(range(shape.columns), 2))
     tables = tuple((*pair, shape.columns) if shape.by_label else pair for pair in pairs)
     features = Contingency(
-        bins=(NumericBins(cuts),) * shape.columns, coded=(2,), tables=tables, weights=(1.0,) * len(tables)
+        bins=(NumericBins(cuts),) * shape.columns,
+        coded=(2,),
+        tables=tables,
+        weights=(1.0,) * len(tables),
     )
     started, before = time.perf_counter(), time.process_time()
-    gate = Gate(path, schema=_schema(shape), epsilon=1.0, engine=LocalEngine(threads=threads))
+    gate = Gate(
+        path, schema=_schema(shape), epsilon=1.0, engine=LocalEngine(threads=threads)
+    )
     question = Query(
-        name="pairs", dim=features.dim, columns=1, norm=features.norm, share=1.0, nonnegative=features.nonnegative
+        name="pairs",
+        dim=features.dim,
+        columns=1,
+        norm=features.norm,
+        share=1.0,
+        nonnegative=features.nonnegative,
     )
     plan = Plan(queries=(question,)).calibrate(gate.budget)
     gate.sum(plan, {"pairs": features}, method="benchmark", public={})
@@ -157,7 +204,8 @@ def _bare(shape: Shape) -> dict[str, float]:
     with threadpool_limits(limits=1):
         return {
             "bincount_rows_per_second": BARE_ROWS / _seconds(bincounts),
-            "product_rows_per_second": PRODUCT_ROWS / _seconds(lambda: _product(codes[:, :PRODUCT_ROWS])),
+            "product_rows_per_second": PRODUCT_ROWS
+            / _seconds(lambda: _product(codes[:, :PRODUCT_ROWS])),
         }
 
 
@@ -182,13 +230,19 @@ def _seconds(run: Callable[[], None]) -> float:
 
 def _met(result: dict[str, Any]) -> bool:
     shape = SHAPES[result["shape"]]
-    return bool(result["seconds"] <= shape.seconds and result["peak_megabytes"] <= shape.megabytes)
+    return bool(
+        result["seconds"] <= shape.seconds
+        and result["peak_megabytes"] <= shape.megabytes
+    )
 
 
 def _print(console: Any, results: list[dict[str, Any]], threads: int) -> None:
     from rich.table import Table
 
-    page = Table(title=f"All pairs of columns, {CELLS} cells each, {threads} thread(s)", title_justify="left")
+    page = Table(
+        title=f"All pairs of columns, {CELLS} cells each, {threads} thread(s)",
+        title_justify="left",
+    )
     for heading in ("", *(result["shape"] for result in results)):
         page.add_column(heading, justify="right" if heading else "left")
     shapes = [SHAPES[result["shape"]] for result in results]
@@ -198,13 +252,31 @@ def _print(console: Any, results: list[dict[str, Any]], threads: int) -> None:
         ("cells", [f"{result['cells']:,}" for result in results]),
         ("seconds of a release", [f"{result['seconds']:.1f}" for result in results]),
         ("  goal", [f"≤ {shape.seconds:g}" for shape in shapes]),
-        ("  seconds of processors", [f"{result['processor_seconds']:.1f}" for result in results]),
+        (
+            "  seconds of processors",
+            [f"{result['processor_seconds']:.1f}" for result in results],
+        ),
         ("peak memory, MB", [f"{result['peak_megabytes']:.0f}" for result in results]),
         ("  goal", [f"≤ {shape.megabytes:g}" for shape in shapes]),
-        ("records per second", [f"{result['rows'] / result['seconds']:,.0f}" for result in results]),
-        ("  bare np.bincount", [f"{result['bincount_rows_per_second']:,.0f}" for result in results]),
-        ("  bare matrix product", [f"{result['product_rows_per_second']:,.0f}" for result in results]),
-        ("", ["[green]pass[/green]" if _met(result) else "[red]miss[/red]" for result in results]),
+        (
+            "records per second",
+            [f"{result['rows'] / result['seconds']:,.0f}" for result in results],
+        ),
+        (
+            "  bare np.bincount",
+            [f"{result['bincount_rows_per_second']:,.0f}" for result in results],
+        ),
+        (
+            "  bare matrix product",
+            [f"{result['product_rows_per_second']:,.0f}" for result in results],
+        ),
+        (
+            "",
+            [
+                "[green]pass[/green]" if _met(result) else "[red]miss[/red]"
+                for result in results
+            ],
+        ),
     ]
     for name, values in figures:
         page.add_row(name, *values)

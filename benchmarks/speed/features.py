@@ -40,7 +40,10 @@ def main() -> int:
     options = _options()
     console = Console()
     with threadpool_limits(options.threads), console.status("feature maps"):
-        results = [_race(name, make(), options.rows, options.repeats) for name, make in MAPS.items()]
+        results = [
+            _race(name, make(), options.rows, options.repeats)
+            for name, make in MAPS.items()
+        ]
     _print(console, results, options)
     if options.json:
         content = {"rows": options.rows, "threads": options.threads, "maps": results}
@@ -49,11 +52,22 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Features per second, beside a bare matrix product.")
+    parser = argparse.ArgumentParser(
+        description="Features per second, beside a bare matrix product."
+    )
     parser.add_argument("--rows", type=int, default=8192, help="records in a batch")
-    parser.add_argument("--threads", type=int, default=1, help="of the linear algebra library")
-    parser.add_argument("--repeats", type=int, default=9, help="interleaved repetitions; medians are compared")
-    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    parser.add_argument(
+        "--threads", type=int, default=1, help="of the linear algebra library"
+    )
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=9,
+        help="interleaved repetitions; medians are compared",
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures there"
+    )
     options = parser.parse_args()
     if min(options.rows, options.threads, options.repeats) < 1:
         parser.error("--rows, --threads and --repeats must be at least 1")
@@ -64,7 +78,12 @@ def _fourier_numeric() -> RandomFourier:
     """The paper's kernel: every frequency looks at all columns."""
     scales = [(LENGTH_SCALE, LENGTH_SCALE)] * COLUMNS
     return draw(
-        SCHEMA.layout, count=COORDINATES // 2, kernel="numeric", length_scales=scales, exclude_label=True, seed=0
+        SCHEMA.layout,
+        count=COORDINATES // 2,
+        kernel="numeric",
+        length_scales=scales,
+        exclude_label=True,
+        seed=0,
     )
 
 
@@ -72,24 +91,37 @@ def _hermite(groups: tuple[tuple[int, ...], ...], width: int) -> Products:
     """Products of Hermite features of `width` each, all groups with the same weight."""
     series = Series(length_scale=LENGTH_SCALE, order=width - 1)
     tables = column_tables(SCHEMA.layout, [series] * COLUMNS)
-    return Products(tables=tables, groups=groups, weights=(len(groups) ** -0.5,) * len(groups))
+    return Products(
+        tables=tables, groups=groups, weights=(len(groups) ** -0.5,) * len(groups)
+    )
 
 
 MAPS: dict[str, Callable[[], FeatureMap]] = {
     "Fourier, pairs": fourier_pairs,
     "Fourier, all columns": _fourier_numeric,
-    "Hermite, sum": lambda: _hermite(tuple((column,) for column in range(COLUMNS)), COORDINATES // COLUMNS),
+    "Hermite, sum": lambda: _hermite(
+        tuple((column,) for column in range(COLUMNS)), COORDINATES // COLUMNS
+    ),
     "Hermite, 2 columns": lambda: _hermite(((0, 1),), 32),
     "Hermite, 5 columns": lambda: _hermite((tuple(range(5)),), 4),
 }
 
 
-def _race(name: str, feature_map: FeatureMap, rows: int, repeats: int) -> dict[str, Any]:
+def _race(
+    name: str, feature_map: FeatureMap, rows: int, repeats: int
+) -> dict[str, Any]:
     """Times both in turns, so that both meet the same machine."""
     batch = records(rows)
     left = batch.numeric.astype(np.float32)
-    right = np.random.default_rng(0).standard_normal((COLUMNS, feature_map.dim)).astype(np.float32)
-    contestants: list[Callable[[], Any]] = [lambda: feature_map(batch), lambda: left @ right]
+    right = (
+        np.random.default_rng(0)
+        .standard_normal((COLUMNS, feature_map.dim))
+        .astype(np.float32)
+    )
+    contestants: list[Callable[[], Any]] = [
+        lambda: feature_map(batch),
+        lambda: left @ right,
+    ]
     memory = [_peak_megabytes(run) for run in contestants]
     times = [[_seconds(run) for run in contestants] for _ in range(repeats)]
     made = rows * feature_map.dim
@@ -120,15 +152,29 @@ def _peak_megabytes(run: Callable[[], Any]) -> float:
     return peak / 1e6
 
 
-def _print(console: Console, results: list[dict[str, Any]], options: argparse.Namespace) -> None:
-    page = Table(title=f"{options.rows:,} records, {options.threads} thread(s)", title_justify="left")
+def _print(
+    console: Console, results: list[dict[str, Any]], options: argparse.Namespace
+) -> None:
+    page = Table(
+        title=f"{options.rows:,} records, {options.threads} thread(s)",
+        title_justify="left",
+    )
     page.add_column("feature map")
     for heading in ("length", "features/s", "bare/s", "ratio", "MB", "bare MB"):
         page.add_column(heading, justify="right")
     for result in results:
-        speeds = [f"{result[key]:.2e}" for key in ("features_per_second", "product_per_second")]
+        speeds = [
+            f"{result[key]:.2e}"
+            for key in ("features_per_second", "product_per_second")
+        ]
         memory = [f"{result[key]:.0f}" for key in ("megabytes", "product_megabytes")]
-        page.add_row(result["map"], f"{result['coordinates']:,}", *speeds, f"{result['ratio']:.2f}", *memory)
+        page.add_row(
+            result["map"],
+            f"{result['coordinates']:,}",
+            *speeds,
+            f"{result['ratio']:.2f}",
+            *memory,
+        )
     console.print(page)
 
 

@@ -57,11 +57,25 @@ def main() -> int:
         for name in CONTESTANTS:
             with console.status(name):
                 results.append({"name": name, **_times(name, table, options)})
-    page = Table(title=f"seconds until the distance is {options.within:g} times the noise, {options.records:,} records")
-    for heading in ("fit", "coordinates", "release, s", "fit, s", "fit / matrix product", "steps", "distance"):
+    page = Table(
+        title=f"seconds until the distance is {options.within:g} times the noise, {options.records:,} records"
+    )
+    for heading in (
+        "fit",
+        "coordinates",
+        "release, s",
+        "fit, s",
+        "fit / matrix product",
+        "steps",
+        "distance",
+    ):
         page.add_column(heading, justify="left" if heading == "fit" else "right")
     for found in results:
-        taken = f"{found['fit_seconds']:.1f}" if found["reached"] else f"not in {found['fit_seconds']:.0f}"
+        taken = (
+            f"{found['fit_seconds']:.1f}"
+            if found["reached"]
+            else f"not in {found['fit_seconds']:.0f}"
+        )
         page.add_row(
             found["name"],
             f"{found['coordinates']:,}",
@@ -73,7 +87,12 @@ def main() -> int:
         )
     console.print(page)
     if options.json:
-        content = {"records": options.records, "within": options.within, "product_seconds": product, "fits": results}
+        content = {
+            "records": options.records,
+            "within": options.within,
+            "product_seconds": product,
+            "fits": results,
+        }
         options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return 0 if all(found["reached"] for found in results) else 1
 
@@ -84,7 +103,11 @@ def simulated(records: int) -> pa.Table:
     numeric = [name for name in SCHEMA.names if name != SCHEMA.label]
     factors = random.normal(size=(records, 6))
     loads = random.normal(size=(6, len(numeric))) / 3
-    values = 0.5 + 0.2 * np.tanh(factors @ loads) + 0.05 * random.normal(size=(records, len(numeric)))
+    values = (
+        0.5
+        + 0.2 * np.tanh(factors @ loads)
+        + 0.05 * random.normal(size=(records, len(numeric)))
+    )
     columns = dict(zip(numeric, np.clip(values, 0, 1).T, strict=True))
     return pa.table(columns | {"y": factors[:, 0] * factors[:, 1] > 0})
 
@@ -92,7 +115,10 @@ def simulated(records: int) -> pa.Table:
 def _times(name: str, table: pa.Table, options: argparse.Namespace) -> dict[str, Any]:
     settings = dict(CONTESTANTS[name])
     method = method_named(settings.pop("method"))(
-        **{**settings, "fit_options": {"steps": STEPS, "check_every": EVERY, "ema_decay": 0.9}}
+        **{
+            **settings,
+            "fit_options": {"steps": STEPS, "check_every": EVERY, "ema_decay": 0.9},
+        }
     )
     started = time.perf_counter()
     release = method.query(Gate(table, schema=SCHEMA, epsilon=1.0))
@@ -132,9 +158,21 @@ def _product() -> float:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Fit time to a given distance.")
     parser.add_argument("--records", type=int, default=20_000)
-    parser.add_argument("--within", type=float, default=1.5, help="times the distance that noise alone leaves")
-    parser.add_argument("--repeats", type=int, default=3, help="fits of one release; the median is reported")
-    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    parser.add_argument(
+        "--within",
+        type=float,
+        default=1.5,
+        help="times the distance that noise alone leaves",
+    )
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=3,
+        help="fits of one release; the median is reported",
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures there"
+    )
     options = parser.parse_args()
     if min(options.records, options.repeats) < 1 or not options.within > 1:
         parser.error("--records and --repeats must be at least 1, --within above 1")

@@ -17,7 +17,16 @@ from collections.abc import Callable, Iterator
 import gradient_models as models
 import numpy as np
 import torch
-from gradient_models import BATCH, CLASSES, MODELS, NORM, PIXELS, RATE, RATE_OF_LEARNING, RECORDS
+from gradient_models import (
+    BATCH,
+    CLASSES,
+    MODELS,
+    NORM,
+    PIXELS,
+    RATE,
+    RATE_OF_LEARNING,
+    RECORDS,
+)
 from memory import peak_megabytes
 from torch import nn
 
@@ -36,7 +45,10 @@ def main() -> None:
     for _ in sys.stdin:
         clock, work = time.perf_counter(), time.process_time()
         step()
-        print(json.dumps([time.perf_counter() - clock, time.process_time() - work]), flush=True)
+        print(
+            json.dumps([time.perf_counter() - clock, time.process_time() - work]),
+            flush=True,
+        )
     print(json.dumps({"megabytes": peak_megabytes()}), flush=True)
 
 
@@ -61,17 +73,36 @@ def _ours(model: str) -> Step:
     )
     gate = Gate(table, schema=schema, epsilon=EPSILON, records=RECORDS)
     if model == "dp-llm":
-        shapes, loss, factored = {"weight": (1, models.MAPS * CLASSES, PIXELS + 1)}, _factored(), True
+        shapes, loss, factored = (
+            {"weight": (1, models.MAPS * CLASSES, PIXELS + 1)},
+            _factored(),
+            True,
+        )
         parameters = {"weight": torch.zeros(shapes["weight"])}
     else:
         module = MODELS[model]()
         parameters = {name: value.detach() for name, value in module.named_parameters()}
-        shapes, factored = {name: tuple(value.shape) for name, value in parameters.items()}, False
-        loss = module_loss(module, lambda run, image, code: nn.functional.cross_entropy(run(image[None]), code[:1]))
+        shapes, factored = (
+            {name: tuple(value.shape) for name, value in parameters.items()},
+            False,
+        )
+        loss = module_loss(
+            module,
+            lambda run, image, code: nn.functional.cross_entropy(
+                run(image[None]), code[:1]
+            ),
+        )
     plan = GradientPlan(
-        name="g", steps=STEPS, sampling_probability=RATE, clip_norm=NORM, parameters=shapes, factored=factored
+        name="g",
+        steps=STEPS,
+        sampling_probability=RATE,
+        clip_norm=NORM,
+        parameters=shapes,
+        factored=factored,
     )
-    session = gate.gradients(plan.calibrate(gate.budget), loss, method="speed", public={}).__enter__()
+    session = gate.gradients(
+        plan.calibrate(gate.budget), loss, method="speed", public={}
+    ).__enter__()
 
     def step() -> None:
         for name, noisy in session.step(parameters).items():
@@ -87,8 +118,12 @@ def _factored() -> object:
     def inputs(image: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
         return torch.cat([image, image.new_ones(1)])[None]
 
-    def loss(answers: torch.Tensor, image: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-        scores = locally_linear_scores(answers.reshape(models.MAPS, CLASSES), models.TEMPERATURE)
+    def loss(
+        answers: torch.Tensor, image: torch.Tensor, codes: torch.Tensor
+    ) -> torch.Tensor:
+        scores = locally_linear_scores(
+            answers.reshape(models.MAPS, CLASSES), models.TEMPERATURE
+        )
         return nn.functional.cross_entropy(scores[None], codes[:1])
 
     return FactoredLoss(inputs=inputs, loss=loss)
@@ -100,7 +135,9 @@ def _opacus(mode: str) -> Callable[[str], Step]:
         from opacus import PrivacyEngine
 
         images, labels = (torch.from_numpy(part) for part in models.records())
-        loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images, labels), batch_size=BATCH)
+        loader = torch.utils.data.DataLoader(
+            torch.utils.data.TensorDataset(images, labels), batch_size=BATCH
+        )
         module = MODELS[model]()
         optimizer = torch.optim.SGD(module.parameters(), lr=RATE_OF_LEARNING)
         private = PrivacyEngine().make_private(
@@ -137,7 +174,10 @@ def _plain(model: str) -> Step:
     """The same step without privacy: a batch of a fixed size, and the gradient of its mean loss."""
     images, labels = (torch.from_numpy(part) for part in models.records())
     module, criterion = MODELS[model](), nn.CrossEntropyLoss()
-    optimizer, random = torch.optim.SGD(module.parameters(), lr=RATE_OF_LEARNING), np.random.default_rng(0)
+    optimizer, random = (
+        torch.optim.SGD(module.parameters(), lr=RATE_OF_LEARNING),
+        np.random.default_rng(0),
+    )
 
     def step() -> None:
         places = torch.from_numpy(random.choice(RECORDS, BATCH, replace=False))

@@ -26,16 +26,26 @@ class LocallyLinearScores(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Returns the score of each class, (rows, classes)."""
-        return locally_linear_scores(self.maps(images).reshape(-1, MAPS, CLASSES), TEMPERATURE)
+        return locally_linear_scores(
+            self.maps(images).reshape(-1, MAPS, CLASSES), TEMPERATURE
+        )
 
 
 def _convnet() -> nn.Module:
-    network = build_convnet(ImageShape(height=28, width=28, channels=1), CLASSES, seed=0)
+    network = build_convnet(
+        ImageShape(height=28, width=28, channels=1), CLASSES, seed=0
+    )
     return nn.Sequential(nn.Unflatten(1, (1, 28, 28)), network)
 
 
 def _perceptron() -> nn.Module:
-    return nn.Sequential(nn.Linear(PIXELS, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, CLASSES))
+    return nn.Sequential(
+        nn.Linear(PIXELS, 256),
+        nn.ReLU(),
+        nn.Linear(256, 256),
+        nn.ReLU(),
+        nn.Linear(256, CLASSES),
+    )
 
 
 MODELS: dict[str, Callable[[], nn.Module]] = {
@@ -48,4 +58,6 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 def records() -> tuple[np.ndarray, np.ndarray]:
     """Returns made-up images, (records, pixels), float32 in [0, 1], and their labels."""
     random = np.random.default_rng(0)
-    return random.random((RECORDS, PIXELS), dtype=np.float32), random.integers(0, CLASSES, RECORDS)
+    return random.random((RECORDS, PIXELS), dtype=np.float32), random.integers(
+        0, CLASSES, RECORDS
+    )

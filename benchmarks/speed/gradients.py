@@ -63,7 +63,9 @@ class Runner:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"a contender ended with exit code {self.process.wait()}")
+            raise RuntimeError(
+                f"a contender ended with exit code {self.process.wait()}"
+            )
         return json.loads(line)
 
 
@@ -78,22 +80,48 @@ def main() -> int:
             results[model] = _race(model, folder, options)
         _print(console, model, results[model], options)
     if options.json:
-        content = {"threads": options.threads, "rounds": options.rounds, "load": os.getloadavg(), "models": results}
+        content = {
+            "threads": options.threads,
+            "rounds": options.rounds,
+            "load": os.getloadavg(),
+            "models": results,
+        }
         options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    met = all(result["noisegate"]["over_opacus"] * GOAL <= 1 for result in results.values())
-    console.print(f"Goal: at least {GOAL} times as fast as Opacus at its best, and no more memory than it takes then.")
+    met = all(
+        result["noisegate"]["over_opacus"] * GOAL <= 1 for result in results.values()
+    )
+    console.print(
+        f"Goal: at least {GOAL} times as fast as Opacus at its best, and no more memory than it takes then."
+    )
     return 0 if met and all(_small(result) for result in results.values()) else 1
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Milliseconds of a private gradient step, beside Opacus.")
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--threads", type=int, default=1, help="of torch and of the linear algebra library")
-    parser.add_argument("--rounds", type=int, default=7, help="steps of each contender, in turns; medians are compared")
-    parser.add_argument(
-        "--opacus", type=Path, default=HERE.parents[1] / "build" / "opacus", help="folder to keep it in"
+    parser = argparse.ArgumentParser(
+        description="Milliseconds of a private gradient step, beside Opacus."
     )
-    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        help="of torch and of the linear algebra library",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=7,
+        help="steps of each contender, in turns; medians are compared",
+    )
+    parser.add_argument(
+        "--opacus",
+        type=Path,
+        default=HERE.parents[1] / "build" / "opacus",
+        help="folder to keep it in",
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures there"
+    )
     options = parser.parse_args()
     if min(options.rounds, options.threads) < 1:
         parser.error("--rounds and --threads must be at least 1")
@@ -103,16 +131,34 @@ def _options() -> argparse.Namespace:
 def _opacus(folder: Path) -> Path:
     """Installs Opacus into a folder unless it is there."""
     if not (folder / "opacus").exists():
-        uv = shutil.which("uv") or shutil.which("uv", path=HERE.parents[1] / ".venv-tools" / "bin")
+        uv = shutil.which("uv") or shutil.which(
+            "uv", path=HERE.parents[1] / ".venv-tools" / "bin"
+        )
         if uv is None:
-            raise RuntimeError("uv was not found; put it on the PATH, or run `make environment` in this checkout")
-        command = [uv, "pip", "install", "--quiet", "--python", sys.executable, "--no-deps", "--target", str(folder)]
+            raise RuntimeError(
+                "uv was not found; put it on the PATH, or run `make environment` in this checkout"
+            )
+        command = [
+            uv,
+            "pip",
+            "install",
+            "--quiet",
+            "--python",
+            sys.executable,
+            "--no-deps",
+            "--target",
+            str(folder),
+        ]
         subprocess.run([*command, *OPACUS], check=True)
     return folder
 
 
-def _race(model: str, folder: Path, options: argparse.Namespace) -> dict[str, dict[str, float]]:
-    runners = {name: _start(name, model, folder, options.threads) for name in CONTENDERS}
+def _race(
+    model: str, folder: Path, options: argparse.Namespace
+) -> dict[str, dict[str, float]]:
+    runners = {
+        name: _start(name, model, folder, options.threads) for name in CONTENDERS
+    }
     for turn in range(WARM + options.rounds):
         for runner in runners.values():
             seconds = runner.step()
@@ -135,11 +181,22 @@ def _race(model: str, folder: Path, options: argparse.Namespace) -> dict[str, di
 
 def _start(name: str, model: str, folder: Path, threads: int) -> Runner:
     count = str(threads)
-    environment = {**os.environ, "OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": count,
+        "MKL_NUM_THREADS": count,
+        "OPENBLAS_NUM_THREADS": count,
+    }
     if name.startswith("opacus"):
         environment["PYTHONPATH"] = str(folder)
     command = [sys.executable, str(HERE / "gradient_contenders.py"), name, model, count]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
     return Runner(process=process, steps=[])
 
 
@@ -149,7 +206,10 @@ def _median(runner: Runner, which: int) -> float:
 
 def _ratio(runner: Runner, other: Runner) -> float:
     """Median over rounds of the ratio of processor times: work of others on the machine hardly counts in it."""
-    return statistics.median(mine[1] / theirs[1] for mine, theirs in zip(runner.steps, other.steps, strict=True))
+    return statistics.median(
+        mine[1] / theirs[1]
+        for mine, theirs in zip(runner.steps, other.steps, strict=True)
+    )
 
 
 def _small(result: dict[str, dict[str, float]]) -> bool:
@@ -157,14 +217,29 @@ def _small(result: dict[str, dict[str, float]]) -> bool:
     return result["noisegate"]["peak_megabytes"] <= result[best]["peak_megabytes"]
 
 
-def _print(console: Console, model: str, result: dict[str, dict[str, float]], options: argparse.Namespace) -> None:
+def _print(
+    console: Console,
+    model: str,
+    result: dict[str, dict[str, float]],
+    options: argparse.Namespace,
+) -> None:
     title = f"{model}: a step on 256 records, {options.threads} thread(s), load {os.getloadavg()[0]:.1f}"
     page = Table(title=title, title_justify="left")
     page.add_column("")
-    for heading in ("ms", "least ms", "processor ms", "/ Opacus' best", "/ no privacy", "peak MB"):
+    for heading in (
+        "ms",
+        "least ms",
+        "processor ms",
+        "/ Opacus' best",
+        "/ no privacy",
+        "peak MB",
+    ):
         page.add_column(heading, justify="right")
     for name, row in result.items():
-        times = [f"{row[key]:,.1f}" for key in ("milliseconds", "least_milliseconds", "processor_milliseconds")]
+        times = [
+            f"{row[key]:,.1f}"
+            for key in ("milliseconds", "least_milliseconds", "processor_milliseconds")
+        ]
         ratios = [f"{row[key]:.2f}" for key in ("over_opacus", "over_no_privacy")]
         page.add_row(name, *times, *ratios, f"{row['peak_megabytes']:,.0f}")
     console.print(page)

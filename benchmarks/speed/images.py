@@ -39,8 +39,12 @@ def main() -> int:
     if options.whole:
         return _print_whole(_process(options, "whole"), options)
     if options.scaling:
-        return _print_scaling([_process(options, "release", rows) for rows in options.scaling], options)
-    return _print_races([_race(name, options.rounds) for name in options.networks], options)
+        return _print_scaling(
+            [_process(options, "release", rows) for rows in options.scaling], options
+        )
+    return _print_races(
+        [_race(name, options.rounds) for name in options.networks], options
+    )
 
 
 def _race(network: str, rounds: int) -> dict[str, Any]:
@@ -56,17 +60,31 @@ def _race(network: str, rounds: int) -> dict[str, Any]:
     from noisegate_papers.methods.mepf import DPMEPF
 
     torch.set_num_threads(1)
-    shape, schema = ImageShape(height=32, width=32, channels=3), pixel_schema(32, 32, 3, labels=range(10))
+    shape, schema = (
+        ImageShape(height=32, width=32, channels=3),
+        pixel_schema(32, 32, 3, labels=range(10)),
+    )
     features, module = _maps(network, DPMEPF, schema)
     rows = BLOCKS * block_rows(next(iter(features.values())))
     random = np.random.default_rng(0)
     pixels = random.integers(0, 256, (rows, shape.size))
-    records = EncodedTable(pixels / 255, random.integers(0, 10, (rows, 1)).astype(np.int32))
+    records = EncodedTable(
+        pixels / 255, random.integers(0, 10, (rows, 1)).astype(np.int32)
+    )
     tasks = {
-        name: SumTask(feature_map=each, grid=Grid(norm=1.0, nonnegative=each.nonnegative), columns=10, label=0)
+        name: SumTask(
+            feature_map=each,
+            grid=Grid(norm=1.0, nonnegative=each.nonnegative),
+            columns=10,
+            label=0,
+        )
         for name, each in features.items()
     }
-    images = torch.from_numpy((pixels / 255).astype(np.float32)).reshape(rows, 32, 32, 3).permute(0, 3, 1, 2)
+    images = (
+        torch.from_numpy((pixels / 255).astype(np.float32))
+        .reshape(rows, 32, 32, 3)
+        .permute(0, 3, 1, 2)
+    )
     batches = images.contiguous(memory_format=torch.channels_last).chunk(BLOCKS)
 
     def bare() -> None:
@@ -83,13 +101,16 @@ def _race(network: str, rounds: int) -> dict[str, Any]:
         "network": network,
         "features": sum(each.dim for each in features.values()),
         "batch": rows // BLOCKS,
-        "bare_images_per_second": rows / statistics.median(theirs for theirs, _ in times),
+        "bare_images_per_second": rows
+        / statistics.median(theirs for theirs, _ in times),
         "images_per_second": rows / statistics.median(mine for _, mine in times),
         "ratio": statistics.median(theirs / mine for theirs, mine in times),
     }
 
 
-def _maps(network: str, method: Any, schema: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+def _maps(
+    network: str, method: Any, schema: Any
+) -> tuple[dict[str, Any], Callable[[Any], Any]]:
     """Returns feature maps and the network that they run, as far as its last chosen layer."""
     from noisegate_images.features.perceptual import Activations, Perceptual
     from noisegate_images.networks.named import ChosenLayers, load_network
@@ -99,13 +120,21 @@ def _maps(network: str, method: Any, schema: Any) -> tuple[dict[str, Any], Calla
         from torchvision.models import vgg19
 
         module = vgg19(weights=None).features.requires_grad_(False).eval()
-        names = [name for name, part in module.named_modules() if type(part).__name__ == "Conv2d"]
+        names = [
+            name
+            for name, part in module.named_modules()
+            if type(part).__name__ == "Conv2d"
+        ]
         activations = Activations(layers=ChosenLayers(module, names, shape))
-        return {f"moment {n}": Perceptual(activations=activations, moment=n) for n in (1, 2)}, module
+        return {
+            f"moment {n}": Perceptual(activations=activations, moment=n) for n in (1, 2)
+        }, module
     found = load_network("encoder")
     layers = ChosenLayers(found.module, found.layers, shape, pool=network == "pooled")
     activations = Activations(layers=layers, nonnegative=True)
-    return {f"moment {n}": Perceptual(activations=activations, moment=n) for n in (1, 2)}, found.module
+    return {
+        f"moment {n}": Perceptual(activations=activations, moment=n) for n in (1, 2)
+    }, found.module
 
 
 def _measure(options: argparse.Namespace) -> int:
@@ -128,86 +157,193 @@ def _measure(options: argparse.Namespace) -> int:
         drawn, labels = simulated_digits(min(options.images, 5000), seed=0)
         assert schema.images is not None
         with image_writer(private, schema.images, options.images) as write:
-            for start in range(0, options.images, 1000):  # their number matters here, not their variety
+            for start in range(
+                0, options.images, 1000
+            ):  # their number matters here, not their variety
                 some = np.arange(start, min(start + 1000, options.images)) % len(drawn)
-                write(ImageBatch(pixels=drawn[some][..., None], labels=tuple(labels[some].tolist())))
+                write(
+                    ImageBatch(
+                        pixels=drawn[some][..., None],
+                        labels=tuple(labels[some].tolist()),
+                    )
+                )
         before, method = peak_megabytes(), JointEmbedding(image=(28, 28, 1))
         clock, processor = time.perf_counter(), time.process_time()
-        gate = Gate(private, schema=schema, epsilon=1.0, engine=LocalEngine(threads=options.threads))
+        gate = Gate(
+            private,
+            schema=schema,
+            epsilon=1.0,
+            engine=LocalEngine(threads=options.threads),
+        )
         if options.measure == "release":
             method.query(gate)
         else:
             made = method.fit(gate, device="cpu")
-            with image_writer(Path(folder) / "out.parquet", schema.images, options.synthetic) as write:
+            with image_writer(
+                Path(folder) / "out.parquet", schema.images, options.synthetic
+            ) as write:
                 for batch in made.images(options.synthetic, seed=0):
                     write(batch)
-    answer = {"seconds": time.perf_counter() - clock, "processor_seconds": time.process_time() - processor}
+    answer = {
+        "seconds": time.perf_counter() - clock,
+        "processor_seconds": time.process_time() - processor,
+    }
     memory = {"peak_megabytes": peak_megabytes(), "megabytes_before": before}
     print(json.dumps({"images": options.images, **answer, **memory}))
     return 0
 
 
-def _process(options: argparse.Namespace, measure: str, images: int | None = None) -> dict[str, Any]:
-    named = {"images": images or options.images, "synthetic": options.synthetic, "threads": options.threads}
-    passed = [part for name, value in named.items() for part in (f"--{name}", str(value))]
+def _process(
+    options: argparse.Namespace, measure: str, images: int | None = None
+) -> dict[str, Any]:
+    named = {
+        "images": images or options.images,
+        "synthetic": options.synthetic,
+        "threads": options.threads,
+    }
+    passed = [
+        part for name, value in named.items() for part in (f"--{name}", str(value))
+    ]
     command = [sys.executable, __file__, "--measure", measure, *passed]
-    answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    answer: dict[str, Any] = json.loads(
+        subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+    )
     return answer
 
 
 def _print_races(races: list[dict[str, Any]], options: argparse.Namespace) -> int:
-    headings = ("network", "features", "batch", "bare_images_per_second", "images_per_second", "ratio")
-    _page("perceptual features at the gate, both moments, 10 labels, one thread", headings, races, options)
+    headings = (
+        "network",
+        "features",
+        "batch",
+        "bare_images_per_second",
+        "images_per_second",
+        "ratio",
+    )
+    _page(
+        "perceptual features at the gate, both moments, 10 labels, one thread",
+        headings,
+        races,
+        options,
+    )
     return 0 if all(race["ratio"] >= RATIO_GOAL for race in races) else 1
 
 
 def _print_whole(answer: dict[str, Any], options: argparse.Namespace) -> int:
     headings = ("images", "seconds", "processor_seconds", "peak_megabytes")
-    _page(f"the whole default run, {options.threads} thread(s)", headings, [answer], options)
-    return 0 if answer["seconds"] <= SECONDS_GOAL and answer["peak_megabytes"] <= MEGABYTES_GOAL else 1
+    _page(
+        f"the whole default run, {options.threads} thread(s)",
+        headings,
+        [answer],
+        options,
+    )
+    return (
+        0
+        if answer["seconds"] <= SECONDS_GOAL
+        and answer["peak_megabytes"] <= MEGABYTES_GOAL
+        else 1
+    )
 
 
 def _print_scaling(answers: list[dict[str, Any]], options: argparse.Namespace) -> int:
-    headings = ("images", "seconds", "processor_seconds", "peak_megabytes", "megabytes_before")
+    headings = (
+        "images",
+        "seconds",
+        "processor_seconds",
+        "peak_megabytes",
+        "megabytes_before",
+    )
     _page("a release from a Parquet file of images", headings, answers, options)
-    return 0 if answers[-1]["peak_megabytes"] <= GROWTH_GOAL * answers[0]["peak_megabytes"] else 1
+    return (
+        0
+        if answers[-1]["peak_megabytes"] <= GROWTH_GOAL * answers[0]["peak_megabytes"]
+        else 1
+    )
 
 
-def _page(title: str, headings: tuple[str, ...], rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
+def _page(
+    title: str,
+    headings: tuple[str, ...],
+    rows: list[dict[str, Any]],
+    options: argparse.Namespace,
+) -> None:
     from rich.console import Console
     from rich.table import Table
 
     page = Table(title=title, title_justify="left")
     for heading in headings:
-        page.add_column(heading.replace("_", " "), justify="left" if heading == "network" else "right")
+        page.add_column(
+            heading.replace("_", " "),
+            justify="left" if heading == "network" else "right",
+        )
     for row in rows:
         values = [row[heading] for heading in headings]
-        page.add_row(*(f"{value:,.2f}" if isinstance(value, float) else str(value) for value in values))
+        page.add_row(
+            *(
+                f"{value:,.2f}" if isinstance(value, float) else str(value)
+                for value in values
+            )
+        )
     Console().print(page)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
 
 
 def _seconds(run: Callable[[], Any]) -> float:
-    started = time.process_time()  # one thread: other work on the machine hardly counts in it
+    started = (
+        time.process_time()
+    )  # one thread: other work on the machine hardly counts in it
     run()
     return time.process_time() - started
 
 
 def _options() -> argparse.Namespace:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
     parser = argparse.ArgumentParser(description="Speed and memory of private images.")
-    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
-    parser.add_argument("--rounds", type=int, default=7, help="both sides in turns; medians are compared")
-    parser.add_argument("--whole", action="store_true", help="the whole default run instead")
-    parser.add_argument("--scaling", type=int, nargs="+", help="a release of each of these numbers of images instead")
+    parser.add_argument(
+        "--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS)
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=7,
+        help="both sides in turns; medians are compared",
+    )
+    parser.add_argument(
+        "--whole", action="store_true", help="the whole default run instead"
+    )
+    parser.add_argument(
+        "--scaling",
+        type=int,
+        nargs="+",
+        help="a release of each of these numbers of images instead",
+    )
     parser.add_argument("--images", type=int, default=60_000, help="private images")
-    parser.add_argument("--synthetic", type=int, default=60_000, help="images to sample")
+    parser.add_argument(
+        "--synthetic", type=int, default=60_000, help="images to sample"
+    )
     parser.add_argument("--threads", type=int, default=cores)
-    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
-    parser.add_argument("--measure", choices=["whole", "release"], default=None, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures there"
+    )
+    parser.add_argument(
+        "--measure", choices=["whole", "release"], default=None, help=argparse.SUPPRESS
+    )
     options = parser.parse_args()
-    if min(options.images, options.synthetic, options.threads, options.rounds, *(options.scaling or [1])) < 1:
+    if (
+        min(
+            options.images,
+            options.synthetic,
+            options.threads,
+            options.rounds,
+            *(options.scaling or [1]),
+        )
+        < 1
+    ):
         parser.error("all numbers must be at least 1")
     return options
 

@@ -12,7 +12,11 @@ def peak_megabytes() -> float:
     status = Path("/proc/self/status")
     if status.exists():
         # On Linux ru_maxrss of a fresh process starts at what its parent used; VmHWM is this program's own.
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        line = next(
+            line
+            for line in status.read_text().splitlines()
+            if line.startswith("VmHWM:")
+        )
         return float(line.split()[1]) / 1e3
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1e6 if sys.platform == "darwin" else 1e3)

@@ -46,10 +46,14 @@ class _Encoded:
 def exact_sum(table: EncodedTable, threads: int) -> Callable[[], Sums]:
     """Returns the exact sum by the engine of the gate, (labels, 1000), over batches in memory."""
     task = SumTask(feature_map=features(), grid=Grid(norm=1.0), columns=LABELS, label=0)
-    batches = [table.rows(slice(start, start + 8192)) for start in range(0, len(table), 8192)]
+    batches = [
+        table.rows(slice(start, start + 8192)) for start in range(0, len(table), 8192)
+    ]
 
     def run() -> Sums:
-        totals = LocalEngine(threads=threads).sum(_Encoded(batches), {"fourier": task}, None)
+        totals = LocalEngine(threads=threads).sum(
+            _Encoded(batches), {"fourier": task}, None
+        )
         return task.grid.restore(totals.sums["fourier"])
 
     return run
@@ -60,9 +64,21 @@ def gate_sum(path: Path, threads: int) -> Callable[[], Sums]:
     feature_map = features()
 
     def run() -> Sums:
-        gate = Gate(path, schema=SCHEMA, epsilon=1.0, engine=LocalEngine(threads=threads))
-        question = Query(name="fourier", dim=feature_map.dim, columns=LABELS, norm=feature_map.norm, share=1.0)
+        gate = Gate(
+            path, schema=SCHEMA, epsilon=1.0, engine=LocalEngine(threads=threads)
+        )
+        question = Query(
+            name="fourier",
+            dim=feature_map.dim,
+            columns=LABELS,
+            norm=feature_map.norm,
+            share=1.0,
+        )
         plan = Plan(queries=(question,)).calibrate(Budget(epsilon=1.0))
-        return gate.sum(plan, {"fourier": feature_map}, method="benchmark", public={}).values["fourier"].T
+        return (
+            gate.sum(plan, {"fourier": feature_map}, method="benchmark", public={})
+            .values["fourier"]
+            .T
+        )
 
     return run

@@ -44,9 +44,13 @@ SHAPES = {
 
 def main() -> int:
     """Runs the benchmark; 0 when the memory goal is met everywhere, else 1."""
-    parser = argparse.ArgumentParser(description="Seconds and peak memory of the pairwise method, file to sample.")
+    parser = argparse.ArgumentParser(
+        description="Seconds and peak memory of the pairwise method, file to sample."
+    )
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
-    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures there"
+    )
     parser.add_argument("--measure", type=Path, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
@@ -56,20 +60,38 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="noisegate-speed-") as folder:
         for name in options.shapes:
             path = _write(Path(folder) / f"{name}.parquet", SHAPES[name])
-            command = [sys.executable, __file__, "--measure", str(path), "--shapes", name]
-            results[name] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+            command = [
+                sys.executable,
+                __file__,
+                "--measure",
+                str(path),
+                "--shapes",
+                name,
+            ]
+            results[name] = json.loads(
+                subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+            )
             path.unlink()
     _print(results)
     if options.json:
         options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    return 0 if all(result["peak_megabytes"] <= GOAL_MEGABYTES for result in results.values()) else 1
+    return (
+        0
+        if all(
+            result["peak_megabytes"] <= GOAL_MEGABYTES for result in results.values()
+        )
+        else 1
+    )
 
 
 def _schema(shape: Shape) -> Schema:
     from noisegate.schema import Boolean, Categorical, Continuous, Schema
 
     columns = [
-        Categorical(name=f"c{place:03}", levels=tuple(f"level {code}" for code in range(_levels(place))))
+        Categorical(
+            name=f"c{place:03}",
+            levels=tuple(f"level {code}" for code in range(_levels(place))),
+        )
         if place % 3 == 0
         else Continuous(name=f"x{place:03}", lower=-8.0, upper=8.0)
         for place in range(shape.columns - 1)
@@ -98,9 +120,13 @@ def _write(path: Path, shape: Shape) -> Path:
             if place % 3:
                 columns[column.name] = np.round(values, 4)
                 continue
-            codes = np.clip((values + 3) / 6 * _levels(place), 0, _levels(place) - 1).astype(np.int32)
+            codes = np.clip(
+                (values + 3) / 6 * _levels(place), 0, _levels(place) - 1
+            ).astype(np.int32)
             names = [f"level {code}" for code in range(_levels(place))]
-            columns[column.name] = pa.DictionaryArray.from_arrays(pa.array(codes), names)
+            columns[column.name] = pa.DictionaryArray.from_arrays(
+                pa.array(codes), names
+            )
         table = pa.table(columns | {"y": hidden[0] + random.normal(size=size) > 0})
         writer = writer or pq.ParquetWriter(path, table.schema)
         writer.write_table(table)
@@ -117,7 +143,10 @@ def _run(path: Path, shape: Shape) -> dict[str, float]:
     method, clock, work = Pairwise(), time.perf_counter(), time.process_time()
     release = method.query(Gate(path, schema=_schema(shape), epsilon=1.0))
     asked = time.perf_counter() - clock
-    found = {"gate_seconds": asked, "gate_processor_seconds": time.process_time() - work}
+    found = {
+        "gate_seconds": asked,
+        "gate_processor_seconds": time.process_time() - work,
+    }
     found["gate_megabytes"] = peak_megabytes()
     clock, work = time.perf_counter(), time.process_time()
     synthesizer = method.fit_release(release, device="cpu")
@@ -134,12 +163,19 @@ def _print(results: dict[str, dict[str, float]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    page = Table(title="pairwise, from a Parquet file to 50,000 records", title_justify="left")
+    page = Table(
+        title="pairwise, from a Parquet file to 50,000 records", title_justify="left"
+    )
     page.add_column("")
     for name in results:
-        page.add_column(f"{name}: {SHAPES[name].rows:,} x {SHAPES[name].columns}", justify="right")
+        page.add_column(
+            f"{name}: {SHAPES[name].rows:,} x {SHAPES[name].columns}", justify="right"
+        )
     for figure in next(iter(results.values())):
-        page.add_row(figure.replace("_", " "), *(f"{result[figure]:,.1f}" for result in results.values()))
+        page.add_row(
+            figure.replace("_", " "),
+            *(f"{result[figure]:,.1f}" for result in results.values()),
+        )
     console = Console()
     console.print(page)
     console.print(f"Goal: at most {GOAL_MEGABYTES:,} MB.")

@@ -35,19 +35,30 @@ def main() -> int:
     console = Console()
     command = [sys.executable, __file__, "--measure", *_passed_on(options)]
     with console.status(f"{options.rows:,} images"):
-        answer = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    page = Table(title=f"{options.rows:,} images, {answer['coordinates']:,} coordinates, {options.threads} thread(s)")
+        answer = json.loads(
+            subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+        )
+    page = Table(
+        title=f"{options.rows:,} images, {answer['coordinates']:,} coordinates, {options.threads} thread(s)"
+    )
     for heading in ("", "figure", "goal"):
         page.add_column(heading, justify="right")
     page.add_row("release, s", f"{answer['seconds']:.1f}", f"< {SECONDS_GOAL:.0f}")
     page.add_row("bare count, s", f"{answer['bare_seconds']:.1f}", "")
     page.add_row("release / bare count", f"{answer['ratio']:.2f}", "")
-    page.add_row("peak memory, MB", f"{answer['peak_megabytes']:.0f}", f"< {MEGABYTES_GOAL:.0f}")
+    page.add_row(
+        "peak memory, MB", f"{answer['peak_megabytes']:.0f}", f"< {MEGABYTES_GOAL:.0f}"
+    )
     page.add_row("of it the images, MB", f"{answer['table_megabytes']:.0f}", "")
     console.print(page)
     if options.json:
         options.json.write_text(json.dumps(answer, indent=2) + "\n", encoding="utf-8")
-    return 0 if answer["seconds"] < SECONDS_GOAL and answer["peak_megabytes"] < MEGABYTES_GOAL else 1
+    return (
+        0
+        if answer["seconds"] < SECONDS_GOAL
+        and answer["peak_megabytes"] < MEGABYTES_GOAL
+        else 1
+    )
 
 
 def _measure(options: argparse.Namespace) -> int:
@@ -68,13 +79,24 @@ def _measure(options: argparse.Namespace) -> int:
     images = np.resize(drawn.reshape(len(drawn), -1), (options.rows, SIDE * SIDE))
     codes = np.resize(labels, options.rows)
     schema = pixel_schema(SIDE, SIDE, labels=list(range(LABELS)))
-    columns: dict[str, Any] = {name: pa.array(images[:, j]) for j, name in enumerate(schema.names[:-1])}
+    columns: dict[str, Any] = {
+        name: pa.array(images[:, j]) for j, name in enumerate(schema.names[:-1])
+    }
     table = pa.table(columns | {"label": pa.array(codes.astype(np.int64))})
-    order = {"order": options.order, "product_order": options.order, "moved": False}  # the paper's series
+    order = {
+        "order": options.order,
+        "product_order": options.order,
+        "moved": False,
+    }  # the paper's series
     method = DPHP(generator="mixture", products="none", length_scale=0.0707, **order)
 
     def release() -> int:
-        gate = Gate(table, schema=schema, epsilon=1.0, engine=LocalEngine(threads=options.threads))
+        gate = Gate(
+            table,
+            schema=schema,
+            epsilon=1.0,
+            engine=LocalEngine(threads=options.threads),
+        )
         return int(method.query(gate).values["sum"].size)
 
     def count() -> None:
@@ -90,7 +112,9 @@ def _measure(options: argparse.Namespace) -> int:
         "coordinates": coordinates,
         "seconds": statistics.median(ours),
         "bare_seconds": statistics.median(bare),
-        "ratio": statistics.median(one / other for one, other in zip(ours, bare, strict=True)),
+        "ratio": statistics.median(
+            one / other for one, other in zip(ours, bare, strict=True)
+        ),
         "peak_megabytes": peak_megabytes(),
         "table_megabytes": table.nbytes / 1e6,
     }
@@ -105,18 +129,36 @@ def _seconds(run: Any) -> float:
 
 
 def _passed_on(options: argparse.Namespace) -> list[str]:
-    named = {"rows": options.rows, "order": options.order, "threads": options.threads, "repeats": options.repeats}
+    named = {
+        "rows": options.rows,
+        "order": options.order,
+        "threads": options.threads,
+        "repeats": options.repeats,
+    }
     return [part for name, value in named.items() for part in (f"--{name}", str(value))]
 
 
 def _options() -> argparse.Namespace:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    parser = argparse.ArgumentParser(description="Time and memory of the sum embedding of images.")
+    cores = (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
+    parser = argparse.ArgumentParser(
+        description="Time and memory of the sum embedding of images."
+    )
     parser.add_argument("--rows", type=int, default=60_000, help="images")
     parser.add_argument("--order", type=int, default=100, help="of the Hermite series")
     parser.add_argument("--threads", type=int, default=cores)
-    parser.add_argument("--repeats", type=int, default=3, help="interleaved repetitions; medians are compared")
-    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=3,
+        help="interleaved repetitions; medians are compared",
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures there"
+    )
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if min(options.rows, options.order, options.threads, options.repeats) < 1:

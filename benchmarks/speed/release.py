@@ -36,26 +36,55 @@ def main() -> int:
 
     console = Console()
     with tempfile.TemporaryDirectory(prefix="noisegate-speed-") as folder:
-        memory = [_peak(Path(folder), rows, options.threads, console) for rows in options.rows]
+        memory = [
+            _peak(Path(folder), rows, options.threads, console) for rows in options.rows
+        ]
         races = _races(Path(folder), options, console)
-    growth = memory[-1]["peak_megabytes"] / memory[0]["peak_megabytes"] if memory else None
-    met = all(race["ratio"] >= RATIO_GOAL for race in races) and (growth is None or growth <= MEMORY_GOAL)
+    growth = (
+        memory[-1]["peak_megabytes"] / memory[0]["peak_megabytes"] if memory else None
+    )
+    met = all(race["ratio"] >= RATIO_GOAL for race in races) and (
+        growth is None or growth <= MEMORY_GOAL
+    )
     _print(console, races, memory, growth, options.threads)
     if options.json:
-        content = {"threads": options.threads, "races": races, "memory": memory, "growth": growth, "met": met}
+        content = {
+            "threads": options.threads,
+            "races": races,
+            "memory": memory,
+            "growth": growth,
+            "met": met,
+        }
         options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return 0 if met else 1
 
 
 def _options() -> argparse.Namespace:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    parser = argparse.ArgumentParser(description="Rows per second and peak memory of a release.")
+    cores = (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
+    parser = argparse.ArgumentParser(
+        description="Rows per second and peak memory of a release."
+    )
     parser.add_argument(
-        "--rows", type=int, nargs="*", default=[1_000_000, 10_000_000], help="for memory; none skips it"
+        "--rows",
+        type=int,
+        nargs="*",
+        default=[1_000_000, 10_000_000],
+        help="for memory; none skips it",
     )
     parser.add_argument("--threads", type=int, default=cores)
-    parser.add_argument("--repeats", type=int, default=9, help="interleaved repetitions; medians are compared")
-    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=9,
+        help="interleaved repetitions; medians are compared",
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="write the figures there"
+    )
     parser.add_argument("--measure", type=Path, default=None, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -66,8 +95,17 @@ def _peak(folder: Path, rows: int, threads: int, console: Console) -> dict[str, 
 
     with console.status(f"{rows:,} records: writing a Parquet file, then Gate.sum"):
         path = write_parquet(folder / "table.parquet", rows)
-        command = [sys.executable, __file__, "--measure", str(path), "--threads", str(threads)]
-        answer = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        command = [
+            sys.executable,
+            __file__,
+            "--measure",
+            str(path),
+            "--threads",
+            str(threads),
+        ]
+        answer = json.loads(
+            subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+        )
         path.unlink()
     return {"rows": rows, **answer}
 
@@ -83,7 +121,9 @@ def _measure(path: Path, threads: int) -> int:
     return 0
 
 
-def _races(folder: Path, options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
+def _races(
+    folder: Path, options: argparse.Namespace, console: Console
+) -> list[dict[str, Any]]:
     from noisegate_sums import exact_sum, gate_sum
     from table import records, write_parquet
     from torch_sums import file_sum, memory_sum, ways
@@ -92,16 +132,24 @@ def _races(folder: Path, options: argparse.Namespace, console: Console) -> list[
     table = records(MEMORY_TABLE)
     with console.status("batches in memory"):
         bare = {str(way): memory_sum(table, way) for way in ways(threads)}
-        first = _race("batches in memory", MEMORY_TABLE, exact_sum(table, threads), bare, repeats)
+        first = _race(
+            "batches in memory", MEMORY_TABLE, exact_sum(table, threads), bare, repeats
+        )
     with console.status("a Parquet file"):
         path = write_parquet(folder / "race.parquet", FILE_TABLE)
         bare = {str(way): file_sum(path, way) for way in ways(threads)}
-        second = _race("a Parquet file", FILE_TABLE, gate_sum(path, threads), bare, repeats)
+        second = _race(
+            "a Parquet file", FILE_TABLE, gate_sum(path, threads), bare, repeats
+        )
     return [first, second]
 
 
 def _race(
-    name: str, rows: int, ours: Callable[[], Any], bare: Mapping[str, Callable[[], Any]], repeats: int
+    name: str,
+    rows: int,
+    ours: Callable[[], Any],
+    bare: Mapping[str, Callable[[], Any]],
+    repeats: int,
 ) -> dict[str, Any]:
     """Times both in turns, so that both meet the same machine; bare torch in the way that is fastest here."""
     import numpy as np
@@ -116,7 +164,8 @@ def _race(
         "name": name,
         "rows": rows,
         "release_rows_per_second": rows / statistics.median(mine for mine, _ in times),
-        "torch_rows_per_second": rows / statistics.median(theirs for _, theirs in times),
+        "torch_rows_per_second": rows
+        / statistics.median(theirs for _, theirs in times),
         "ratio": statistics.median(theirs / mine for mine, theirs in times),
         "torch_way": fastest,
     }
@@ -137,23 +186,47 @@ def _print(
 ) -> None:
     from rich.table import Table
 
-    page = Table(title=f"20 columns, 1,000 Fourier features, 2 labels, {threads} thread(s)", title_justify="left")
+    page = Table(
+        title=f"20 columns, 1,000 Fourier features, 2 labels, {threads} thread(s)",
+        title_justify="left",
+    )
     for heading in ("rows per second", "noisegate", "bare torch", "ratio", "goal", ""):
-        page.add_column(heading, justify="left" if heading == "rows per second" else "right")
+        page.add_column(
+            heading, justify="left" if heading == "rows per second" else "right"
+        )
     for race in races:
-        speeds = [f"{race[key]:,.0f}" for key in ("release_rows_per_second", "torch_rows_per_second")]
+        speeds = [
+            f"{race[key]:,.0f}"
+            for key in ("release_rows_per_second", "torch_rows_per_second")
+        ]
         page.add_row(
-            race["name"], *speeds, f"{race['ratio']:.2f}", f"≥ {RATIO_GOAL}", _verdict(race["ratio"] >= RATIO_GOAL)
+            race["name"],
+            *speeds,
+            f"{race['ratio']:.2f}",
+            f"≥ {RATIO_GOAL}",
+            _verdict(race["ratio"] >= RATIO_GOAL),
         )
     console.print(page)
     if growth is None:
         return
     page = Table(title="Gate.sum streamed from a Parquet file", title_justify="left")
-    for heading in ("records", "seconds", "peak memory, MB", "beside the first", "goal", ""):
+    for heading in (
+        "records",
+        "seconds",
+        "peak memory, MB",
+        "beside the first",
+        "goal",
+        "",
+    ):
         page.add_column(heading, justify="right")
     for entry in memory:
         beside = entry["peak_megabytes"] / memory[0]["peak_megabytes"]
-        figures = [f"{entry['rows']:,}", f"{entry['seconds']:.1f}", f"{entry['peak_megabytes']:.0f}", f"{beside:.2f}"]
+        figures = [
+            f"{entry['rows']:,}",
+            f"{entry['seconds']:.1f}",
+            f"{entry['peak_megabytes']:.0f}",
+            f"{beside:.2f}",
+        ]
         page.add_row(*figures, f"≤ {MEMORY_GOAL}", _verdict(beside <= MEMORY_GOAL))
     console.print(page)
 

@@ -15,14 +15,24 @@ COLUMNS = 20
 CHUNK = 131_072
 
 SCHEMA = Schema(
-    (*(Continuous(name=f"x{place:02}", lower=0.0, upper=1.0) for place in range(COLUMNS)), Boolean(name="y")), label="y"
+    (
+        *(
+            Continuous(name=f"x{place:02}", lower=0.0, upper=1.0)
+            for place in range(COLUMNS)
+        ),
+        Boolean(name="y"),
+    ),
+    label="y",
 )
 
 
 def records(rows: int) -> EncodedTable:
     """Returns `rows` records, encoded."""
     random = np.random.default_rng(0)
-    return EncodedTable(random.uniform(size=(rows, COLUMNS)), random.integers(0, 2, (rows, 1)).astype(np.int32))
+    return EncodedTable(
+        random.uniform(size=(rows, COLUMNS)),
+        random.integers(0, 2, (rows, 1)).astype(np.int32),
+    )
 
 
 def write_parquet(path: Path, rows: int) -> Path:
@@ -30,9 +40,18 @@ def write_parquet(path: Path, rows: int) -> Path:
     random = np.random.default_rng(rows)
     names = [column.name for column in SCHEMA.columns]
     kinds = [pa.float64()] * COLUMNS + [pa.bool_()]
-    with pq.ParquetWriter(path, pa.schema(list(zip(names, kinds, strict=True)))) as writer:
+    with pq.ParquetWriter(
+        path, pa.schema(list(zip(names, kinds, strict=True)))
+    ) as writer:
         for start in range(0, rows, CHUNK):
             size = min(CHUNK, rows - start)
-            cells = [pa.array(random.integers(0, 10_001, size) / 10_000) for _ in range(COLUMNS)]
-            writer.write_table(pa.table([*cells, pa.array(random.integers(0, 2, size) == 1)], names=names))
+            cells = [
+                pa.array(random.integers(0, 10_001, size) / 10_000)
+                for _ in range(COLUMNS)
+            ]
+            writer.write_table(
+                pa.table(
+                    [*cells, pa.array(random.integers(0, 2, size) == 1)], names=names
+                )
+            )
     return path

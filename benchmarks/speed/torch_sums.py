@@ -34,15 +34,21 @@ class Way:
 
 def ways(threads: int) -> list[Way]:
     """Returns the ways to use `threads` threads that are tried."""
-    apart = [Way(size=size, inside=1, beside=threads) for size in (128, 256, 512, 1024, 4096)]
-    together = [Way(size=size, inside=threads, beside=1) for size in (512, 1024, 2048, 8192)]
+    apart = [
+        Way(size=size, inside=1, beside=threads) for size in (128, 256, 512, 1024, 4096)
+    ]
+    together = [
+        Way(size=size, inside=threads, beside=1) for size in (512, 1024, 2048, 8192)
+    ]
     return apart + (together if threads > 1 else [])
 
 
 def memory_sum(table: EncodedTable, way: Way) -> Callable[[], Sums]:
     """Returns the float sum over tensors in memory."""
     values = torch.from_numpy(table.numeric.astype(np.float32))
-    labels = torch.nn.functional.one_hot(torch.from_numpy(table.codes[:, 0]).long(), LABELS).float()
+    labels = torch.nn.functional.one_hot(
+        torch.from_numpy(table.codes[:, 0]).long(), LABELS
+    ).float()
     batches = list(zip(values.split(8192), labels.split(8192), strict=True))
     return lambda: _float_sum(batches, way)
 
@@ -53,8 +59,15 @@ def file_sum(path: Path, way: Way) -> Callable[[], Sums]:
     def batches() -> Iterator[Batch]:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=8192):
-                cells = [batch.column(place).to_numpy().astype(np.float32) for place in range(COLUMNS)]
-                codes = torch.from_numpy(batch.column(COLUMNS).to_numpy(zero_copy_only=False).astype(np.int64))
+                cells = [
+                    batch.column(place).to_numpy().astype(np.float32)
+                    for place in range(COLUMNS)
+                ]
+                codes = torch.from_numpy(
+                    batch.column(COLUMNS)
+                    .to_numpy(zero_copy_only=False)
+                    .astype(np.int64)
+                )
                 labels = torch.nn.functional.one_hot(codes, LABELS).float()
                 yield torch.from_numpy(np.stack(cells, axis=1)), labels
 
@@ -63,9 +76,14 @@ def file_sum(path: Path, way: Way) -> Callable[[], Sums]:
 
 def _float_sum(batches: Iterable[Batch], way: Way) -> Sums:
     torch.set_num_threads(way.inside)
-    weights = torch.from_numpy((features().frequencies * (2 * np.pi / TURN)).astype(np.float32))
+    weights = torch.from_numpy(
+        (features().frequencies * (2 * np.pi / TURN)).astype(np.float32)
+    )
     with ThreadPoolExecutor(way.beside) as pool:
-        total = sum(pool.map(partial(_batch_sum, weights=weights, size=way.size), batches), torch.zeros(()))
+        total = sum(
+            pool.map(partial(_batch_sum, weights=weights, size=way.size), batches),
+            torch.zeros(()),
+        )
     pairs = total.reshape(LABELS, 2, FREQUENCIES).transpose(1, 2).flatten(1)
     return pairs.double().numpy() * FREQUENCIES**-0.5
 

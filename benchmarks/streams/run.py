@@ -39,21 +39,32 @@ SHOWN = (1, 6, 12, 24)
 
 def main() -> None:
     """Runs all arms with all seeds, and prints and writes their figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--periods", type=int, default=24)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--arms", nargs="*", help="names of arms; all where it is not given")
     parser.add_argument(
-        "--json", type=Path, default=HERE / "results.json", help="figures; those that are there are kept"
+        "--arms", nargs="*", help="names of arms; all where it is not given"
+    )
+    parser.add_argument(
+        "--json",
+        type=Path,
+        default=HERE / "results.json",
+        help="figures; those that are there are kept",
     )
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     schema = Schema.from_toml(HERE.parent / "adult" / "schema.toml")
-    train, test = (read_table(options.data / name, schema) for name in ("train.csv", "test.csv"))
-    found: list[dict[str, Any]] = json.loads(options.json.read_text("utf-8")) if options.json.exists() else []
+    train, test = (
+        read_table(options.data / name, schema) for name in ("train.csv", "test.csv")
+    )
+    found: list[dict[str, Any]] = (
+        json.loads(options.json.read_text("utf-8")) if options.json.exists() else []
+    )
     for seed in range(options.seeds):
         order = np.random.default_rng(seed).permutation(len(train))
         cuts = [part.tolist() for part in np.array_split(order, options.periods)]
@@ -62,7 +73,9 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         given: Any = (periods, schema, options.epsilon)
         arms: dict[str, Callable[[], list[tuple[int, Any, float]]]] = {
-            "stream": partial(_stream, folder / "known", *given, {"periods": options.periods}),
+            "stream": partial(
+                _stream, folder / "known", *given, {"periods": options.periods}
+            ),
             "stream, open": partial(_stream, folder / "open", *given, {}),
             "periods added up": partial(_added_up, *given),
             "at once": partial(_at_once, *given),
@@ -72,13 +85,26 @@ def main() -> None:
                 continue
             for period, model, noise in copies():
                 so_far = pa.concat_tables(periods[:period])
-                report = evaluate_tables(model.sample(len(train), seed=seed), test, schema, train=train)
-                entry = {"arm": arm, "seed": seed, "period": period, "noise": noise, "records": len(so_far)}
+                report = evaluate_tables(
+                    model.sample(len(train), seed=seed), test, schema, train=train
+                )
+                entry = {
+                    "arm": arm,
+                    "seed": seed,
+                    "period": period,
+                    "noise": noise,
+                    "records": len(so_far),
+                }
                 assert report.downstream is not None  # Adult has a label
-                entry |= {"pairs": report.marginals.order(2).mean, "roc_auc": report.downstream.mean.roc_auc}
+                entry |= {
+                    "pairs": report.marginals.order(2).mean,
+                    "roc_auc": report.downstream.mean.roc_auc,
+                }
                 found.append(entry)
                 print(json.dumps(entry), flush=True)
-                options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+                options.json.write_text(
+                    json.dumps(found, indent=1) + "\n", encoding="utf-8"
+                )
     _summary(found, options.periods)
     if options.plot:
         _plot(found, options.plot)
@@ -86,28 +112,53 @@ def main() -> None:
 
 def _summary(found: list[dict[str, Any]], periods: int) -> None:
     for arm in dict.fromkeys(entry["arm"] for entry in found):
-        last = [entry for entry in found if entry["arm"] == arm and entry["period"] == periods]
-        told = {name: statistics.fmean(entry[name] for entry in last) for name in ("noise", "pairs", "roc_auc")}
-        print(f"{arm:18} " + "  ".join(f"{name} {value:.4f}" for name, value in told.items()))
+        last = [
+            entry
+            for entry in found
+            if entry["arm"] == arm and entry["period"] == periods
+        ]
+        told = {
+            name: statistics.fmean(entry[name] for entry in last)
+            for name in ("noise", "pairs", "roc_auc")
+        }
+        print(
+            f"{arm:18} "
+            + "  ".join(f"{name} {value:.4f}" for name, value in told.items())
+        )
 
 
 def _plot(found: list[dict[str, Any]], out: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3.5), layout="constrained")
-    for axes, name, title in zip(figure.subplots(1, 2), _SHOWN, _SHOWN.values(), strict=True):
+    for axes, name, title in zip(
+        figure.subplots(1, 2), _SHOWN, _SHOWN.values(), strict=True
+    ):
         for arm in dict.fromkeys(entry["arm"] for entry in found):
             mine = [entry for entry in found if entry["arm"] == arm]
             periods = sorted({entry["period"] for entry in mine})
-            each = [[entry[name] for entry in mine if entry["period"] == period] for period in periods]
-            axes.plot(periods, [statistics.fmean(one) for one in each], marker="o", label=arm)
-            axes.fill_between(periods, [min(one) for one in each], [max(one) for one in each], alpha=0.2)
+            each = [
+                [entry[name] for entry in mine if entry["period"] == period]
+                for period in periods
+            ]
+            axes.plot(
+                periods, [statistics.fmean(one) for one in each], marker="o", label=arm
+            )
+            axes.fill_between(
+                periods,
+                [min(one) for one in each],
+                [max(one) for one in each],
+                alpha=0.2,
+            )
         axes.set(xlabel="months so far", title=title)
     axes.legend()
     figure.savefig(out, dpi=100)
 
 
-_SHOWN = {"pairs": "total variation error of pairs of columns", "roc_auc": "ROC-AUC of classifiers"}
+_SHOWN = {
+    "pairs": "total variation error of pairs of columns",
+    "roc_auc": "ROC-AUC of classifiers",
+}
 
 
 def _noise(release: Release) -> float:
@@ -115,13 +166,23 @@ def _noise(release: Release) -> float:
 
 
 def _stream(
-    place: Path, periods: list[pa.Table], schema: Schema, epsilon: float, horizon: dict[str, int]
+    place: Path,
+    periods: list[pa.Table],
+    schema: Schema,
+    epsilon: float,
+    horizon: dict[str, int],
 ) -> list[tuple[int, Any, float]]:
     plan, copies, release = place.with_suffix(".json"), [], None
     noisegate.plan_stream(plan, schema=schema, epsilon=epsilon, **horizon)
     run, asked = read_stream(plan)
-    told: dict[str, Any] = {"method": run.method, "horizon": asked, "state": StreamState(plan)}
-    for number, records in enumerate(periods, 1):  # as `fit_period` does, with a fit of those alone that are shown
+    told: dict[str, Any] = {
+        "method": run.method,
+        "horizon": asked,
+        "state": StreamState(plan),
+    }
+    for number, records in enumerate(
+        periods, 1
+    ):  # as `fit_period` does, with a fit of those alone that are shown
         gate = run.gate(records, show_values=False, progress=lambda done: None)
         facts = Stream(plan=stream_id(run, asked), period=number, **asdict(asked))
         period = Period(**told, facts=facts, after=release)
@@ -131,22 +192,35 @@ def _stream(
     return copies
 
 
-def _added_up(periods: list[pa.Table], schema: Schema, epsilon: float) -> list[tuple[int, Any, float]]:
+def _added_up(
+    periods: list[pa.Table], schema: Schema, epsilon: float
+) -> list[tuple[int, Any, float]]:
     copies = []
     for number in SHOWN[1:]:  # of one there is nothing to add up
         asked: dict[str, Any] = {"schema": schema, "epsilon": epsilon}
-        named = [(f"period {at}", records) for at, records in enumerate(periods[:number], 1)]
-        first = noisegate.merge([noisegate.release(records, silo=silo, **asked) for silo, records in named])
-        last = [noisegate.release(records, silo=silo, after=first, **asked) for silo, records in named]
+        named = [
+            (f"period {at}", records) for at, records in enumerate(periods[:number], 1)
+        ]
+        first = noisegate.merge(
+            [noisegate.release(records, silo=silo, **asked) for silo, records in named]
+        )
+        last = [
+            noisegate.release(records, silo=silo, after=first, **asked)
+            for silo, records in named
+        ]
         model = noisegate.merge(last, after=first)
         copies.append((number, model, _noise(model.release)))
     return copies
 
 
-def _at_once(periods: list[pa.Table], schema: Schema, epsilon: float) -> list[tuple[int, Any, float]]:
+def _at_once(
+    periods: list[pa.Table], schema: Schema, epsilon: float
+) -> list[tuple[int, Any, float]]:
     copies = []
     for number in SHOWN:
-        model = noisegate.fit(pa.concat_tables(periods[:number]), schema=schema, epsilon=epsilon)
+        model = noisegate.fit(
+            pa.concat_tables(periods[:number]), schema=schema, epsilon=epsilon
+        )
         copies.append((number, model, _noise(model.release)))
     return copies
 

@@ -24,7 +24,9 @@ from noisegate_evaluate.metrics.analyses import associations
 def draw(tables: dict[str, pa.Table], path: Path) -> None:
     """Writes a PNG file with a map for each table; numbers in it are rank correlations, or Cramér's V and the like."""
     names = SCHEMA.names
-    figure = Figure(figsize=(4.6 * len(tables), 4.9), facecolor="white", layout="constrained")
+    figure = Figure(
+        figsize=(4.6 * len(tables), 4.9), facecolor="white", layout="constrained"
+    )
     for place, (title, table) in enumerate(tables.items(), start=1):
         axes = figure.add_subplot(1, len(tables), place)
         found = associations(table, SCHEMA.columns, SCHEMA, signed=True)
@@ -33,7 +35,9 @@ def draw(tables: dict[str, pa.Table], path: Path) -> None:
             value = found[row, column]
             ink = "white" if abs(value) > 0.45 else "black"
             told = f"{value:.2f}".replace("0.", ".")
-            axes.text(column, row, told, ha="center", va="center", fontsize=9, color=ink)
+            axes.text(
+                column, row, told, ha="center", va="center", fontsize=9, color=ink
+            )
         axes.set_xticks(range(len(names)), names)
         axes.set_yticks(range(len(names)), names)
         axes.set_title(title)
@@ -43,7 +47,9 @@ def draw(tables: dict[str, pa.Table], path: Path) -> None:
 
 def main() -> None:
     """Reads copies, and draws."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--copies", nargs="+", required=True, metavar="NAME=FILE")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--records", type=int, default=10_000)

@@ -66,15 +66,26 @@ def documented(name: str, folder: Path, schema: Schema) -> tuple[pa.Table, int]:
     source = SOURCES[name]
     paths = sorted(path for file in source.files for path in folder.rglob(file))
     if not paths:
-        raise RuntimeError(f"{name} needs {' or '.join(source.files)}, which is not in or below {folder}")
+        raise RuntimeError(
+            f"{name} needs {' or '.join(source.files)}, which is not in or below {folder}"
+        )
     table = source.label(pd.read_csv(paths[0]))[list(schema.names)].dropna()
     table = table.iloc[np.random.default_rng(SEED).permutation(len(table))]
-    cells = {column.name: _cells(table[column.name], column) for column in schema.columns}
+    cells = {
+        column.name: _cells(table[column.name], column) for column in schema.columns
+    }
     return pa.table(cells), len(table) - round(len(table) * TEST_SHARE)
 
 
 def _cells(values: pd.Series, column: object) -> pa.Array:
     """Levels as text without a needless ".0", whole numbers as such, other numbers as they are."""
     if isinstance(column, CodedColumn):
-        return pa.array([f"{value:g}" if isinstance(value, float) else str(value) for value in values])
-    return pa.array(values.astype("int64" if isinstance(column, Integer) else "float64"))
+        return pa.array(
+            [
+                f"{value:g}" if isinstance(value, float) else str(value)
+                for value in values
+            ]
+        )
+    return pa.array(
+        values.astype("int64" if isinstance(column, Integer) else "float64")
+    )

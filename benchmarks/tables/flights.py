@@ -29,12 +29,19 @@ def flights(package: Path, schema: Schema) -> pa.Table:
         package: the folder of the installed package.
         schema: its levels decide which models of aircraft have a name; the others are "other".
     """
-    table = pd.read_csv(package / "data" / "flights.csv.zip").dropna(subset=["arr_delay"])
+    table = pd.read_csv(package / "data" / "flights.csv.zip").dropna(
+        subset=["arr_delay"]
+    )
     aircraft = pd.read_csv(package / "data" / "planes.csv").set_index("tailnum")
-    table = table.iloc[np.random.default_rng(2013).permutation(len(table))[: TRAIN + TEST]]
+    table = table.iloc[
+        np.random.default_rng(2013).permutation(len(table))[: TRAIN + TEST]
+    ]
     known = set(map(str, schema.column("model").levels))
     models = table["tailnum"].map(aircraft["model"].str.strip()).fillna("unknown")
-    days = [date(2013, month, day).weekday() for month, day in zip(table["month"], table["day"], strict=True)]
+    days = [
+        date(2013, month, day).weekday()
+        for month, day in zip(table["month"], table["day"], strict=True)
+    ]
     cells = {
         "month": table["month"],
         "day": table["day"],

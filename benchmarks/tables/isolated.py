@@ -50,7 +50,9 @@ class Limits:
     megabytes: float
 
 
-def run_limited(command: Sequence[str], log: Path, limits: Limits, environment: Mapping[str, str]) -> Outcome:
+def run_limited(
+    command: Sequence[str], log: Path, limits: Limits, environment: Mapping[str, str]
+) -> Outcome:
     """Runs a command to its end or to the first limit that it meets; what it writes goes to `log`.
 
     Args:
@@ -62,7 +64,9 @@ def run_limited(command: Sequence[str], log: Path, limits: Limits, environment: 
     started = time.perf_counter()
     peak, worked, met = 0.0, 0.0, None
     with log.open("wb") as output:
-        process = psutil.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=dict(environment))
+        process = psutil.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, env=dict(environment)
+        )
         while True:
             megabytes, cpu_seconds = _use(process)
             peak, worked = max(peak, megabytes), max(worked, cpu_seconds)
@@ -71,28 +75,38 @@ def run_limited(command: Sequence[str], log: Path, limits: Limits, environment: 
                 break
             try:
                 passed = time.perf_counter() - started
-                process.wait(timeout=min(max(passed / 100, SHORTEST_POLL), LONGEST_POLL))
+                process.wait(
+                    timeout=min(max(passed / 100, SHORTEST_POLL), LONGEST_POLL)
+                )
                 break
             except psutil.TimeoutExpired:
                 continue
     elapsed = time.perf_counter() - started
     status, reason = met or ("done" if process.returncode == 0 else "failed", "")
-    error = "" if status == "done" else "\n".join(filter(None, [_last_lines(log), reason]))
+    error = (
+        "" if status == "done" else "\n".join(filter(None, [_last_lines(log), reason]))
+    )
     return Outcome(
         status=status,
         seconds=elapsed,
         cpu_seconds=worked,
         peak_megabytes=peak,
-        error=error or ("" if status == "done" else f"ended with exit code {process.returncode}"),
+        error=error
+        or ("" if status == "done" else f"ended with exit code {process.returncode}"),
     )
 
 
-def _limit(seconds: float, cpu_seconds: float, megabytes: float, limits: Limits) -> tuple[str, str] | None:
+def _limit(
+    seconds: float, cpu_seconds: float, megabytes: float, limits: Limits
+) -> tuple[str, str] | None:
     """The status and the words for the first limit that is met."""
     if seconds > limits.seconds:
         return "timeout", f"ended at its limit of {limits.seconds:,.0f} s"
     if cpu_seconds > limits.cpu_seconds:
-        return "timeout", f"ended at its limit of {limits.cpu_seconds:,.0f} s of the processor"
+        return (
+            "timeout",
+            f"ended at its limit of {limits.cpu_seconds:,.0f} s of the processor",
+        )
     if megabytes > limits.megabytes:
         return "memory", f"ended at its limit of {limits.megabytes:,.0f} MB"
     return None
@@ -128,5 +142,9 @@ def _end(process: psutil.Popen) -> None:
 
 
 def _last_lines(log: Path) -> str:
-    lines = [line.rstrip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    lines = [
+        line.rstrip()
+        for line in log.read_text(encoding="utf-8", errors="replace").splitlines()
+        if line.strip()
+    ]
     return "\n".join(lines[-LAST_LINES:])

@@ -26,14 +26,20 @@ from noisegate_evaluate.metrics.analyses import associations
 
 def main() -> None:
     """Prints a line for each table, and the means."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tables", type=Path, required=True)
     parser.add_argument("--names", nargs="+")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--releases", type=int, default=3)
     options = parser.parse_args()
-    names = options.names or sorted(path.parent.name for path in options.tables.glob("*/done"))
-    print("table, then of associations and of Pearson's correlations: kept before, after; error before, after")
+    names = options.names or sorted(
+        path.parent.name for path in options.tables.glob("*/done")
+    )
+    print(
+        "table, then of associations and of Pearson's correlations: kept before, after; error before, after"
+    )
     for name in names:
         folder = options.tables / name
         schema = Schema.from_toml(folder / "schema.toml")
@@ -43,24 +49,44 @@ def main() -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 made: Any = noisegate.synthesize(
-                    folder / "train.csv", schema=schema, epsilon=options.epsilon, method="pairwise", seed=seed
+                    folder / "train.csv",
+                    schema=schema,
+                    epsilon=options.epsilon,
+                    method="pairwise",
+                    seed=seed,
                 )
             for joined in (False, True):
                 model = made.model
                 if hasattr(model, "mixture"):
-                    model = replace(model, mixture=replace(model.mixture, copula=joined))
+                    model = replace(
+                        model, mixture=replace(model.mixture, copula=joined)
+                    )
                 else:
                     model = replace(model, copula=joined)
-                found.append(_kept(replace(made, model=model).sample(len(real), seed=0), real, schema))
+                found.append(
+                    _kept(
+                        replace(made, model=model).sample(len(real), seed=0),
+                        real,
+                        schema,
+                    )
+                )
         means = np.array(found).reshape(options.releases, 2, 4).mean(axis=0)
         ranks, pearson = means[:, :2].T.ravel(), means[:, 2:].T.ravel()
-        print(f"{name:10} {' '.join(f'{one:6.3f}' for one in (*ranks, *pearson))}", flush=True)
+        print(
+            f"{name:10} {' '.join(f'{one:6.3f}' for one in (*ranks, *pearson))}",
+            flush=True,
+        )
 
 
 def _kept(copy: pa.Table, real: pa.Table, schema: Schema) -> list[float]:
     """Returns kept and error of associations, then of Pearson's correlations."""
-    ranks = [associations(one, schema.columns, schema, signed=True) for one in (copy, real)]
-    return [*_figures(*ranks), *_figures(_pearson(copy, schema), _pearson(real, schema))]
+    ranks = [
+        associations(one, schema.columns, schema, signed=True) for one in (copy, real)
+    ]
+    return [
+        *_figures(*ranks),
+        *_figures(_pearson(copy, schema), _pearson(real, schema)),
+    ]
 
 
 def _figures(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
@@ -68,11 +94,15 @@ def _figures(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
     made, truth = np.nan_to_num(ours[upper]), theirs[upper]
     strong = np.abs(truth) >= 0.3
     kept = np.clip(made[strong] / truth[strong], 0, 1)
-    return float(kept.mean()) if strong.any() else float("nan"), float(np.abs(made - truth).mean())
+    return float(kept.mean()) if strong.any() else float("nan"), float(
+        np.abs(made - truth).mean()
+    )
 
 
 def _pearson(table: pa.Table, schema: Schema) -> np.ndarray:
-    frame = table.select([column.name for column in schema.columns if column.numeric]).to_pandas()
+    frame = table.select(
+        [column.name for column in schema.columns if column.numeric]
+    ).to_pandas()
     return np.asarray(frame.apply(lambda one: one.astype(float)).corr().to_numpy())
 
 

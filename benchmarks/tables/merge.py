@@ -20,22 +20,31 @@ HERE = Path(__file__).parent
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Rewrites results.json and outside.json beside this file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     options = parser.parse_args(arguments)
-    old, new = (_read(folder / "results.json") or {} for folder in (HERE, options.folder))
+    old, new = (
+        _read(folder / "results.json") or {} for folder in (HERE, options.folder)
+    )
     results = {
         "caveat": new["caveat"],
         "ceilings": {**old.get("ceilings", {}), **new["ceilings"]},
         "runs": merged(old.get("runs", []), new["runs"], figures="scores"),
     }
     _write(HERE / "results.json", results)
-    scored = merged(*(_read(folder / "outside.json") or [] for folder in (HERE, options.folder)), figures="digest")
+    scored = merged(
+        *(_read(folder / "outside.json") or [] for folder in (HERE, options.folder)),
+        figures="digest",
+    )
     _write(HERE / "outside.json", scored)
     return 0
 
 
-def merged(old: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]], *, figures: str) -> list[dict[str, Any]]:
+def merged(
+    old: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]], *, figures: str
+) -> list[dict[str, Any]]:
     """All runs in the order of their keys; `figures` is what only a run that was scored has."""
     runs = {_key(run): run for run in old}
     for run in new:

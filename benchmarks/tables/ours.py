@@ -51,7 +51,9 @@ def main() -> None:
         "version": f"noisegate {noisegate.__version__}",
         "settings": synthesizer.certificate.public.get("settings", {}),
     }
-    options.meta.write_text(json.dumps(meta, indent=2, default=str) + "\n", encoding="utf-8")
+    options.meta.write_text(
+        json.dumps(meta, indent=2, default=str) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

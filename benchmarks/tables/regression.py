@@ -33,13 +33,28 @@ SCHEMA = Schema(
 def simulated(records: int, seed: int) -> pa.Table:
     """Returns records in which `w` is a linear function of the others, and noise."""
     random = np.random.default_rng(seed)
-    x1, u, g = random.normal(size=records), random.normal(size=records), random.random(records) < 0.4
+    x1, u, g = (
+        random.normal(size=records),
+        random.normal(size=records),
+        random.random(records) < 0.4,
+    )
     x2 = 0.5 * x1 + 0.9 * random.normal(size=records)
-    c = np.array(list(LEVELS))[(np.clip(x1 + random.normal(size=records), -1.9, 1.9) // 1 + 2).astype(int)]
-    w = 0.5 * x1 - 0.3 * x2 + 0.4 * g + np.array([LEVELS[each] for each in c]) + 0.8 * random.normal(size=records)
+    c = np.array(list(LEVELS))[
+        (np.clip(x1 + random.normal(size=records), -1.9, 1.9) // 1 + 2).astype(int)
+    ]
+    w = (
+        0.5 * x1
+        - 0.3 * x2
+        + 0.4 * g
+        + np.array([LEVELS[each] for each in c])
+        + 0.8 * random.normal(size=records)
+    )
     y = random.random(records) < 1 / (1 + np.exp(0.5 - 0.8 * x1 - 0.6 * g + 0.5 * x2))
     numbers = {"x1": x1, "x2": x2, "u": u, "w": w}
-    return pa.table({name: np.clip(value, -4, 4) for name, value in numbers.items()} | {"g": g, "c": c, "y": y})
+    return pa.table(
+        {name: np.clip(value, -4, 4) for name, value in numbers.items()}
+        | {"g": g, "c": c, "y": y}
+    )
 
 
 def coefficients(table: pa.Table) -> np.ndarray:
@@ -48,13 +63,19 @@ def coefficients(table: pa.Table) -> np.ndarray:
     columns = [np.asarray(table[name], dtype=float) for name in ("x1", "x2", "u", "g")]
     columns += [(levels == level).astype(float) for level in list(LEVELS)[1:]]
     design = np.column_stack([np.ones(len(levels)), *columns])
-    return np.linalg.lstsq(design, np.asarray(table["w"], dtype=float), rcond=None)[0][1:]
+    return np.linalg.lstsq(design, np.asarray(table["w"], dtype=float), rcond=None)[0][
+        1:
+    ]
 
 
 def main() -> None:
     """Prints a line for each number of records."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, nargs="+", default=[2_000, 10_000, 50_000])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--records", type=int, nargs="+", default=[2_000, 10_000, 50_000]
+    )
     parser.add_argument("--sets", type=int, default=4)
     parser.add_argument("--epsilon", type=float, default=1.0)
     options = parser.parse_args()
@@ -62,12 +83,17 @@ def main() -> None:
         errors = []
         for seed in range(options.sets):
             real = simulated(records, seed)
-            copy = noisegate.synthesize(real, schema=SCHEMA, epsilon=options.epsilon, method="pairwise").sample(
-                60_000, seed=0
+            copy = noisegate.synthesize(
+                real, schema=SCHEMA, epsilon=options.epsilon, method="pairwise"
+            ).sample(60_000, seed=0)
+            errors.append(
+                [np.abs(coefficients(table) - TRUTH).mean() for table in (copy, real)]
             )
-            errors.append([np.abs(coefficients(table) - TRUTH).mean() for table in (copy, real)])
         mean, spread = np.mean(errors, axis=0), np.std(errors, axis=0)
-        print(f"{records:>7,} records: {mean[0]:.3f} ± {spread[0]:.3f} (real records {mean[1]:.3f})", flush=True)
+        print(
+            f"{records:>7,} records: {mean[0]:.3f} ± {spread[0]:.3f} (real records {mean[1]:.3f})",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

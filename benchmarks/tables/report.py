@@ -48,7 +48,9 @@ OUTSIDE = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Rewrites the part of the page between the markers, and the pictures beside it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("results", type=Path)
     parser.add_argument("--page", type=Path, default=PAGE)
     options = parser.parse_args(arguments)
@@ -57,7 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outside = json.loads(beside.read_text(encoding="utf-8")) if beside.exists() else []
     page = options.page.read_text(encoding="utf-8")
     if START not in page or END not in page:
-        print(f"{options.page} lacks the lines {START!r} and {END!r}; add them", file=sys.stderr)
+        print(
+            f"{options.page} lacks the lines {START!r} and {END!r}; add them",
+            file=sys.stderr,
+        )
         return 2
     folder = options.page.parent / options.page.stem
     folder.mkdir(exist_ok=True)
@@ -67,12 +72,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if shown:
             pictures.draw(table, shown, ceiling, folder / f"{table}.png")
     before, after = page.split(START)[0], page.split(END)[1]
-    text = f"{before}{START}\n\n{in_markdown(results, folder.name, outside)}\n{END}{after}"
+    text = (
+        f"{before}{START}\n\n{in_markdown(results, folder.name, outside)}\n{END}{after}"
+    )
     options.page.write_text(text, encoding="utf-8")
     return 0
 
 
-def in_markdown(results: Mapping[str, Any], folder: str, outside: Sequence[Mapping[str, Any]] = ()) -> str:
+def in_markdown(
+    results: Mapping[str, Any], folder: str, outside: Sequence[Mapping[str, Any]] = ()
+) -> str:
     """All figures: who is ahead, other scorers; for each table its picture and a table for each ε; what did not run."""
     found = rows(results["runs"])
     parts = []
@@ -84,7 +93,10 @@ def in_markdown(results: Mapping[str, Any], folder: str, outside: Sequence[Mappi
         shown = [row for row in found if row.table == name]
         if not shown:
             continue
-        parts += [f"### {name}\n", f"![Quality on {name} against ε and against seconds]({folder}/{name}.png)\n"]
+        parts += [
+            f"### {name}\n",
+            f"![Quality on {name} against ε and against seconds]({folder}/{name}.png)\n",
+        ]
         for epsilon in sorted({row.epsilon for row in shown}):
             parts += [f"**{name}, ε = {epsilon:g}**\n"]
             parts += [_table([row for row in shown if row.epsilon == epsilon], ceiling)]
@@ -98,17 +110,29 @@ def _outside(entries: Sequence[Mapping[str, Any]]) -> str:
     """A line for each table, ε and method: means over the seeds, best boosted trees first."""
     groups: dict[tuple[str, float, str], list[Mapping[str, Any]]] = {}
     for entry in entries:
-        groups.setdefault((entry["table"], entry["epsilon"], entry["method"]), []).append(entry)
+        groups.setdefault(
+            (entry["table"], entry["epsilon"], entry["method"]), []
+        ).append(entry)
     means = {
-        key: {name: [run[name] for run in runs if name in run] for name in OUTSIDE} for key, runs in groups.items()
+        key: {name: [run[name] for run in runs if name in run] for name in OUTSIDE}
+        for key, runs in groups.items()
     }
     lines = [
         "| table | ε | method | " + " | ".join(OUTSIDE.values()) + " | seeds |",
         "| --- | ---: | --- |" + " ---: |" * (len(OUTSIDE) + 1),
     ]
-    for key in sorted(groups, key=lambda key: (key[:2], -statistics.fmean(means[key]["plain_roc_auc"]))):
+    for key in sorted(
+        groups,
+        key=lambda key: (key[:2], -statistics.fmean(means[key]["plain_roc_auc"])),
+    ):
         table, epsilon, method = key
-        shown = f"*{method}*" if not epsilon else method if method in PEERS else f"noisegate {method}"
+        shown = (
+            f"*{method}*"
+            if not epsilon
+            else method
+            if method in PEERS
+            else f"noisegate {method}"
+        )
         cells = [_spread(means[key][name]) for name in OUTSIDE]
         lines.append(
             f"| {table} | {f'{epsilon:g}' if epsilon else ''} | {shown} | {' | '.join(cells)} | {len(groups[key])} |"
@@ -124,21 +148,37 @@ def _spread(values: Sequence[float]) -> str:
 
 def _leads(ahead: Sequence[Lead]) -> str:
     """Counts in a sentence, and a line for each table and ε: who leads in each figure, and by how much."""
-    counted = [f"{HEADINGS[figure]} {_count(lead for lead in ahead if lead.figure == figure)}" for figure in COMPARED]
+    counted = [
+        f"{HEADINGS[figure]} {_count(lead for lead in ahead if lead.figure == figure)}"
+        for figure in COMPARED
+    ]
     lines = [
         f"Ahead clearly / about level / behind clearly / no spread known: {'; '.join(counted)}.\n",
         "| table | ε | " + " | ".join(HEADINGS[figure] for figure in COMPARED) + " |",
         "| --- | ---: |" + " --- |" * len(COMPARED),
     ]
     for table, epsilon in dict.fromkeys((lead.table, lead.epsilon) for lead in ahead):
-        cells = [_lead(lead) for lead in ahead if (lead.table, lead.epsilon) == (table, epsilon)]
+        cells = [
+            _lead(lead)
+            for lead in ahead
+            if (lead.table, lead.epsilon) == (table, epsilon)
+        ]
         lines.append(f"| {table} | {epsilon:g} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
 def _count(ahead: Iterable[Lead]) -> str:
-    kinds = ["unknown" if lead.clear is None else "level" if not lead.clear else lead.margin > 0 for lead in ahead]
-    return " / ".join(str(kinds.count(kind)) for kind in (True, "level", False, "unknown"))
+    kinds = [
+        "unknown"
+        if lead.clear is None
+        else "level"
+        if not lead.clear
+        else lead.margin > 0
+        for lead in ahead
+    ]
+    return " / ".join(
+        str(kinds.count(kind)) for kind in (True, "level", False, "unknown")
+    )
 
 
 def _lead(lead: Lead) -> str:
@@ -146,7 +186,9 @@ def _lead(lead: Lead) -> str:
     if lead.clear is False:
         return f"level, {lead.margin:+.4f} ({lead.peer})"
     leader = (
-        f"noisegate by {lead.margin:.4f} ({lead.peer})" if lead.margin > 0 else f"{lead.peer} by {-lead.margin:.4f}"
+        f"noisegate by {lead.margin:.4f} ({lead.peer})"
+        if lead.margin > 0
+        else f"{lead.peer} by {-lead.margin:.4f}"
     )
     return f"**{leader}**" if lead.clear else f"{leader} ?"
 
@@ -154,7 +196,9 @@ def _lead(lead: Lead) -> str:
 def _table(shown: Sequence[Row], ceiling: Mapping[str, float]) -> str:
     # The best of each figure is in bold, so that a reader need not search ten columns.
     best = {
-        name: (max if name in HIGHER else min)((row.mean[name] for row in shown if name in row.mean), default=0.0)
+        name: (max if name in HIGHER else min)(
+            (row.mean[name] for row in shown if name in row.mean), default=0.0
+        )
         for name in FIGURES
     }
     lines = [
@@ -162,7 +206,14 @@ def _table(shown: Sequence[Row], ceiling: Mapping[str, float]) -> str:
         "| --- |" + " ---: |" * (len(HEADINGS) + 1),
         "| "
         + " | ".join(
-            ["*real data*", *(f"{ceiling[name]:.4f}" if name in ceiling else "" for name in FIGURES), *[""] * 4]
+            [
+                "*real data*",
+                *(
+                    f"{ceiling[name]:.4f}" if name in ceiling else ""
+                    for name in FIGURES
+                ),
+                *[""] * 4,
+            ]
         )
         + " |",
     ]
@@ -188,12 +239,19 @@ def _failures(lost: Sequence[Mapping[str, Any]]) -> str:
     groups: dict[tuple[str, str, str, str], set[float]] = {}
     for run in lost:
         reason = run["error"].strip().splitlines()[-1] if run["error"] else ""
-        groups.setdefault((run["method"], run["table"], run["status"], reason), set()).add(run["epsilon"])
-    lines = ["| method | table | ε | what happened | its last line |", "| --- | --- | --- | --- | --- |"]
+        groups.setdefault(
+            (run["method"], run["table"], run["status"], reason), set()
+        ).add(run["epsilon"])
+    lines = [
+        "| method | table | ε | what happened | its last line |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     for (method, table, status, reason), budgets in sorted(groups.items()):
         quoted = reason[:200].replace("|", "\\|").replace("`", "'")
         listed = ", ".join(f"{budget:g}" for budget in sorted(budgets))
-        lines.append(f"| {method} | {table} | {listed} | {status} | {f'`{quoted}`' if quoted else ''} |")
+        lines.append(
+            f"| {method} | {table} | {listed} | {status} | {f'`{quoted}`' if quoted else ''} |"
+        )
     return "\n".join(lines) + "\n"
 
 

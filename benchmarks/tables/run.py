@@ -29,7 +29,12 @@ from noisegate.methods.registry import METHODS
 from noisegate_evaluate import CAVEAT
 
 EPSILONS = (0.1, 1.0, 10.0)
-OURS = ("pairwise", "mst", "aim", "dp-merf")  # asked without --methods; any other may be named
+OURS = (
+    "pairwise",
+    "mst",
+    "aim",
+    "dp-merf",
+)  # asked without --methods; any other may be named
 
 
 HERE = Path(__file__).parent
@@ -48,10 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for method in options.methods
     ]
     limits = Limits(
-        seconds=options.timeout * 3600, cpu_seconds=options.cpu_minutes * 60, megabytes=options.memory * 1e3
+        seconds=options.timeout * 3600,
+        cpu_seconds=options.cpu_minutes * 60,
+        megabytes=options.memory * 1e3,
     )
     judge = cache(lambda table: Judge(options.out / "tables" / table))
-    missing = [run for run in grid if options.again or not _answered(run.path(options.out))]
+    missing = [
+        run for run in grid if options.again or not _answered(run.path(options.out))
+    ]
     console.print(f"{len(grid)} runs, {len(grid) - len(missing)} of them done before.")
     started = time.monotonic()
     for place, run in enumerate(missing):
@@ -61,7 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _publish(run.table, options.out, judge)
         left = (time.monotonic() - started) / (place + 1) * (len(missing) - place - 1)
         about = timedelta(seconds=round(left))
-        console.print(f"{place + 1}/{len(missing)}  {run}: {_in_words(answer)}; about {about} left", highlight=False)
+        console.print(
+            f"{place + 1}/{len(missing)}  {run}: {_in_words(answer)}; about {about} left",
+            highlight=False,
+        )
     write(options.out / "results.json", results(options.out))
     console.print(f"Written: {options.out / 'results.json'}. {CAVEAT}")
     return 0 if len(ready) == len(options.tables) else 1
@@ -87,13 +99,22 @@ def results(out: Path) -> dict[str, Any]:
     return {
         "caveat": CAVEAT,
         "ceilings": {entry["table"]: entry["scores"] for entry in ceilings},
-        "runs": [_portable(read(path), out) for path in found if not path.name.endswith(".meta.json")],
+        "runs": [
+            _portable(read(path), out)
+            for path in found
+            if not path.name.endswith(".meta.json")
+        ],
     }
 
 
 def _portable(answer: dict[str, Any], out: Path) -> dict[str, Any]:
     """An answer without the folders of this machine."""
-    return {**answer, "error": answer["error"].replace(str(out.resolve()), "OUT").replace(str(HERE), "tables")}
+    return {
+        **answer,
+        "error": answer["error"]
+        .replace(str(out.resolve()), "OUT")
+        .replace(str(HERE), "tables"),
+    }
 
 
 def _prepared(options: argparse.Namespace, console: Console) -> list[str]:
@@ -102,7 +123,9 @@ def _prepared(options: argparse.Namespace, console: Console) -> list[str]:
         try:
             with console.status(f"{table}: preparing the table"):
                 home = options.out / "environments"
-                prepare(table, options.out / "tables", data=options.data, environments=home)
+                prepare(
+                    table, options.out / "tables", data=options.data, environments=home
+                )
             ready.append(table)
         except RuntimeError as error:
             console.print(f"[red]{table}: {error}[/red]")
@@ -117,10 +140,25 @@ def _in_words(answer: dict[str, Any]) -> str:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     known, usual = [*sorted(METHODS), *PEERS], [*OURS, *PEERS]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=None, help="folder in or below which the files are")
-    parser.add_argument("--out", type=Path, required=True, help="where tables, environments and answers are kept")
-    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=[*TABLES, *NEW], metavar="TABLE")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", type=Path, default=None, help="folder in or below which the files are"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="where tables, environments and answers are kept",
+    )
+    parser.add_argument(
+        "--tables",
+        nargs="+",
+        default=list(TABLES),
+        choices=[*TABLES, *NEW],
+        metavar="TABLE",
+    )
     parser.add_argument(
         "--methods",
         nargs="+",
@@ -129,13 +167,38 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="METHOD",
         help=f"{', '.join(known)}; {len(usual)} of them if not given",
     )
-    parser.add_argument("--epsilons", nargs="+", type=float, default=list(EPSILONS), metavar="E")
-    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="run i has seed i")
-    parser.add_argument("--timeout", type=float, default=2.0, metavar="HOURS", help="on the wall, for one run")
-    parser.add_argument("--cpu-minutes", type=float, default=30.0, metavar="M", help="of the processor, for one run")
-    parser.add_argument("--memory", type=float, default=12.0, metavar="GB", help="for one run")
-    parser.add_argument("--threads", type=int, default=1, help="of numerical libraries, for every method")
-    parser.add_argument("--again", action="store_true", help="run also what is done already")
+    parser.add_argument(
+        "--epsilons", nargs="+", type=float, default=list(EPSILONS), metavar="E"
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=5, metavar="N", help="run i has seed i"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=2.0,
+        metavar="HOURS",
+        help="on the wall, for one run",
+    )
+    parser.add_argument(
+        "--cpu-minutes",
+        type=float,
+        default=30.0,
+        metavar="M",
+        help="of the processor, for one run",
+    )
+    parser.add_argument(
+        "--memory", type=float, default=12.0, metavar="GB", help="for one run"
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        help="of numerical libraries, for every method",
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="run also what is done already"
+    )
     return parser.parse_args(arguments)
 
 

@@ -34,7 +34,13 @@ class Run:
 
     def path(self, out: Path) -> Path:
         """The file of the answer below the output folder."""
-        return out / "runs" / self.table / self.method / f"eps-{self.epsilon:g}-seed-{self.seed}.json"
+        return (
+            out
+            / "runs"
+            / self.table
+            / self.method
+            / f"eps-{self.epsilon:g}-seed-{self.seed}.json"
+        )
 
     def __str__(self) -> str:
         return f"{self.table}, {self.method}, ε = {self.epsilon:g}, seed {self.seed}"
@@ -95,7 +101,10 @@ def score(run: Run, out: Path, judge: Callable[[], Judge]) -> dict[str, Any]:
         try:
             answer["scores"] = judge().score(path.with_suffix(".csv"))
         except UserError as error:
-            answer |= {"status": "failed", "error": f"its table cannot be scored: {error}"}
+            answer |= {
+                "status": "failed",
+                "error": f"its table cannot be scored: {error}",
+            }
         write(path, answer)
     return answer
 
@@ -105,7 +114,9 @@ def commit() -> str:
     """The commit of this checkout, short; "" outside one."""
     asked = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
     try:
-        return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+        return subprocess.run(
+            asked, capture_output=True, text=True, check=False
+        ).stdout.strip()
     except FileNotFoundError:  # no git
         return ""
 
@@ -133,7 +144,10 @@ def _command(run: Run, out: Path) -> tuple[list[str], str]:
     if made.error:
         return [], made.error
     if peer.script is None:
-        return [], f"{peer.package} installs now; it has no script in peers/ yet, because none could be tried"
+        return (
+            [],
+            f"{peer.package} installs now; it has no script in peers/ yet, because none could be tried",
+        )
     # -E: no variable of this Python reaches theirs. -u: the last lines are there when a run is ended.
     return [str(made.python), "-Eu", str(HERE / "peers" / peer.script)], ""
 
@@ -154,7 +168,10 @@ def _contract(run: Run, out: Path, meta: Path) -> list[str]:
 
 def _variables(threads: int) -> dict[str, str]:
     libraries = ("OMP", "MKL", "OPENBLAS", "NUMBA", "NUMEXPR")
-    limits = dict.fromkeys([*(f"{name}_NUM_THREADS" for name in libraries), "POLARS_MAX_THREADS"], str(threads))
+    limits = dict.fromkeys(
+        [*(f"{name}_NUM_THREADS" for name in libraries), "POLARS_MAX_THREADS"],
+        str(threads),
+    )
     # JAX (in mbi) counts cores by itself; XLA has no variable for a number, only for one thread.
     flags = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"} if threads == 1 else {}
     return {**os.environ, **limits, **flags}

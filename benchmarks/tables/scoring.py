@@ -20,7 +20,15 @@ from noisegate_evaluate import downstream_scores, marginal_distances
 from noisegate_evaluate.reading import read_numbers
 
 TRAIN_ROWS, TEST_ROWS = 50_000, 20_000
-FIGURES = ("roc_auc", "average_precision", "f1", "distance_1", "distance_2", "distance_3", "wasserstein")
+FIGURES = (
+    "roc_auc",
+    "average_precision",
+    "f1",
+    "distance_1",
+    "distance_2",
+    "distance_3",
+    "wasserstein",
+)
 
 
 class Judge:
@@ -56,7 +64,9 @@ class Judge:
         return self._figures(self.train, self.test)
 
     def _figures(self, table: pa.Table, reference: pa.Table) -> dict[str, float]:
-        models = downstream_scores(table.slice(0, TRAIN_ROWS), self.test.slice(0, TEST_ROWS), self.schema).mean
+        models = downstream_scores(
+            table.slice(0, TRAIN_ROWS), self.test.slice(0, TEST_ROWS), self.schema
+        ).mean
         distances = marginal_distances(table, reference, self.schema)
         figures = {
             "roc_auc": models.roc_auc,
@@ -77,8 +87,12 @@ def wasserstein(left: pa.Table, right: pa.Table, schema: Schema) -> float:
     distances = []
     for column in schema.columns:
         if isinstance(column, NumericColumn):
-            values = [read_numbers(table, column, schema).unit for table in (left, right)]
-            distances.append(_area(*(np.sort(part[~np.isnan(part)]) for part in values)))
+            values = [
+                read_numbers(table, column, schema).unit for table in (left, right)
+            ]
+            distances.append(
+                _area(*(np.sort(part[~np.isnan(part)]) for part in values))
+            )
     return float(np.mean(distances)) if distances else float("nan")
 
 
@@ -87,5 +101,8 @@ def _area(left: np.ndarray, right: np.ndarray) -> float:
     if len(left) == 0 or len(right) == 0:
         return float(len(left) != len(right))
     points = np.union1d(left, right)
-    heights = [np.searchsorted(part, points[:-1], side="right") / len(part) for part in (left, right)]
+    heights = [
+        np.searchsorted(part, points[:-1], side="right") / len(part)
+        for part in (left, right)
+    ]
     return float(np.abs(heights[0] - heights[1]) @ np.diff(points))

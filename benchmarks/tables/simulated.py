@@ -40,13 +40,20 @@ def wide(rows: int = WIDE_TRAIN + WIDE_TEST) -> tuple[pa.Table, Schema]:
         random_state=2026,
     )
     names = [f"x{place:02}" for place in range(values.shape[1])]
-    cells = {name: np.round(np.tanh(column / 4), 6) for name, column in zip(names, values.T, strict=True)}
+    cells = {
+        name: np.round(np.tanh(column / 4), 6)
+        for name, column in zip(names, values.T, strict=True)
+    }
     columns = [Continuous(name=name, lower=-1.0, upper=1.0) for name in names]
     label = Categorical(name="class", levels=("zero", "one"))
-    return pa.table({**cells, "class": np.array(label.levels)[classes]}), Schema((*columns, label), label="class")
+    return pa.table({**cells, "class": np.array(label.levels)[classes]}), Schema(
+        (*columns, label), label="class"
+    )
 
 
-def gaussian(columns: int, rows: int = GAUSSIAN_TRAIN + GAUSSIAN_TEST) -> tuple[pa.Table, Schema]:
+def gaussian(
+    columns: int, rows: int = GAUSSIAN_TRAIN + GAUSSIAN_TEST
+) -> tuple[pa.Table, Schema]:
     """Gaussian columns of which each goes with all others, in the form of MargNet's, and a label that goes with them.
 
     Their correlations are those of a random matrix A of as many rows and columns, AA' scaled to a diagonal of 1.
@@ -61,7 +68,9 @@ def gaussian(columns: int, rows: int = GAUSSIAN_TRAIN + GAUSSIAN_TEST) -> tuple[
     label = Categorical(name="class", levels=("zero", "one"))
     classes = np.array(label.levels)[(values[:, columns] > 0).astype(int)]
     described = [Continuous(name=name, lower=-5.0, upper=5.0) for name in names]
-    return pa.table({**cells, "class": classes}), Schema((*described, label), label="class")
+    return pa.table({**cells, "class": classes}), Schema(
+        (*described, label), label="class"
+    )
 
 
 def million(rows: int = MILLION_TRAIN + MILLION_TEST) -> tuple[pa.Table, Schema]:
@@ -72,25 +81,49 @@ def million(rows: int = MILLION_TRAIN + MILLION_TEST) -> tuple[pa.Table, Schema]
     """
     random = np.random.default_rng(2026)
     young = random.random(rows) < 0.12
-    age = np.clip(np.round(np.where(young, random.gamma(2, 3, rows), random.normal(58, 19, rows))), 0, 110)
+    age = np.clip(
+        np.round(
+            np.where(young, random.gamma(2, 3, rows), random.normal(58, 19, rows))
+        ),
+        0,
+        110,
+    )
     female = random.random(rows) < 0.54
     region = np.minimum(random.geometric(0.14, rows) - 1, len(REGIONS) - 1)
     # Each diagnosis has an age at which it is most frequent; its frequency falls off with the distance from it.
     peaks = np.linspace(0, 95, len(DIAGNOSES))
-    scores = -(((age[:, None] - peaks) / 22) ** 2) + random.gumbel(size=(rows, len(DIAGNOSES)))
+    scores = -(((age[:, None] - peaks) / 22) ** 2) + random.gumbel(
+        size=(rows, len(DIAGNOSES))
+    )
     diagnosis = scores.argmax(1)
-    severity = np.clip(np.round(1.2 + diagnosis % 3 * 0.6 + random.normal(0, 0.7, rows)), 1, 4)
+    severity = np.clip(
+        np.round(1.2 + diagnosis % 3 * 0.6 + random.normal(0, 0.7, rows)), 1, 4
+    )
     birth = female & (age >= 16) & (age < 45) & (diagnosis % 5 == 0)
-    ward = np.select([age < 16, birth, severity == 4, diagnosis % 2 == 1], [4, 3, 2, 1], 0)
+    ward = np.select(
+        [age < 16, birth, severity == 4, diagnosis % 2 == 1], [4, 3, 2, 1], 0
+    )
     winter = 1 + 0.4 * np.cos(np.arange(12) * np.pi / 6)
     month = 1 + random.choice(12, rows, p=winter / winter.sum())
     ever = random.random(rows) + 0.25 * (diagnosis % 4 == 1) > 0.62
     smoking = np.where(age < 15, 0, ever * (1 + (random.random(rows) > 0.75)))
-    bmi = np.clip(random.normal(26 + 0.4 * (diagnosis % 7) - 6 * (age < 16), 4.2), 10, 70).round(1)
-    days = np.minimum(np.floor(random.gamma(1.3, 1.2 * severity + (ward == 2) * 4)), 120)
+    bmi = np.clip(
+        random.normal(26 + 0.4 * (diagnosis % 7) - 6 * (age < 16), 4.2), 10, 70
+    ).round(1)
+    days = np.minimum(
+        np.floor(random.gamma(1.3, 1.2 * severity + (ward == 2) * 4)), 120
+    )
     a_day = (1 + 1.5 * (ward == 2)) / 3
-    cost = np.minimum(random.lognormal(7.2 + 0.15 * (ward == 1), 0.35) * (1 + days * a_day), 500_000)
-    risk = -3.4 + 0.018 * age + 0.45 * (severity - 1) + 0.05 * np.minimum(days, 20) + 0.4 * (smoking == 2)
+    cost = np.minimum(
+        random.lognormal(7.2 + 0.15 * (ward == 1), 0.35) * (1 + days * a_day), 500_000
+    )
+    risk = (
+        -3.4
+        + 0.018 * age
+        + 0.45 * (severity - 1)
+        + 0.05 * np.minimum(days, 20)
+        + 0.4 * (smoking == 2)
+    )
     risk -= 0.5 * (ward == 3) + 0.3 * ((diagnosis % 6 == 2) & (region < 4))
     back = random.random(rows) < 1 / (1 + np.exp(-risk))
     cells = {

@@ -62,11 +62,17 @@ def leads(found: Sequence[Row], peers: Collection[str]) -> list[Lead]:
     made = []
     for ours in (row for row in found if row.method == OURS):
         theirs = [
-            row for row in found if row.method in peers and (row.table, row.epsilon) == (ours.table, ours.epsilon)
+            row
+            for row in found
+            if row.method in peers
+            and (row.table, row.epsilon) == (ours.table, ours.epsilon)
         ]
         for figure in COMPARED if theirs else ():
             sign = 1 if figure in HIGHER else -1
-            best = max(theirs, key=lambda row, sign=sign, figure=figure: sign * row.mean[figure])
+            best = max(
+                theirs,
+                key=lambda row, sign=sign, figure=figure: sign * row.mean[figure],
+            )
             margin = sign * (ours.mean[figure] - best.mean[figure])
             made.append(
                 Lead(
@@ -86,7 +92,9 @@ def _clear(margin: float, figure: str, *compared: Row) -> bool | None:
     spreads = [row.spread[figure] for row in compared if figure in row.spread]
     if not spreads:
         return None
-    return abs(margin) > 2 * max(spreads) * math.sqrt(sum(1 / row.seeds for row in compared))
+    return abs(margin) > 2 * max(spreads) * math.sqrt(
+        sum(1 / row.seeds for row in compared)
+    )
 
 
 def rows(runs: Sequence[Mapping[str, Any]]) -> list[Row]:
@@ -95,7 +103,9 @@ def rows(runs: Sequence[Mapping[str, Any]]) -> list[Row]:
     for run in runs:
         if "scores" in run:
             costs = {name: run[name] for name in COSTS if run.get(name) is not None}
-            groups[run["table"], run["epsilon"], run["method"]].append({**run["scores"], **costs})
+            groups[run["table"], run["epsilon"], run["method"]].append(
+                {**run["scores"], **costs}
+            )
     made = [_row(*key, figures) for key, figures in groups.items()]
     return sorted(made, key=lambda row: (row.table, row.epsilon, -row.mean["roc_auc"]))
 
@@ -105,7 +115,9 @@ def failures(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [run for run in runs if run["status"] != "done"]
 
 
-def _row(table: str, epsilon: float, method: str, figures: Sequence[Mapping[str, float]]) -> Row:
+def _row(
+    table: str, epsilon: float, method: str, figures: Sequence[Mapping[str, float]]
+) -> Row:
     names = [name for name in figures[0] if all(name in one for one in figures)]
     columns = {name: [one[name] for one in figures] for name in names}
     return Row(
@@ -114,5 +126,9 @@ def _row(table: str, epsilon: float, method: str, figures: Sequence[Mapping[str,
         method=method,
         seeds=len(figures),
         mean={name: statistics.fmean(values) for name, values in columns.items()},
-        spread={name: statistics.stdev(values) for name, values in columns.items() if len(values) > 1},
+        spread={
+            name: statistics.stdev(values)
+            for name, values in columns.items()
+            if len(values) > 1
+        },
     )

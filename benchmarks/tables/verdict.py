@@ -57,8 +57,15 @@ def case(name: str, data: Path | None) -> Case:
     """Returns a table by its name; a RuntimeError with the reason where its file is not there."""
     if name in SIMULATED or name == "stays":
         rows = max(SIZES) + TEST
-        table, schema = simulated.million(rows) if name == "stays" else SIMULATED[name](rows)
-        return Case(name=name, train=table.slice(0, max(SIZES)), test=table.slice(max(SIZES)), schema=schema)
+        table, schema = (
+            simulated.million(rows) if name == "stays" else SIMULATED[name](rows)
+        )
+        return Case(
+            name=name,
+            train=table.slice(0, max(SIZES)),
+            test=table.slice(max(SIZES)),
+            schema=schema,
+        )
     folder = data
     if name in ("fair", "randhie"):
         found = importlib.util.find_spec("statsmodels")
@@ -68,10 +75,20 @@ def case(name: str, data: Path | None) -> Case:
     if name == "adult":
         schema = Schema.from_toml(HERE.parent / "adult" / "schema.toml")
         home = next((path.parent for path in sorted(folder.rglob("train.csv"))), folder)
-        return Case(name=name, train=read_table(home / "train.csv", schema), test=_head(home, schema), schema=schema)
+        return Case(
+            name=name,
+            train=read_table(home / "train.csv", schema),
+            test=_head(home, schema),
+            schema=schema,
+        )
     schema = Schema.from_toml(HERE / "schemas" / f"{name}.toml")
     table, train = documented(name, folder, schema)
-    return Case(name=name, train=table.slice(0, train), test=table.slice(train, TEST), schema=schema)
+    return Case(
+        name=name,
+        train=table.slice(0, train),
+        test=table.slice(train, TEST),
+        schema=schema,
+    )
 
 
 def _head(home: Path, schema: Schema) -> pa.Table:
@@ -88,11 +105,19 @@ def judged(of: Case, epsilon: float, records: int) -> dict[str, Any]:
     planned = method.verdict(of.schema, budget, records)
     made = method.fit(Gate(train, schema=of.schema, epsilon=epsilon))
     # Of a larger table the first records stand for all; what that does to distances is known and taken out.
-    suite = replace(three(), recipes=three().recipes[::2])  # without the forest, which is slow and says the same
+    suite = replace(
+        three(), recipes=three().recipes[::2]
+    )  # without the forest, which is slow and says the same
     found: Report = evaluate_tables(
-        made.sample(DRAWN, seed=1), of.test, of.schema, train.slice(0, DRAWN), classifiers=suite
+        made.sample(DRAWN, seed=1),
+        of.test,
+        of.schema,
+        train.slice(0, DRAWN),
+        classifiers=suite,
     )
-    assert planned is not None and made.verdict is not None and found.verdict is not None
+    assert (
+        planned is not None and made.verdict is not None and found.verdict is not None
+    )
     singles, pairs = (found.marginals.order(order).beyond_sampling for order in (1, 2))
     return {
         "table": of.name,
@@ -106,7 +131,10 @@ def judged(of: Case, epsilon: float, records: int) -> dict[str, Any]:
         "expected": [expected.singles, expected.pairs],
         "out_of_place": [singles, pairs],
         "kept": found.verdict.figures.get("kept"),
-        **{name: [one.figures.get(name) for one in (made.verdict, found.verdict)] for name in BOTH},
+        **{
+            name: [one.figures.get(name) for one in (made.verdict, found.verdict)]
+            for name in BOTH
+        },
         "distance": made.summary.discrepancy,
     }
 
@@ -130,10 +158,19 @@ def law(rows: Sequence[dict[str, Any]], place: int) -> tuple[float, float]:
     def cost(half: float, power: float) -> tuple[float, float]:
         odds = (noise / half) ** power
         told = odds / (1 + odds)
-        steps = [abs(WORDS.index(word_of_misplaced(one)) - word) for one, word in zip(told, found, strict=True)]
-        return (float(np.mean(steps)) if place else 0.0), float(np.abs(told - share).mean())
+        steps = [
+            abs(WORDS.index(word_of_misplaced(one)) - word)
+            for one, word in zip(told, found, strict=True)
+        ]
+        return (float(np.mean(steps)) if place else 0.0), float(
+            np.abs(told - share).mean()
+        )
 
-    choices = [(half, power) for half in np.arange(0.4, 4, 0.05) for power in np.arange(0.5, 1.1, 0.025)]
+    choices = [
+        (half, power)
+        for half in np.arange(0.4, 4, 0.05)
+        for power in np.arange(0.5, 1.1, 0.025)
+    ]
     half, power = min(choices, key=lambda choice: cost(*choice))
     return round(float(half), 3), round(float(power), 3)
 
@@ -153,10 +190,17 @@ def agreement(rows: Sequence[dict[str, Any]], source: str) -> dict[str, float]:
 def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Returns the constants that the first half gives, and how often words are right on each half."""
     told: dict[str, Any] = {}
-    for half, names in zip(("chosen_on", "reported"), halves(row["table"] for row in rows), strict=True):
+    for half, names in zip(
+        ("chosen_on", "reported"), halves(row["table"] for row in rows), strict=True
+    ):
         some = [row for row in rows if row["table"] in names]
-        told[half] = {"tables": names, **{source: agreement(some, source) for source in ("plan", "fit")}}
-        told[half]["found"] = {word: sum(row["found"] == word for row in some) for word in WORDS}
+        told[half] = {
+            "tables": names,
+            **{source: agreement(some, source) for source in ("plan", "fit")},
+        }
+        told[half]["found"] = {
+            word: sum(row["found"] == word for row in some) for word in WORDS
+        }
         if half == "chosen_on":
             told["law"] = {"singles": law(some, 0), "pairs": law(some, 1)}
     return told
@@ -164,16 +208,28 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def main() -> None:
     """Judges, and prints how often the words were right."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="folder of verdicts.jsonl")
-    parser.add_argument("--data", type=Path, help="folder with the files of adult, diamonds, loans and nlswork")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, help="folder of verdicts.jsonl"
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        help="folder with the files of adult, diamonds, loans and nlswork",
+    )
     parser.add_argument("--tables", nargs="+", default=[*SIMULATED, "stays", *REAL])
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "verdicts.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    rows = (
+        [json.loads(line) for line in path.read_text().splitlines()]
+        if path.exists()
+        else []
+    )
     done = {(row["table"], row["epsilon"], row["records"]) for row in rows}
     for name in options.tables:
         try:
@@ -187,7 +243,14 @@ def main() -> None:
                     rows.append(judged(of, epsilon, records))
                     with path.open("a") as file:
                         file.write(json.dumps(rows[-1]) + "\n")
-                    print({key: value for key, value in rows[-1].items() if key != "expected"}, flush=True)
+                    print(
+                        {
+                            key: value
+                            for key, value in rows[-1].items()
+                            if key != "expected"
+                        },
+                        flush=True,
+                    )
     print(json.dumps(summary(rows), indent=2))
 
 

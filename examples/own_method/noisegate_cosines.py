@@ -85,7 +85,9 @@ class Cosines:
         coefficients = sums * self.dim**0.5
         edges = np.array([0.0, *cuts, 1.0])
         counts = coefficients[0] * np.diff(edges)
-        for frequency, coefficient in zip(self.frequencies[1:], coefficients[1:], strict=True):
+        for frequency, coefficient in zip(
+            self.frequencies[1:], coefficients[1:], strict=True
+        ):
             counts += 2 * coefficient * np.diff(np.sin(frequency * edges)) / frequency
         return np.maximum(counts, 0.0)
 
@@ -135,18 +137,29 @@ class CosineSeries(MeanEmbeddingMethod):
             layout=layout,
             within=tuple(map(_evenly_filled, layout.numeric, numeric_bins)),
             weights=class_counts / class_counts.sum(),
-            probabilities=(*numeric_tables, *self._coded_tables(release, len(class_counts))),
+            probabilities=(
+                *numeric_tables,
+                *self._coded_tables(release, len(class_counts)),
+            ),
         )
 
     def _cosines(self, layout: Layout) -> Cosines:
         return Cosines(columns=len(layout.numeric), orders=self.orders)
 
-    def _numeric_table(self, release: Release, column_index: int, bins: NumericBins, class_counts: Floats) -> Floats:
+    def _numeric_table(
+        self,
+        release: Release,
+        column_index: int,
+        bins: NumericBins,
+        class_counts: Floats,
+    ) -> Floats:
         """Estimates the probability of each cell of a numeric column, (classes, cells), a missing value's last."""
         cosines = self._cosines(release.schema.layout)
         first = column_index * (self.orders + 1)
         sums = release.values["cosines"][first : first + self.orders + 1]
-        counts = np.array([cosines.cell_counts(class_sums, bins.cuts) for class_sums in sums.T])
+        counts = np.array(
+            [cosines.cell_counts(class_sums, bins.cuts) for class_sums in sums.T]
+        )
         if bins.nullable:
             missing_counts = np.maximum(class_counts - counts.sum(axis=1), 0.0)
             counts = np.column_stack([counts, missing_counts])
@@ -163,20 +176,29 @@ class CosineSeries(MeanEmbeddingMethod):
             boundaries = np.cumsum(levels.sizes)[:-1]
             tables |= {
                 column: _probabilities(np.maximum(sums.T, 0.0))
-                for column, sums in zip(levels.columns, np.split(release.values["levels"], boundaries), strict=True)
+                for column, sums in zip(
+                    levels.columns,
+                    np.split(release.values["levels"], boundaries),
+                    strict=True,
+                )
             }
         return [tables[column] for column in range(len(layout.coded))]
 
 
 def _levels(layout: Layout) -> Levels:
     """Makes the map to one-hot codes of every coded column but the label."""
-    return Levels(columns=layout.others, sizes=tuple(layout.coded[column].size for column in layout.others))
+    return Levels(
+        columns=layout.others,
+        sizes=tuple(layout.coded[column].size for column in layout.others),
+    )
 
 
 def _evenly_filled(column: Any, bins: NumericBins) -> WithinCell:
     """Spreads values evenly within each cell of a numeric column."""
     edges = np.array([0.0, *bins.cuts, 1.0])
-    return WithinCell.from_edges(column, bins, edges=edges, masses=np.zeros(len(edges) - 1))
+    return WithinCell.from_edges(
+        column, bins, edges=edges, masses=np.zeros(len(edges) - 1)
+    )
 
 
 def _probabilities(counts: Floats) -> Floats:

@@ -34,7 +34,11 @@ def test_each_record_is_found_once_whatever_the_numbers_of_levels():
     theirs, chosen = as_authors(ours)
     assert np.array_equal(renumbered(theirs, ours), theirs)
     rows, untold = matched_rows(theirs[chosen], ours)
-    assert untold == 0 and len(np.unique(rows)) == 2000 and np.array_equal(ours[rows], ours[chosen])
+    assert (
+        untold == 0
+        and len(np.unique(rows)) == 2000
+        and np.array_equal(ours[rows], ours[chosen])
+    )
 
 
 def test_a_level_that_no_single_record_tells_is_matched_by_all_others():
@@ -51,7 +55,18 @@ def test_a_level_that_no_single_record_tells_is_matched_by_all_others():
 
 def test_the_simple_version_follows_from_the_bounded_one():
     codes = np.zeros((1, 15), dtype=np.int64)
-    codes[0, [NAMES.index(name) for name in ("age", "race", "hours-per-week", "capital-gain")]] = 40, 3, 9, 7
+    codes[
+        0,
+        [
+            NAMES.index(name)
+            for name in ("age", "race", "hours-per-week", "capital-gain")
+        ],
+    ] = 40, 3, 9, 7
     found = dict(zip(NAMES, simplified(codes)[0], strict=True))
     # 57 years are the fifth ten from 10 to 19 on; hours stop at the third pair; others are merged.
-    assert (found["age"], found["race"], found["hours-per-week"], found["capital-gain"]) == (4, 1, 3, 1)
+    assert (
+        found["age"],
+        found["race"],
+        found["hours-per-week"],
+        found["capital-gain"],
+    ) == (4, 1, 3, 1)

@@ -27,7 +27,10 @@ def samples(seed, columns=4):
     """Two sets of points in [−1, 1] whose columns differ, some of them much."""
     random = np.random.default_rng(seed)
     moved = random.uniform(-0.5, 0.5, columns) * random.integers(0, 2, columns)
-    return [np.clip(random.normal(0, 0.3, (80, columns)) + shift, -1, 1) for shift in (0, moved)]
+    return [
+        np.clip(random.normal(0, 0.3, (80, columns)) + shift, -1, 1)
+        for shift in (0, moved)
+    ]
 
 
 def mmds(one, two):
@@ -37,7 +40,10 @@ def mmds(one, two):
         return np.exp(-np.square(x[:, None] - y) / (2 * SCALE**2)).mean()
 
     columns = zip(one.T, two.T, strict=True)
-    return [math.sqrt(max(kernel(x, x) + kernel(y, y) - 2 * kernel(x, y), 0)) for x, y in columns]
+    return [
+        math.sqrt(max(kernel(x, x) + kernel(y, y) - 2 * kernel(x, y), 0))
+        for x, y in columns
+    ]
 
 
 def embedding(points, order):
@@ -57,16 +63,27 @@ def squared_mmd(one, two, order=None):
 
 
 @pytest.mark.parametrize("error", [0.5, 1e-2, 1e-6])
-def test_lemma_c1_gives_an_order_that_is_enough_for_any_two_tables_and_not_too_long(error):
+def test_lemma_c1_gives_an_order_that_is_enough_for_any_two_tables_and_not_too_long(
+    error,
+):
     order, random = order_within(error, length_scale=SCALE), np.random.default_rng(5)
     for _ in range(200):
-        one, two = ((random.uniform(-1, 1, 6), random.dirichlet(np.full(6, 0.3))) for _ in range(2))
+        one, two = (
+            (random.uniform(-1, 1, 6), random.dirichlet(np.full(6, 0.3)))
+            for _ in range(2)
+        )
         lost = squared_mmd(one, two) - squared_mmd(one, two, order)
         assert -1e-12 <= lost <= error
     # Records at opposite ends lose most; a shorter series loses a good part of what is allowed.
     ends = [(np.array([end]), np.ones(1)) for end in (-1.0, 1.0)]
-    losses = [squared_mmd(*ends) - squared_mmd(*ends, shorter) for shorter in (order - 2, order - 1)]
-    assert max(losses) > error / 2 and order_within(error, length_scale=SCALE, half=2.0) > order
+    losses = [
+        squared_mmd(*ends) - squared_mmd(*ends, shorter)
+        for shorter in (order - 2, order - 1)
+    ]
+    assert (
+        max(losses) > error / 2
+        and order_within(error, length_scale=SCALE, half=2.0) > order
+    )
 
 
 @pytest.mark.parametrize("order", [0, 3, 10, 60])
@@ -86,7 +103,9 @@ def test_lemma_d1_is_met_where_one_column_differs():
     one = np.zeros((1, 4))
     two = np.array([[1.0, 0.0, 0.0, 0.0]])
     distance = float(np.linalg.norm(embedding(one, 100) - embedding(two, 100)))
-    assert mmds(one, two)[0] == pytest.approx(marginal_distance(distance, columns=4, tail=0.0), rel=1e-4)
+    assert mmds(one, two)[0] == pytest.approx(
+        marginal_distance(distance, columns=4, tail=0.0), rel=1e-4
+    )
     assert mmds(one, two)[0] > 1.9 * distance
     assert distance == pytest.approx(sum_kernel_distance(mmds(one, two)), rel=1e-4)
 
@@ -132,4 +151,7 @@ def test_equation_61_is_false_as_printed():
             for k in range(30)
         ]
     )
-    assert np.abs(printed.T @ printed - np.exp(-np.square(points[:, None] - points))).max() > 1
+    assert (
+        np.abs(printed.T @ printed - np.exp(-np.square(points[:, None] - points))).max()
+        > 1
+    )

@@ -58,9 +58,13 @@ def test_the_expected_error_is_at_least_half_of_its_bound(case):
     slack = 4 * error.std() / sqrt(DRAWS)
     terms = noise.trace, 2 * sqrt(2 / math.pi) * mmd_bounds.along(noise, distances)
     assert max(terms) - slack <= error.mean() <= sum(terms) + slack
-    assert mmd_bounds.expected_error_of_one(noise, distances=distances) == pytest.approx(sum(terms), rel=1e-12)
+    assert mmd_bounds.expected_error_of_one(
+        noise, distances=distances
+    ) == pytest.approx(sum(terms), rel=1e-12)
     # The exact form that the docstring states.
-    assert error.mean() == pytest.approx(np.maximum(squared, 2 * np.abs(inner)).mean(), abs=slack)
+    assert error.mean() == pytest.approx(
+        np.maximum(squared, 2 * np.abs(inner)).mean(), abs=slack
+    )
 
 
 @pytest.mark.parametrize("failure", LEVELS)
@@ -71,11 +75,14 @@ def test_the_quantile_holds_and_is_below_the_printed_one(case, failure):
     squared, inner = drawn(stds, dims, distances)
     error = np.abs(squared + 2 * inner)
     bound = mmd_bounds.error_quantile(noise, distances=distances, failure=failure)
-    assert np.mean(error > bound) <= failure and bound <= (5 if dims == (1,) else 3) * np.quantile(error, 1 - failure)
+    assert np.mean(error > bound) <= failure and bound <= (
+        5 if dims == (1,) else 3
+    ) * np.quantile(error, 1 - failure)
     log, signal = math.log(2 / failure), mmd_bounds.along(noise, distances)
     printed = noise.trace + sqrt(2 / math.pi) * signal
     printed += (
-        2 * (mmd_bounds.frobenius(noise) + sqrt(2) * signal) * sqrt(log) + 2 * mmd_bounds.largest_variance(noise) * log
+        2 * (mmd_bounds.frobenius(noise) + sqrt(2) * signal) * sqrt(log)
+        + 2 * mmd_bounds.largest_variance(noise) * log
     )
     assert printed - bound == pytest.approx(sqrt(2 / math.pi) * signal, rel=1e-6)
 
@@ -85,11 +92,17 @@ def test_the_expected_supremum_is_exact_for_one_block(case):
     stds, dims, _ = CASES[case]
     squared, _ = drawn(stds, dims, stds)
     supremum = squared + 4 * 1.3 * np.sqrt(squared)
-    bound = mmd_bounds.expected_error_of_any(mmd_bounds.MeanNoise(stds=stds, dims=dims), norm=1.3)
+    bound = mmd_bounds.expected_error_of_any(
+        mmd_bounds.MeanNoise(stds=stds, dims=dims), norm=1.3
+    )
     slack = 5 * supremum.std() / sqrt(DRAWS)
-    assert supremum.mean() <= bound + slack and bound <= (supremum.mean() + slack) * (1.0 if len(dims) == 1 else 1.1)
+    assert supremum.mean() <= bound + slack and bound <= (supremum.mean() + slack) * (
+        1.0 if len(dims) == 1 else 1.1
+    )
     if len(dims) == 1:
-        assert noise_error(stds[0], dims[0], norm=1.3) == pytest.approx(bound, rel=1e-12)
+        assert noise_error(stds[0], dims[0], norm=1.3) == pytest.approx(
+            bound, rel=1e-12
+        )
 
 
 @pytest.mark.parametrize("fitted_to_noise", [False, True])
@@ -102,12 +115,19 @@ def test_proposition_3_1_end_to_end(fitted_to_noise):
 
     def embed(omega, points):
         phase = points @ omega
-        return np.concatenate([np.cos(phase), np.sin(phase)], axis=-1).mean(axis=-2) / sqrt(frequencies)
+        return np.concatenate([np.cos(phase), np.sin(phase)], axis=-1).mean(
+            axis=-2
+        ) / sqrt(frequencies)
 
     def kernel(one, two):
         return np.exp(-((one - two[..., 0][..., None, :]) ** 2) / 2).mean(axis=(-1, -2))
 
-    exact = np.array([kernel(records, records) + kernel(t, t) - 2 * kernel(records, t) for t in tables])
+    exact = np.array(
+        [
+            kernel(records, records) + kernel(t, t) - 2 * kernel(records, t)
+            for t in tables
+        ]
+    )
     errors = []
     for _ in range(1_000):
         omega = random.standard_normal((1, frequencies))
@@ -121,7 +141,9 @@ def test_proposition_3_1_end_to_end(fitted_to_noise):
 
 @pytest.mark.parametrize("failure", LEVELS)
 @pytest.mark.parametrize("case", CASES)
-def test_the_quantile_of_the_supremum_holds_and_is_below_what_the_proof_gives(case, failure):
+def test_the_quantile_of_the_supremum_holds_and_is_below_what_the_proof_gives(
+    case, failure
+):
     stds, dims, _ = CASES[case]
     noise = mmd_bounds.MeanNoise(stds=stds, dims=dims)
     squared, _ = drawn(stds, dims, stds)
@@ -133,8 +155,15 @@ def test_the_quantile_of_the_supremum_holds_and_is_below_what_the_proof_gives(ca
 
 def printed_a3(noise, failure, restored=1.0):
     log = math.log(2 / failure)
-    root = mmd_bounds.frobenius(noise) + restored * 2 * sqrt(mmd_bounds.largest_variance(noise))
-    return noise.trace + 4 * sqrt(noise.trace) + 2 * root * sqrt(log) + 2 * mmd_bounds.largest_variance(noise) * log
+    root = mmd_bounds.frobenius(noise) + restored * 2 * sqrt(
+        mmd_bounds.largest_variance(noise)
+    )
+    return (
+        noise.trace
+        + 4 * sqrt(noise.trace)
+        + 2 * root * sqrt(log)
+        + 2 * mmd_bounds.largest_variance(noise) * log
+    )
 
 
 def test_proposition_a3_is_false_as_printed():
@@ -146,7 +175,10 @@ def test_proposition_a3_is_false_as_printed():
 
     assert exceeded(printed_a3(noise, failure)) == pytest.approx(7.9e-8, rel=0.02)
     assert exceeded(printed_a3(noise, failure, restored=sqrt(2))) <= failure
-    assert exceeded(mmd_bounds.error_quantile_of_any(noise, norm=1.0, failure=failure)) <= failure
+    assert (
+        exceeded(mmd_bounds.error_quantile_of_any(noise, norm=1.0, failure=failure))
+        <= failure
+    )
 
 
 def test_minimisers_can_be_as_bad_as_the_bounds_say():
@@ -156,13 +188,27 @@ def test_minimisers_can_be_as_bad_as_the_bounds_say():
     length = np.sqrt(drawn((std,), (dim,), (0.0,))[0])
     # Along n: the records' mean just below −‖n‖, and two generators at B and −B, which noise puts on a par.
     far = (1 + length) ** 2 - (1 - length) ** 2
-    assert np.mean(far > mmd_bounds.excess_of_minimiser(noise, norm=1.0, failure=failure)) <= failure
-    assert np.mean(far > 0.95 * mmd_bounds.excess_of_minimiser(noise, norm=1.0, failure=failure)) > failure
+    assert (
+        np.mean(far > mmd_bounds.excess_of_minimiser(noise, norm=1.0, failure=failure))
+        <= failure
+    )
+    assert (
+        np.mean(
+            far
+            > 0.95 * mmd_bounds.excess_of_minimiser(noise, norm=1.0, failure=failure)
+        )
+        > failure
+    )
     # A generator at distance M from the records, and one on the other side, as far from their noisy mean.
     for distance in (0.0, 0.3, 3.0):
         beyond = (distance + 2 * length) ** 2 - distance**2
-        bound = mmd_bounds.optimistic_excess_of_minimiser(noise, distance=distance, failure=failure)
-        assert np.mean(beyond > bound) <= failure and np.mean(beyond > 0.9 * bound) > failure
+        bound = mmd_bounds.optimistic_excess_of_minimiser(
+            noise, distance=distance, failure=failure
+        )
+        assert (
+            np.mean(beyond > bound) <= failure
+            and np.mean(beyond > 0.9 * bound) > failure
+        )
 
 
 @pytest.mark.parametrize("failure", LEVELS)
@@ -170,13 +216,27 @@ def test_minimisers_can_be_as_bad_as_the_bounds_say():
 def test_the_bounds_on_minimisers_are_below_the_printed_ones(case, failure):
     stds, dims, _ = CASES[case]
     noise = mmd_bounds.MeanNoise(stds=stds, dims=dims)
-    assert mmd_bounds.excess_of_minimiser(noise, norm=1.0, failure=failure) < 2 * printed_a3(noise, failure)
+    assert mmd_bounds.excess_of_minimiser(
+        noise, norm=1.0, failure=failure
+    ) < 2 * printed_a3(noise, failure)
     log = math.log(2 / failure)
     for distance in (0.0, 0.5, 2.0):
-        printed = 9 * noise.trace + 4 * sqrt(noise.trace) * distance + 18 * mmd_bounds.largest_variance(noise) * log
-        root = 9 * mmd_bounds.frobenius(noise) + 2 * sqrt(2 * mmd_bounds.largest_variance(noise)) * distance
+        printed = (
+            9 * noise.trace
+            + 4 * sqrt(noise.trace) * distance
+            + 18 * mmd_bounds.largest_variance(noise) * log
+        )
+        root = (
+            9 * mmd_bounds.frobenius(noise)
+            + 2 * sqrt(2 * mmd_bounds.largest_variance(noise)) * distance
+        )
         printed += 2 * root * sqrt(log)
-        assert mmd_bounds.optimistic_excess_of_minimiser(noise, distance=distance, failure=failure) < printed
+        assert (
+            mmd_bounds.optimistic_excess_of_minimiser(
+                noise, distance=distance, failure=failure
+            )
+            < printed
+        )
 
 
 def hermite_error(order):
@@ -184,7 +244,15 @@ def hermite_error(order):
     x, y = np.meshgrid(GRID, GRID)
     features = np.array(
         [
-            np.exp(0.5 * (math.log(1 - RHO) + c * math.log(RHO) - c * math.log(2) - gammaln(c + 1)))
+            np.exp(
+                0.5
+                * (
+                    math.log(1 - RHO)
+                    + c * math.log(RHO)
+                    - c * math.log(2)
+                    - gammaln(c + 1)
+                )
+            )
             * ((1 + RHO) / (1 - RHO)) ** 0.25
             * eval_hermite(c, GRID)
             * np.exp(-RHO / (1 + RHO) * GRID**2)
@@ -199,7 +267,11 @@ def hermite_error(order):
 def test_hermite_features_of_one_number(order):
     mean, square = hermite_error(order)
     assert square == pytest.approx(9.0 ** -(order + 1) / 2, rel=1e-6)
-    assert 0.33 * mmd_bounds.hermite_kernel_error(order) < mean <= mmd_bounds.hermite_kernel_error(order)
+    assert (
+        0.33 * mmd_bounds.hermite_kernel_error(order)
+        < mean
+        <= mmd_bounds.hermite_kernel_error(order)
+    )
     # Read as a statement on C features, of orders below C, the printed bound is false.
     assert mean > mmd_bounds.hermite_kernel_error(order + 1)
 
@@ -210,7 +282,9 @@ def test_random_fourier_features_of_one_number(features):
     draws = 20_000 if features < 100 else 4_000
     x, y = random.standard_normal((2, draws))
     omega = random.standard_normal((draws, features // 2)) * sqrt(0.75)
-    error = np.abs(np.exp(-0.375 * (x - y) ** 2) - np.cos(omega * (x - y)[:, None]).mean(axis=1))
+    error = np.abs(
+        np.exp(-0.375 * (x - y) ** 2) - np.cos(omega * (x - y)[:, None]).mean(axis=1)
+    )
     slack = 4 * error.std() / sqrt(draws)
     low, high = mmd_bounds.random_fourier_kernel_error(features)
     assert 1 / (8 * features) < low

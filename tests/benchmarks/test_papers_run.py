@@ -25,7 +25,9 @@ def test_every_command_belongs_to_items_names_a_file_and_its_figures() -> None:
         assert (ROOT / shlex.split(one.command)[0]).is_file(), one.id
         assert "{json}" in one.command, one.id
         assert one.figures, one.id
-        assert Counter(figure.name for figure in one.figures).most_common(1)[0][1] == 1, one.id
+        assert (
+            Counter(figure.name for figure in one.figures).most_common(1)[0][1] == 1
+        ), one.id
         one.arguments(Path("data"), Path("out"))  # no other place than those known
 
 
@@ -35,7 +37,9 @@ def test_results_are_of_commands_that_are_there() -> None:
         assert file.stem in runs, f"{file} is of no command of runs.toml"
         result = read_result(runs[file.stem])
         assert result is not None
-        assert set(result.figures) <= {figure.name for figure in runs[file.stem].figures}, file
+        assert set(result.figures) <= {
+            figure.name for figure in runs[file.stem].figures
+        }, file
 
 
 def test_no_item_is_called_reproduced_whose_figure_is_short() -> None:
@@ -44,7 +48,10 @@ def test_no_item_is_called_reproduced_whose_figure_is_short() -> None:
         result = read_result(one)
         for figure in one.figures if result and held & set(one.items) else ():
             values = result.figures[figure.name]
-            assert figure.verdict(sum(values) / len(values)) != "short", (one.id, figure.name)
+            assert figure.verdict(sum(values) / len(values)) != "short", (
+                one.id,
+                figure.name,
+            )
 
 
 def test_the_page_is_what_the_items_and_results_make() -> None:

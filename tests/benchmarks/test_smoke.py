@@ -16,12 +16,18 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 # Pages and tables are written by a call without options; others run in an environment of their own.
-SILENT = {"baselines/page.py", "linked/page.py", "dp_mepf/table_7.py", "dp_mepf/table_8.py"}
+SILENT = {
+    "baselines/page.py",
+    "linked/page.py",
+    "dp_mepf/table_7.py",
+    "dp_mepf/table_8.py",
+}
 SILENT |= {"speed/gradient_contenders.py"}
 SCRIPTS = [
     name
     for path in sorted(BENCHMARKS.glob("*/*.py"))
-    if (name := str(path.relative_to(BENCHMARKS))) not in SILENT and '__name__ == "__main__"' in path.read_text("utf-8")
+    if (name := str(path.relative_to(BENCHMARKS))) not in SILENT
+    and '__name__ == "__main__"' in path.read_text("utf-8")
 ]
 PAGES = {
     "baselines.page": lambda module: module.page(),
@@ -62,9 +68,15 @@ def test_every_file_is_python_that_can_be_read():
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_what_its_rows_say(name, monkeypatch):
-    monkeypatch.setattr(sys, "path", [str(BENCHMARKS / name.partition(".")[0]), str(BENCHMARKS), *sys.path])
+    monkeypatch.setattr(
+        sys,
+        "path",
+        [str(BENCHMARKS / name.partition(".")[0]), str(BENCHMARKS), *sys.path],
+    )
     module = importlib.import_module(name)
-    assert module.PAGE.read_text("utf-8") == PAGES[name](module), f"run benchmarks/{name.replace('.', '/')}.py"
+    assert module.PAGE.read_text("utf-8") == PAGES[name](module), (
+        f"run benchmarks/{name.replace('.', '/')}.py"
+    )
 
 
 @pytest.mark.parametrize("rows", ["baselines/rows.json", "images/peers.json"])
@@ -76,4 +88,7 @@ def test_epsilon_of_each_row_is_certified(rows):
 def test_items_of_the_papers_are_in_known_states_and_name_what_is_there(monkeypatch):
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
     items = importlib.import_module("papers.items").read_items()
-    assert len(items) == 191 and [problem for item in items for problem in item.wrong()] == []
+    assert (
+        len(items) == 191
+        and [problem for item in items for problem in item.wrong()] == []
+    )

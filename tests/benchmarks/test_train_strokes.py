@@ -19,7 +19,12 @@ def trained():
     network = TrainedStrokes()
     for module in network.modules():
         if isinstance(module, nn.BatchNorm2d):
-            for value in (module.running_mean, module.running_var, module.weight.data, module.bias.data):
+            for value in (
+                module.running_mean,
+                module.running_var,
+                module.weight.data,
+                module.bias.data,
+            ):
                 value.uniform_(0.5, 1.5)
     return network.eval()
 
@@ -38,7 +43,14 @@ def test_drawings_of_one_sign_are_alike_and_those_of_others_are_not():
     pictures = torch.from_numpy(images).float().div(255).reshape(-1, 1, 28, 28)
     vectors = nn.functional.normalize(load_strokes()(pictures), dim=1)
     found = {}
-    for name, rows in {"encoded": vectors, "pixels": nn.functional.normalize(pictures.flatten(1), dim=1)}.items():
+    for name, rows in {
+        "encoded": vectors,
+        "pixels": nn.functional.normalize(pictures.flatten(1), dim=1),
+    }.items():
         alike = rows @ rows.T - 9 * torch.eye(len(rows))
-        found[name] = float((torch.from_numpy(signs)[alike.argmax(dim=1)] == torch.from_numpy(signs)).float().mean())
+        found[name] = float(
+            (torch.from_numpy(signs)[alike.argmax(dim=1)] == torch.from_numpy(signs))
+            .float()
+            .mean()
+        )
     assert found["encoded"] > max(0.5, found["pixels"] + 0.2), found

@@ -26,13 +26,21 @@ COLUMNS = (
     Categorical(name="ward", levels=("a", "b", "z"), other="z", missing=True),
     Boolean(name="ill"),
 )
-TABLE = Schema((*COLUMNS, Integer(name="age", lower=0, upper=120, missing=True)), label="ill")
+TABLE = Schema(
+    (*COLUMNS, Integer(name="age", lower=0, upper=120, missing=True)), label="ill"
+)
 FEW = Schema(COLUMNS[1:])
 FAMILIES = LinkedSchema(
     (
         LinkedTable(name="patients", key="id", schema=Schema(COLUMNS[:2])),
         LinkedTable(
-            **{"name": "visits", "parent": "patients", "parent_key": "id", "most": 3, "orphans": "drop"},
+            **{
+                "name": "visits",
+                "parent": "patients",
+                "parent_key": "id",
+                "most": 3,
+                "orphans": "drop",
+            },
             schema=Schema(COLUMNS[1:]),
         ),
     )
@@ -53,12 +61,20 @@ TINY = {
         "tab-pe": DRAWN,
         "pe": DRAWN | {"images": 10},
     },
-    **{"dp-merf": {"frequencies": 10, **MATCHED}, "dp-hp": {"order": 3, "product_order": 2, **MATCHED}},
+    **{
+        "dp-merf": {"frequencies": 10, **MATCHED},
+        "dp-hp": {"order": 3, "product_order": 2, **MATCHED},
+    },
     **{"dp-ntk": MATCHED, "mst": {"iterations": 2}, "aim": {"iterations": 2}},
     **{"joint": PICTURES, "mepf": PICTURES, "dp-mepf": PICTURES},
     **{"dp-mepf-trained": PICTURES | {"encoder_steps": 3}, "dp-mge": {}},
-    **dict.fromkeys(("dp-llm", "dp-sgd", "psg", "dp-dre", "dp-gan", "dp-cgan", "dp-sinkhorn"), STEPS),
-    **dict.fromkeys(("datalens", "pate-gan", "g-pate", "gs-wgan", "dp-gan-mi", "dpdm", "dp-feta"), STEPS),
+    **dict.fromkeys(
+        ("dp-llm", "dp-sgd", "psg", "dp-dre", "dp-gan", "dp-cgan", "dp-sinkhorn"), STEPS
+    ),
+    **dict.fromkeys(
+        ("datalens", "pate-gan", "g-pate", "gs-wgan", "dp-gan-mi", "dpdm", "dp-feta"),
+        STEPS,
+    ),
     "dp-gan-ft": STEPS | {"discriminator_steps": 2},
 }
 """Settings beside its `audit_settings`; every method has an entry."""
@@ -81,15 +97,26 @@ class Blind:
         if self.asked == self.stop_at:
             raise StoppedError
         self.asked += 1
-        return 40 * 2**22 / max(size, 1) ** 0.5 + std * np.random.default_rng(self.asked).standard_normal(size)
+        return 40 * 2**22 / max(size, 1) ** 0.5 + std * np.random.default_rng(
+            self.asked
+        ).standard_normal(size)
 
     def add_noise(self, sums, *, noise_std, sampler):
-        return np.rint(self.normal(sums.size, noise_std)).astype(np.int64).reshape(sums.shape)
+        return (
+            np.rint(self.normal(sums.size, noise_std))
+            .astype(np.int64)
+            .reshape(sums.shape)
+        )
 
     def marginals(self, plan, frame, name):
-        tables = [marginal_name(name, place, [place]) for place in range(len(plan.sizes))]
+        tables = [
+            marginal_name(name, place, [place]) for place in range(len(plan.sizes))
+        ]
         return (
-            {one: self.normal(size, 9.0)[:, None] for one, size in zip(tables, plan.sizes, strict=True)},
+            {
+                one: self.normal(size, 9.0)[:, None]
+                for one, size in zip(tables, plan.sizes, strict=True)
+            },
             dict.fromkeys(tables, 9.0),
         )
 
@@ -97,17 +124,25 @@ class Blind:
 def use(monkeypatch, blind):
     nothing = np.zeros(0, dtype=np.int64)
     monkeypatch.setattr(noise, "add_noise", blind.add_noise)
-    monkeypatch.setattr(noise, "noisy_counts_above", lambda counts, **_: (nothing, nothing))
+    monkeypatch.setattr(
+        noise, "noisy_counts_above", lambda counts, **_: (nothing, nothing)
+    )
     monkeypatch.setattr(marginals, "_measurement", lambda plan: plan)
     monkeypatch.setattr(marginals, "_run", blind.marginals)
-    monkeypatch.setattr("noisegate.progress.EVERY", 0.0)  # every line of the log, however long the work takes
+    monkeypatch.setattr(
+        "noisegate.progress.EVERY", 0.0
+    )  # every line of the log, however long the work takes
     monkeypatch.setattr("noisegate.gate.unbooked._RUNS", [])
     # What is drawn in secret, such as the name of a folder, does not depend on how much was drawn before.
-    monkeypatch.setattr(secrets, "token_bytes", lambda count=32: np.random.default_rng(7).bytes(count))
+    monkeypatch.setattr(
+        secrets, "token_bytes", lambda count=32: np.random.default_rng(7).bytes(count)
+    )
 
 
 def texts(random, count, choice):
-    return pa.array([choice[place] for place in random.integers(0, len(choice), count)], pa.string())
+    return pa.array(
+        [choice[place] for place in random.integers(0, len(choice), count)], pa.string()
+    )
 
 
 def table(second, count):
@@ -116,10 +151,20 @@ def table(second, count):
     low, high = (-9, 300) if second else (0, 3)
     return pa.table(
         {
-            "dose": pa.array(random.uniform(low, high, count), mask=random.random(count) < 0.2 * second),
-            "ward": texts(random, count, ("a", "q", "", None, "ZZ9") if second else ("a", "b")),
-            "ill": pa.array(random.random(count) < 0.5 if not second else np.arange(count) == 1),
-            "age": pa.array(random.integers(low, high, count), mask=random.random(count) < 0.2 * second),
+            "dose": pa.array(
+                random.uniform(low, high, count),
+                mask=random.random(count) < 0.2 * second,
+            ),
+            "ward": texts(
+                random, count, ("a", "q", "", None, "ZZ9") if second else ("a", "b")
+            ),
+            "ill": pa.array(
+                random.random(count) < 0.5 if not second else np.arange(count) == 1
+            ),
+            "age": pa.array(
+                random.integers(low, high, count),
+                mask=random.random(count) < 0.2 * second,
+            ),
         }
     )
 
@@ -128,10 +173,14 @@ def pictures(second, place):
     """A folder of images, of which the second has some that cannot be read, and but one of a class."""
     random = np.random.default_rng(second)
     for number in range(23 if second else 10):
-        folder = place / IMAGES.layout.coded[0].levels[number == 1 if second else number % 2]
+        folder = (
+            place / IMAGES.layout.coded[0].levels[number == 1 if second else number % 2]
+        )
         folder.mkdir(parents=True, exist_ok=True)
         image = Image.fromarray(random.integers(0, 256, (8, 8), dtype=np.uint8))
-        image.resize((8, 9) if second and number == 5 else (8, 8)).save(folder / f"{number}.png")
+        image.resize((8, 9) if second and number == 5 else (8, 8)).save(
+            folder / f"{number}.png"
+        )
     if second:
         (folder / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\nxx")
     return place
@@ -141,7 +190,10 @@ def families(second):
     """Two tables, of which the second has other numbers of children, too many for some, and orphans."""
     patients = table(second, 50 if second else 20).select(["dose", "ward"])
     visits = table(second, 90 if second else 30).select(["ward", "ill"])
-    of = np.random.default_rng(second).integers(0, 9 if second else 20, len(visits)) + 45 * second
+    of = (
+        np.random.default_rng(second).integers(0, 9 if second else 20, len(visits))
+        + 45 * second
+    )
     keys = pa.array([f"{place}" for place in range(len(patients))])
     return {
         "patients": patients.append_column("id", keys),
@@ -152,13 +204,19 @@ def families(second):
 def of_method(name, folder, images):
     """Returns both data sets, the schema, the settings and further options of a method."""
     settings = TINY.get(name)
-    assert settings is not None, f"{name!r} has no entry in TINY: give it settings with which it fits in no time"
+    assert settings is not None, (
+        f"{name!r} has no entry in TINY: give it settings with which it fits in no time"
+    )
     if name == "linked":
         return [families(0), families(1)], FAMILIES, settings, {}
     of_images = METHODS[name].audit_on == "images"
     schema = IMAGES if of_images else TABLE
     made, *_ = example(name, schema=None, settings={}, folder=folder)
-    paths = {key: getattr(made, key) for key in ("public", "decoder") if isinstance(getattr(made, key, None), str)}
+    paths = {
+        key: getattr(made, key)
+        for key in ("public", "decoder")
+        if isinstance(getattr(made, key, None), str)
+    }
     if name == "dp-dre":
         pa.csv.write_csv(table(0, 30), folder / "public.csv")
         paths["public"] = str(folder / "public.csv")
@@ -174,7 +232,9 @@ def of_method(name, folder, images):
 
 def _timeless(text):
     """Returns a text without the time that something took, which lines of the log tell again and again."""
-    return re.sub(r"(?m)^(.*: T s so far\n)+", r"\1", re.sub(r"\b[0-9.]+ s\b", "T s", text))
+    return re.sub(
+        r"(?m)^(.*: T s so far\n)+", r"\1", re.sub(r"\b[0-9.]+ s\b", "T s", text)
+    )
 
 
 @contextlib.contextmanager
@@ -199,10 +259,21 @@ def watched(found, place):
     finally:
         log.removeHandler(handler)
         log.setLevel(level)
-    told = {"printed": printed.getvalue(), "logged": logged.getvalue(), "error": repr(error)}
-    told |= {"notes": "\n".join(getattr(error, "__notes__", ())), "warned": "\n".join(str(one) for one in warned)}
+    told = {
+        "printed": printed.getvalue(),
+        "logged": logged.getvalue(),
+        "error": repr(error),
+    }
+    told |= {
+        "notes": "\n".join(getattr(error, "__notes__", ())),
+        "warned": "\n".join(str(one) for one in warned),
+    }
     found |= {name: _timeless(text).encode() for name, text in told.items()}
-    found |= {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    found |= {
+        str(path.relative_to(place)): path.read_bytes()
+        for path in place.rglob("*")
+        if path.is_file()
+    }
 
 
 def left(monkeypatch, place, work, blind=None):
@@ -217,6 +288,11 @@ def left(monkeypatch, place, work, blind=None):
 
 
 def assert_alike(one, other):
-    different = [name for name in sorted(one | other) if one.get(name) != other.get(name)]
-    shown = [(name, one.get(name, b"")[:300], other.get(name, b"")[:300]) for name in different]
+    different = [
+        name for name in sorted(one | other) if one.get(name) != other.get(name)
+    ]
+    shown = [
+        (name, one.get(name, b"")[:300], other.get(name, b"")[:300])
+        for name in different
+    ]
     assert not different, f"of two data sets different files or texts left: {shown}"

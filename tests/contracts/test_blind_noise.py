@@ -57,15 +57,26 @@ def fitted(name, data, schema, settings, **options):
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
-    return [pictures(second, tmp_path_factory.mktemp("images") / "x") for second in (0, 1)]
+    return [
+        pictures(second, tmp_path_factory.mktemp("images") / "x") for second in (0, 1)
+    ]
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_nothing_that_leaves_a_fit_knows_more_than_its_noise(name, tmp_path, monkeypatch, images):
+def test_nothing_that_leaves_a_fit_knows_more_than_its_noise(
+    name, tmp_path, monkeypatch, images
+):
     if name in ("aim", "mst"):
         pytest.importorskip("mbi", reason="needs the extra marginals")
     both, schema, settings, options = of_method(name, tmp_path, images)
-    one, other = (left(monkeypatch, tmp_path / "out", fitted(name, data, schema, settings, **options)) for data in both)
+    one, other = (
+        left(
+            monkeypatch,
+            tmp_path / "out",
+            fitted(name, data, schema, settings, **options),
+        )
+        for data in both
+    )
     assert one["error"] == b"None", one
     assert_alike(one, other)
 
@@ -75,11 +86,25 @@ def test_nothing_that_leaves_a_stream_knows_more_than_its_noise(tmp_path, monkey
         def work(place):
             shutil.rmtree(tmp_path / "owner", ignore_errors=True)
             (plan := tmp_path / "owner" / "s.json").parent.mkdir()
-            noisegate.plan_stream(plan, schema=TABLE, epsilon=3.0, periods=3, corrections=True, **TINY["pairwise"])
+            noisegate.plan_stream(
+                plan,
+                schema=TABLE,
+                epsilon=3.0,
+                periods=3,
+                corrections=True,
+                **TINY["pairwise"],
+            )
             for period, count in enumerate((30, 70 if second else 5, 40), 1):
-                told = {"out": place / f"m{period}", "after": place / f"m{period - 1}" if period > 1 else None}
-                told["withdrawn"] = table(second, 30).slice(0, 1 + 8 * second) if period > 1 else None
-                model = noisegate.fit_period(table(second, count), stream=plan, progress=True, **told)
+                told = {
+                    "out": place / f"m{period}",
+                    "after": place / f"m{period - 1}" if period > 1 else None,
+                }
+                told["withdrawn"] = (
+                    table(second, 30).slice(0, 1 + 8 * second) if period > 1 else None
+                )
+                model = noisegate.fit_period(
+                    table(second, count), stream=plan, progress=True, **told
+                )
             return model.sample(20, seed=1)
 
         return work
@@ -90,9 +115,19 @@ def test_nothing_that_leaves_a_stream_knows_more_than_its_noise(tmp_path, monkey
 
 
 def test_nothing_of_images_is_known_to_methods_of_tables(tmp_path, monkeypatch, images):
-    for name, settings in (("dp-merf", PICTURES | {"frequencies": 10}), ("dp-sgd", STEPS | {"width": 2, "depth": 1})):
+    for name, settings in (
+        ("dp-merf", PICTURES | {"frequencies": 10}),
+        ("dp-sgd", STEPS | {"width": 2, "depth": 1}),
+    ):
         options = {"on_error": "skip", "records": 1000}
-        both = [left(monkeypatch, tmp_path / "out", fitted(name, data, IMAGES, settings, **options)) for data in images]
+        both = [
+            left(
+                monkeypatch,
+                tmp_path / "out",
+                fitted(name, data, IMAGES, settings, **options),
+            )
+            for data in images
+        ]
         assert both[0]["error"] == b"None", both[0]
         assert_alike(*both)
 
@@ -101,22 +136,42 @@ def test_nothing_of_images_is_known_to_methods_of_tables(tmp_path, monkeypatch, 
 def test_nothing_is_known_of_units(name, tmp_path, monkeypatch):
     def of_units(second):
         data = table(second, 150 if second else 60)
-        return data.append_column("who", pa.array([f"{place % (70 if second else 20)}" for place in range(len(data))]))
+        return data.append_column(
+            "who",
+            pa.array(
+                [f"{place % (70 if second else 20)}" for place in range(len(data))]
+            ),
+        )
 
-    options = {"unit_column": "who", "contributions": 3 if name == "pairwise" else 1, "records": 1000}
+    options = {
+        "unit_column": "who",
+        "contributions": 3 if name == "pairwise" else 1,
+        "records": 1000,
+    }
     both = [
-        left(monkeypatch, tmp_path / "out", fitted(name, of_units(second), TABLE, TINY[name], **options))
+        left(
+            monkeypatch,
+            tmp_path / "out",
+            fitted(name, of_units(second), TABLE, TINY[name], **options),
+        )
         for second in (0, 1)
     ]
     assert both[0]["error"] == b"None", both[0]
     assert_alike(*both)
 
 
-@pytest.mark.parametrize(("name", "stop"), [("dp-sinkhorn", 1), ("dp-llm", 2), ("pairwise", None)])
-def test_nothing_is_known_to_a_run_that_stopped_or_to_what_goes_on(name, stop, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "stop"), [("dp-sinkhorn", 1), ("dp-llm", 2), ("pairwise", None)]
+)
+def test_nothing_is_known_to_a_run_that_stopped_or_to_what_goes_on(
+    name, stop, tmp_path, monkeypatch
+):
     """A method of sums stops when it is fitted, and one of steps between steps."""
     monkeypatch.setattr(checkpoint, "_SECONDS", 0.0)
-    settings, options = {**METHODS[name].audit_settings, **TINY[name]}, {"records": 1000}
+    settings, options = (
+        {**METHODS[name].audit_settings, **TINY[name]},
+        {"records": 1000},
+    )
     both = [table(0, 30), table(1, 70)]
 
     def stopped(data):
@@ -127,7 +182,8 @@ def test_nothing_is_known_to_a_run_that_stopped_or_to_what_goes_on(name, stop, t
                 with monkeypatch.context() as patch:
                     if name == "pairwise":
                         patch.setattr(
-                            "noisegate.runs.work._Work._stepped", lambda *_: (_ for _ in ()).throw(StoppedError)
+                            "noisegate.runs.work._Work._stepped",
+                            lambda *_: (_ for _ in ()).throw(StoppedError),
                         )
                     fitted(name, data, TABLE, settings, **options)(place)
             finally:
@@ -139,11 +195,15 @@ def test_nothing_is_known_to_a_run_that_stopped_or_to_what_goes_on(name, stop, t
     found = []
     for data in both:
         first = left(monkeypatch, tmp_path / "out", stopped(data), Blind(stop))
-        assert b"StoppedError" in first["error"] and any("partial" in one for one in first), first
+        assert b"StoppedError" in first["error"] and any(
+            "partial" in one for one in first
+        ), first
 
         def go_on(place, data=data):
             shutil.copytree(kept, place, dirs_exist_ok=True)
-            return noisegate.fit(data, out=place / "m", resume=True, device="cpu", progress=True).certificate
+            return noisegate.fit(
+                data, out=place / "m", resume=True, device="cpu", progress=True
+            ).certificate
 
         second = left(monkeypatch, tmp_path / "out", go_on)
         assert second["error"] == b"None", second
@@ -159,8 +219,15 @@ def test_nothing_is_known_of_a_silo(masked, tmp_path, monkeypatch):
         pytest.importorskip("cryptography", reason="masks need the extra silos")
         (tmp_path / "public").mkdir()
         for name in ("north", "south"):
-            shutil.copy(write_key(name, tmp_path / f"{name}.key"), tmp_path / "public" / f"{name}.pub")
-        options |= {"secure_sum": tmp_path / "public", "key": tmp_path / "north.key", "colluding": 1}
+            shutil.copy(
+                write_key(name, tmp_path / f"{name}.key"),
+                tmp_path / "public" / f"{name}.pub",
+            )
+        options |= {
+            "secure_sum": tmp_path / "public",
+            "key": tmp_path / "north.key",
+            "colluding": 1,
+        }
 
     def released(data):
         def work(place):
@@ -175,11 +242,18 @@ def test_nothing_is_known_of_a_silo(masked, tmp_path, monkeypatch):
 
 
 def test_nothing_is_known_to_a_discovery(tmp_path, monkeypatch):
-    kinds = {"dose": "continuous", "ward": "categorical", "ill": "boolean", "age": "integer"}
+    kinds = {
+        "dose": "continuous",
+        "ward": "categorical",
+        "ill": "boolean",
+        "age": "integer",
+    }
 
     def found(data):
         def work(place):
-            made = noisegate.discover_schema(data, epsilon=1.0, kinds=kinds, label="ill")
+            made = noisegate.discover_schema(
+                data, epsilon=1.0, kinds=kinds, label="ill"
+            )
             return made.toml, made.certificate.to_json(), made.doubts
 
         return left(monkeypatch, tmp_path / "out", work)
@@ -189,10 +263,18 @@ def test_nothing_is_known_to_a_discovery(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["table", "images"])
 def test_nothing_is_known_to_the_command_line(kind, tmp_path, monkeypatch, images):
-    schema, name, skip = (TABLE, "pairwise", []) if kind == "table" else (IMAGES, "dp-sgd", ["--on-error", "skip"])
+    schema, name, skip = (
+        (TABLE, "pairwise", [])
+        if kind == "table"
+        else (IMAGES, "dp-sgd", ["--on-error", "skip"])
+    )
     schema.to_toml(tmp_path / "schema.toml")
     settings = TINY[name] if kind == "table" else STEPS | {"width": 2, "depth": 1}
-    sets = [part for key, value in settings.items() for part in ("--set", f"{key}={json.dumps(value)}")]
+    sets = [
+        part
+        for key, value in settings.items()
+        for part in ("--set", f"{key}={json.dumps(value)}")
+    ]
 
     def worked(second):
         place = tmp_path / "data.csv"
@@ -202,8 +284,28 @@ def test_nothing_is_known_to_the_command_line(kind, tmp_path, monkeypatch, image
             shutil.copytree(images[second], place)
 
         def work(folder):
-            arguments = ["--schema", tmp_path / "schema.toml", "--epsilon", 3, "--records", 1000, "--method", name]
-            asked = ["noisegate", "fit", place, *arguments, *sets, *skip, "--out", folder / "m", "--device", "cpu"]
+            arguments = [
+                "--schema",
+                tmp_path / "schema.toml",
+                "--epsilon",
+                3,
+                "--records",
+                1000,
+                "--method",
+                name,
+            ]
+            asked = [
+                "noisegate",
+                "fit",
+                place,
+                *arguments,
+                *sets,
+                *skip,
+                "--out",
+                folder / "m",
+                "--device",
+                "cpu",
+            ]
             monkeypatch.setattr("sys.argv", list(map(str, asked)))
             command_line()
 

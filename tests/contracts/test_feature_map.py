@@ -34,10 +34,21 @@ from noisegate_papers.features.hermite_products import PooledProducts
 from noisegate_papers.features.products import Products
 from noisegate_papers.features.tangent import draw_network, draw_pairs
 from noisegate_papers.features.thumbnails import Thumbnails
-from noisegate_papers.features.transforms import Compression, OuterProducts, Squares, random_axes, whitened
+from noisegate_papers.features.transforms import (
+    Compression,
+    OuterProducts,
+    Squares,
+    random_axes,
+    whitened,
+)
 
-NUMBERS = [integer("count", 0, 5, missing=True), continuous("rate", -1.0, 1.0, missing=True)]
-TABLE = Schema([*NUMBERS, categorical("kind", "abc", missing=True), boolean("flag")]).layout
+NUMBERS = [
+    integer("count", 0, 5, missing=True),
+    continuous("rate", -1.0, 1.0, missing=True),
+]
+TABLE = Schema(
+    [*NUMBERS, categorical("kind", "abc", missing=True), boolean("flag")]
+).layout
 IMAGE = ImageShape(height=8, width=8)
 IMAGES = pixel_schema(8, 8, labels=(0, 1)).layout
 ROWS = 96
@@ -45,34 +56,58 @@ ROWS = 96
 
 def fourier(layout, kernel):
     scales = [(0.05, 0.5)] * len(layout.numeric)
-    return draw(layout, count=40, kernel=kernel, length_scales=scales, exclude_label=False, seed=3)
+    return draw(
+        layout,
+        count=40,
+        kernel=kernel,
+        length_scales=scales,
+        exclude_label=False,
+        seed=3,
+    )
 
 
 def products():
     tables = column_tables(TABLE, [Series(length_scale=0.2, order=3, stretch=2.0)] * 2)
-    return Products(tables=tables, groups=((0,), (3,), (0, 1), (1, 2), (0, 2, 3)), weights=(0.5, 0.2, 0.7, 0.3, 0.4))
+    return Products(
+        tables=tables,
+        groups=((0,), (3,), (0, 1), (1, 2), (0, 2, 3)),
+        weights=(0.5, 0.2, 0.7, 0.3, 0.4),
+    )
 
 
 def pixel_products(pixels, steps=255):
-    table = numeric_table(Series(length_scale=0.3, order=2), steps, missing=False, reference=0.0)
-    return Products(tables=(table,) * pixels, groups=((0,), (1, 2), (0, 3)), weights=(0.6, 0.5, 0.5))
+    table = numeric_table(
+        Series(length_scale=0.3, order=2), steps, missing=False, reference=0.0
+    )
+    return Products(
+        tables=(table,) * pixels, groups=((0,), (1, 2), (0, 3)), weights=(0.6, 0.5, 0.5)
+    )
 
 
 def oriented():
     orientations = Orientations(image=IMAGE)
-    return FourierOfValues(of=orientations, fourier=draw_points(orientations.size, count=20, length_scale=0.5, seed=1))
+    return FourierOfValues(
+        of=orientations,
+        fourier=draw_points(orientations.size, count=20, length_scale=0.5, seed=1),
+    )
 
 
 def waves():
     wavelets = Wavelets(image=IMAGE)
-    return FourierOfValues(of=wavelets, fourier=draw_points(wavelets.size, count=20, length_scale=0.5, seed=1))
+    return FourierOfValues(
+        of=wavelets,
+        fourier=draw_points(wavelets.size, count=20, length_scale=0.5, seed=1),
+    )
 
 
 def perceptual(moment=1):
     torch.manual_seed(0)
     network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Tanh(), nn.Conv2d(4, 3, 3))
     return Perceptual(
-        activations=Activations(layers=ChosenLayers(network, ("0", "2"), IMAGE, pool=True)), moment=moment
+        activations=Activations(
+            layers=ChosenLayers(network, ("0", "2"), IMAGE, pool=True)
+        ),
+        moment=moment,
     )
 
 
@@ -88,7 +123,12 @@ def white():
 
 def contingency():
     bins = (NumericBins((0.3, 0.7), nullable=True), NumericBins((0.5,), nullable=True))
-    return Contingency(bins=bins, coded=(4, 2), tables=((), (0,), (0, 2), (1, 3, 2)), weights=(0.1, 1.0, 2.0, 0.5))
+    return Contingency(
+        bins=bins,
+        coded=(4, 2),
+        tables=((), (0,), (0, 2), (1, 3, 2)),
+        weights=(0.1, 1.0, 2.0, 0.5),
+    )
 
 
 @dataclass(frozen=True)
@@ -101,22 +141,37 @@ class Case:
 
 
 MAPS = {
-    "RandomFourier, pairs": Case(lambda: fourier(TABLE, "pairs"), tolerance=2e-3 * 40**-0.5),
-    "RandomFourier, numeric": Case(lambda: fourier(IMAGES, "numeric"), IMAGES, tolerance=2e-3 * 40**-0.5),
+    "RandomFourier, pairs": Case(
+        lambda: fourier(TABLE, "pairs"), tolerance=2e-3 * 40**-0.5
+    ),
+    "RandomFourier, numeric": Case(
+        lambda: fourier(IMAGES, "numeric"), IMAGES, tolerance=2e-3 * 40**-0.5
+    ),
     "RandomFourier, points": Case(
-        lambda: draw_points(64, count=30, length_scale=2.0, seed=0), IMAGES, tolerance=2e-3 * 30**-0.5
+        lambda: draw_points(64, count=30, length_scale=2.0, seed=0),
+        IMAGES,
+        tolerance=2e-3 * 30**-0.5,
     ),
     "Levels": Case(lambda: Levels(columns=(0, 1), sizes=(4, 2))),
     "Counts": Case(Counts),
     "Contingency": Case(contingency),
     "Products": Case(products),
     "Products of pixels": Case(lambda: pixel_products(64), IMAGES),
-    "PooledProducts": Case(lambda: PooledProducts(products=pixel_products(16, 255 * 4), image=IMAGE, pool=2), IMAGES),
+    "PooledProducts": Case(
+        lambda: PooledProducts(
+            products=pixel_products(16, 255 * 4), image=IMAGE, pool=2
+        ),
+        IMAGES,
+    ),
     "NeuralTangent": Case(lambda: draw_network(64, width=7, seed=0), IMAGES),
-    "PairTangents": Case(lambda: draw_pairs(TABLE, width=3, cells=5, memory=10, seed=0)),
+    "PairTangents": Case(
+        lambda: draw_pairs(TABLE, width=3, cells=5, memory=10, seed=0)
+    ),
     "Thumbnails": Case(lambda: Thumbnails(image=IMAGE, side=2), IMAGES),
     "Thumbnails, led": Case(lambda: Thumbnails(image=IMAGE, side=2, lead=1.5), IMAGES),
-    "OuterProducts of images": Case(lambda: OuterProducts(of=Thumbnails(image=IMAGE, side=2, lead=1.5)), IMAGES),
+    "OuterProducts of images": Case(
+        lambda: OuterProducts(of=Thumbnails(image=IMAGE, side=2, lead=1.5)), IMAGES
+    ),
     "FourierOfValues, orientations": Case(oriented, IMAGES, tolerance=4e-3 * 20**-0.5),
     "FourierOfValues, wavelets": Case(waves, IMAGES, tolerance=4e-3 * 20**-0.5),
     "Perceptual": Case(perceptual, IMAGES, exact=False),
@@ -136,21 +191,35 @@ REFUSED = {
     "a column twice in a table": lambda: replace(CUT, tables=((0, 0),), weights=(1.0,)),
     "a column that is none": lambda: replace(CUT, tables=((4,),), weights=(1.0,)),
     "a column below 0": lambda: replace(CUT, tables=((-1,),), weights=(1.0,)),
-    "five columns": lambda: replace(CUT, coded=(2,) * 5, tables=((0, 1, 2, 3, 4),), weights=(1.0,)),
+    "five columns": lambda: replace(
+        CUT, coded=(2,) * 5, tables=((0, 1, 2, 3, 4),), weights=(1.0,)
+    ),
     "no code": lambda: replace(CUT, coded=(3, 0)),
     **{
-        f"a weight of {weight}": lambda weight=weight: replace(CUT, tables=((),), weights=(weight,))
+        f"a weight of {weight}": lambda weight=weight: replace(
+            CUT, tables=((),), weights=(weight,)
+        )
         for weight in (0.0, -1.0, float("nan"), float("inf"), 1e-60, 1e60)
     },
     "no group": lambda: Products(tables=COLUMNS, groups=(), weights=()),
     "an empty group": lambda: Products(tables=COLUMNS, groups=((),), weights=(1.0,)),
-    "a column twice in a group": lambda: Products(tables=COLUMNS, groups=((0, 0),), weights=(1.0,)),
-    "a group without weight": lambda: Products(tables=COLUMNS, groups=((0,),), weights=(0.0,)),
-    "a group of no column": lambda: Products(tables=COLUMNS, groups=((9,),), weights=(1.0,)),
+    "a column twice in a group": lambda: Products(
+        tables=COLUMNS, groups=((0, 0),), weights=(1.0,)
+    ),
+    "a group without weight": lambda: Products(
+        tables=COLUMNS, groups=((0,),), weights=(0.0,)
+    ),
+    "a group of no column": lambda: Products(
+        tables=COLUMNS, groups=((9,),), weights=(1.0,)
+    ),
     "an order that overflows": lambda: Series(length_scale=0.1, order=2001),
     "an order that is not a number": lambda: Series(length_scale=0.1, order=2.5),
-    "a length scale of nothing": lambda: draw_points(4, count=3, length_scale=0.0, seed=0),
-    "a length scale without bound": lambda: draw_points(4, count=3, length_scale=float("inf"), seed=0),
+    "a length scale of nothing": lambda: draw_points(
+        4, count=3, length_scale=0.0, seed=0
+    ),
+    "a length scale without bound": lambda: draw_points(
+        4, count=3, length_scale=float("inf"), seed=0
+    ),
     "a third moment": lambda: perceptual(3),
 }
 
@@ -164,7 +233,9 @@ def test_what_no_map_can_be_is_refused(name):
 @pytest.mark.parametrize("name", MAPS)
 def test_a_map_keeps_its_contract(name):
     case = MAPS[name]
-    check_feature_map(case.make(), case.layout, tolerance=case.tolerance, exact=case.exact)
+    check_feature_map(
+        case.make(), case.layout, tolerance=case.tolerance, exact=case.exact
+    )
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -174,8 +245,13 @@ def test_equal_settings_make_equal_maps(name):
 
 
 def test_a_generator_is_matched_through_maps_of_columns_alone():
-    has = {name: {p for p in (CellMap, PointMap) if isinstance(case.make(), p)} for name, case in MAPS.items()}
-    assert has["Counts"] == has["Contingency"] == has["Whitened"] == set() and has["Products"] == {CellMap, PointMap}
+    has = {
+        name: {p for p in (CellMap, PointMap) if isinstance(case.make(), p)}
+        for name, case in MAPS.items()
+    }
+    assert has["Counts"] == has["Contingency"] == has["Whitened"] == set() and has[
+        "Products"
+    ] == {CellMap, PointMap}
 
 
 @dataclass(frozen=True)
@@ -202,7 +278,9 @@ class OfTheBatch(TooLong):
     """Looks at what else is in the batch."""
 
     def __call__(self, records):
-        return np.full((len(records), 2), 0.5 * np.nanmean(records.numeric), dtype=np.float32)
+        return np.full(
+            (len(records), 2), 0.5 * np.nanmean(records.numeric), dtype=np.float32
+        )
 
 
 def test_a_map_that_mixes_records_is_found_out():
@@ -233,4 +311,6 @@ def test_the_gate_believes_the_norms_of_reviewed_maps_alone():
         and not getattr(one, "_is_protocol", False)
     }
     assert stated == REVIEWED and is_reviewed(Contingency)
-    assert not is_reviewed(type("Contingency", (Contingency,), {"__module__": Contingency.__module__}))
+    assert not is_reviewed(
+        type("Contingency", (Contingency,), {"__module__": Contingency.__module__})
+    )

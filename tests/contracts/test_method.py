@@ -22,7 +22,10 @@ from noisegate.settings import settings
 from noisegate.testing import FakeGate, check_method, made_up
 from noisegate_evaluate.auditing.examples import example
 
-BRIEF = {"dp-merf": {"fit_options": {"steps": 5}}, "dp-hp": {"fit_options": {"steps": 5}}}
+BRIEF = {
+    "dp-merf": {"fit_options": {"steps": 5}},
+    "dp-hp": {"fit_options": {"steps": 5}},
+}
 SAMPLED = {"dp-merf", "dp-hp", "pairwise", "dp-gan", "psg", "privbayes", "tab-pe", "pe"}
 """Others take seconds to fit; tests/golden fits every one."""
 
@@ -31,7 +34,11 @@ SAMPLED = {"dp-merf", "dp-hp", "pairwise", "dp-gan", "psg", "privbayes", "tab-pe
 @pytest.mark.parametrize(
     "name",
     # A contract is about one table; packages/noisegate/tests/methods/test_linked.py is about several.
-    [pytest.param(name, marks=[pytest.mark.slow] * (name in ("aim", "mst"))) for name in METHODS if name != "linked"],
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in ("aim", "mst")))
+        for name in METHODS
+        if name != "linked"
+    ],
 )
 def test_a_method_keeps_its_contract(name, tmp_path):
     if name in ("aim", "mst"):
@@ -71,7 +78,10 @@ def test_a_method_that_plans_for_more_than_its_budget_is_found_out():
 def test_a_fake_gate_keeps_the_exact_sums_beside_the_noisy_ones():
     gate = FakeGate(SCHEMA, rows=50)
     release = Counting().query(gate)
-    assert gate.exact["counts"].tolist() == [[50.0]] and 0 < abs(release.values["counts"][0, 0] - 50) < 1
+    assert (
+        gate.exact["counts"].tolist() == [[50.0]]
+        and 0 < abs(release.values["counts"][0, 0] - 50) < 1
+    )
 
 
 # What a step adds up does not depend on where records stand, for every method that asks for gradients (G-20).
@@ -89,11 +99,19 @@ def everyone_at_once(name, folder):
     if not issubclass(METHODS[name], GradientMethod):
         return None
     given = [field.name for field in fields(METHODS[name])]
-    settings = dict.fromkeys(({"steps", "encoder_steps"}).intersection(given), STEPS) | {"seed": 0}
+    settings = dict.fromkeys(
+        ({"steps", "encoder_steps"}).intersection(given), STEPS
+    ) | {"seed": 0}
     settings |= {key: 1.0 for key in given if key.endswith("sampling_probability")}
     settings |= {"discriminator_steps": 1} if "discriminator_steps" in given else {}
-    method, schema, budget = example(name, schema=None, settings=settings, folder=folder)
-    return (method, schema) if isinstance(method.plan(schema, budget).plan, GradientPlan) else None
+    method, schema, budget = example(
+        name, schema=None, settings=settings, folder=folder
+    )
+    return (
+        (method, schema)
+        if isinstance(method.plan(schema, budget).plan, GradientPlan)
+        else None
+    )
 
 
 def sums_of(method, schema, records):
@@ -114,7 +132,9 @@ def test_where_a_record_stands_changes_no_sum_of_a_step(name, tmp_path):
     turned = EncodedTable(records.numeric[::-1].copy(), records.codes[::-1].copy())
     sums, others = sums_of(*made, records), sums_of(*made, turned)
     assert len(sums) == len(others) >= STEPS
-    assert all(np.array_equal(one, other) for one, other in zip(sums, others, strict=True))
+    assert all(
+        np.array_equal(one, other) for one, other in zip(sums, others, strict=True)
+    )
 
 
 # What every fit keeps to: it takes the planned steps, is kept whole, and comes back from what it released.
@@ -124,7 +144,9 @@ OF_STEPS = [name for name in METHODS if issubclass(METHODS[name], GradientMethod
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
-    return [pictures(second, tmp_path_factory.mktemp("images") / "x") for second in (0, 1)]
+    return [
+        pictures(second, tmp_path_factory.mktemp("images") / "x") for second in (0, 1)
+    ]
 
 
 def said(model, schema):
@@ -135,12 +157,21 @@ def said(model, schema):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_what_is_fitted_is_kept_whole_and_comes_back_from_its_release(name, tmp_path, images):
+def test_what_is_fitted_is_kept_whole_and_comes_back_from_its_release(
+    name, tmp_path, images
+):
     if name in ("aim", "mst"):
         pytest.importorskip("mbi", reason="needs the extra marginals")
     (data, _), schema, settings, options = of_method(name, tmp_path, images)
     model = noisegate.fit(
-        data, schema=schema, epsilon=3.0, method=name, out=tmp_path / "m", device="cpu", **options, **settings
+        data,
+        schema=schema,
+        epsilon=3.0,
+        method=name,
+        out=tmp_path / "m",
+        device="cpu",
+        **options,
+        **settings,
     )
     assert verify_model(tmp_path / "m").recomputed_epsilon <= 3.0
     again = noisegate.load(tmp_path / "m")
@@ -148,12 +179,18 @@ def test_what_is_fitted_is_kept_whole_and_comes_back_from_its_release(name, tmp_
     release = Release.load(tmp_path / "m")
     method = method_of(release.certificate)
     assert method.plan(schema, Budget(epsilon=3.0)).events == release.certificate.events
-    made = method.fit_release(release, device="cpu") if method.makes == "records" else method.classifier(release)
+    made = (
+        method.fit_release(release, device="cpu")
+        if method.makes == "records"
+        else method.classifier(release)
+    )
     assert said(model, schema) == said(again, schema) == said(made, schema)
 
 
 @pytest.mark.parametrize("name", OF_STEPS)
-def test_a_run_that_is_taken_up_again_ends_with_the_same_bits(name, tmp_path, images, monkeypatch):
+def test_a_run_that_is_taken_up_again_ends_with_the_same_bits(
+    name, tmp_path, images, monkeypatch
+):
     """Or begins anew, where a run cannot be resumed."""
     (data, _), schema, settings, _ = of_method(name, tmp_path, images)
     method, blind, done = make_for(name, schema, settings), Blind(), []
@@ -176,4 +213,6 @@ def test_a_run_that_is_taken_up_again_ends_with_the_same_bits(name, tmp_path, im
     assert (tmp_path / STATE_FILE).exists() == resumed
     blind.asked, done = 2 * resumed, []
     again = run(done.append, folder=tmp_path)
-    assert done == ([3] if resumed else [1, 2, 3]) and all(np.array_equal(again[part], whole[part]) for part in whole)
+    assert done == ([3] if resumed else [1, 2, 3]) and all(
+        np.array_equal(again[part], whole[part]) for part in whole
+    )

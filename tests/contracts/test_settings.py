@@ -12,7 +12,11 @@ from noisegate.methods.registry import METHODS
 from noisegate.settings import Within
 
 CLASSES = {name: METHODS[name] for name in METHODS}
-CLASSES |= {kind.__name__: kind for kind in (METHODS[name].fit_class for name in METHODS) if kind is not None}
+CLASSES |= {
+    kind.__name__: kind
+    for kind in (METHODS[name].fit_class for name in METHODS)
+    if kind is not None
+}
 OF_TYPE = {int: (True, 1.5, "1"), float: (True, "1"), bool: (1, "yes"), str: (3,)}
 
 
@@ -46,7 +50,9 @@ def unusable(hint):
         yield from ((value,) for value in unusable(parts[0]) if value != "1")
     elif kind is not None:  # a mapping
         yield 3
-        yield from ({"x": value} for value in (() if parts[1] is Any else unusable(parts[1])))
+        yield from (
+            {"x": value} for value in (() if parts[1] is Any else unusable(parts[1]))
+        )
     else:
         yield from OF_TYPE.get(hint, ())
 
@@ -54,13 +60,19 @@ def unusable(hint):
 def cases(kind):
     """Returns the settings of a class, each with values that it refuses."""
     hints = get_type_hints(kind, include_extras=True)
-    return {field.name: list(unusable(hints[field.name])) for field in fields(kind) if field.init}
+    return {
+        field.name: list(unusable(hints[field.name]))
+        for field in fields(kind)
+        if field.init
+    }
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_setting_refuses_what_its_annotation_does_not_allow(name):
     kind = CLASSES[name]
-    for setting, value in ((setting, value) for setting, values in cases(kind).items() for value in values):
+    for setting, value in (
+        (setting, value) for setting, values in cases(kind).items() for value in values
+    ):
         with pytest.raises(OptionError) as refused:
             kind(**{setting: value})
         text = str(refused.value)
@@ -72,6 +84,8 @@ def test_a_setting_refuses_what_its_annotation_does_not_allow(name):
 
 def test_nearly_every_setting_has_values_that_it_refuses():
     """Else the test above would say nothing."""
-    every = [(name, *case) for name, kind in CLASSES.items() for case in cases(kind).items()]
+    every = [
+        (name, *case) for name, kind in CLASSES.items() for case in cases(kind).items()
+    ]
     without = [(name, setting) for name, setting, values in every if not values]
     assert len(without) < 0.1 * len(every), without

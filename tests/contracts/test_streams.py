@@ -13,7 +13,16 @@ from noisegate.errors import OptionError
 from noisegate.methods.registry import METHODS
 
 FEW = (20, 0, 1, 2)  # records of the four periods
-STREAMED = ("dp-hp", "dp-mepf", "dp-merf", "dp-mge", "dp-ntk", "joint", "mepf", "pairwise")
+STREAMED = (
+    "dp-hp",
+    "dp-mepf",
+    "dp-merf",
+    "dp-mge",
+    "dp-ntk",
+    "joint",
+    "mepf",
+    "pairwise",
+)
 LABELS = IMAGES.layout.coded[0].levels
 REFUSED = sorted(set(METHODS) - set(STREAMED))
 
@@ -32,7 +41,9 @@ def pictures(count, seed=0):
 
 
 @pytest.mark.parametrize("name", STREAMED)
-def test_four_periods_of_few_records_are_fitted_to_their_queries(name, tmp_path, monkeypatch):
+def test_four_periods_of_few_records_are_fitted_to_their_queries(
+    name, tmp_path, monkeypatch
+):
     fitted, fitting = [], METHODS[name].fitting
 
     def watched(method, release, **options):
@@ -41,7 +52,14 @@ def test_four_periods_of_few_records_are_fitted_to_their_queries(name, tmp_path,
 
     monkeypatch.setattr(METHODS[name], "fitting", watched)
     schema, settings = stream_of(name, tmp_path)
-    plan_stream(tmp_path / "s.json", schema=schema, epsilon=3.0, periods=4, method=name, **settings)
+    plan_stream(
+        tmp_path / "s.json",
+        schema=schema,
+        epsilon=3.0,
+        periods=4,
+        method=name,
+        **settings,
+    )
     after = None
     for period, count in enumerate(FEW, 1):
         data = pictures(count, period) if schema is IMAGES else table(0, count)
@@ -57,8 +75,13 @@ def test_four_periods_of_few_records_are_fitted_to_their_queries(name, tmp_path,
 @pytest.mark.parametrize("name", REFUSED)
 def test_other_methods_refuse_a_stream_before_anything_is_written(name, tmp_path):
     schema, settings = stream_of(name, tmp_path)
-    with pytest.raises(OptionError, match=r"does not ask in rounds of sums|of linked tables there are no streams"):
-        plan_stream(tmp_path / "s.json", schema=schema, epsilon=3.0, method=name, **settings)
+    with pytest.raises(
+        OptionError,
+        match=r"does not ask in rounds of sums|of linked tables there are no streams",
+    ):
+        plan_stream(
+            tmp_path / "s.json", schema=schema, epsilon=3.0, method=name, **settings
+        )
     assert [path.name for path in tmp_path.iterdir()] == ["public"]
 
 
@@ -68,7 +91,15 @@ def test_four_periods_of_many_records_through_the_command_line(name, tmp_path, c
     (schema, settings), plan = stream_of(name, tmp_path), tmp_path / "stream.json"
     schema.to_toml(tmp_path / "schema.toml")
     settings = [f"--set={key}={json.dumps(value)}" for key, value in settings.items()]
-    asked = ["--schema", tmp_path / "schema.toml", "--epsilon", 1, "--method", name, *settings]
+    asked = [
+        "--schema",
+        tmp_path / "schema.toml",
+        "--epsilon",
+        1,
+        "--method",
+        name,
+        *settings,
+    ]
     ended = cli("plan", *asked, "--periods", 4, "--save", plan)
     assert ended.code == 0, ended.err
     for period in range(1, 5):
@@ -78,9 +109,17 @@ def test_four_periods_of_many_records_through_the_command_line(name, tmp_path, c
             np.savez(data, images=images, labels=labels)
         else:
             data = tmp_path / f"{period}.csv"
-            pyarrow.csv.write_csv(table(0, MANY + period).slice(period), data)  # each other ones
-        place = ["--stream", plan] if period == 1 else ["--continue", tmp_path / f"m{period - 1}"]
+            pyarrow.csv.write_csv(
+                table(0, MANY + period).slice(period), data
+            )  # each other ones
+        place = (
+            ["--stream", plan]
+            if period == 1
+            else ["--continue", tmp_path / f"m{period - 1}"]
+        )
         ended = cli("fit", data, *place, "--out", tmp_path / f"m{period}")
         assert ended.code == 0, ended.err
-        assert f"Period {period} of 4; {4 - period} are left" in " ".join((ended.out + ended.err).split())
+        assert f"Period {period} of 4; {4 - period} are left" in " ".join(
+            (ended.out + ended.err).split()
+        )
     assert cli("verify", tmp_path / "m4").code == 0

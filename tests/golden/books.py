@@ -31,7 +31,9 @@ def schema(name: str) -> dict[str, Any]:
         "digest": read.digest(),
         "names": list(read.names),
         "numeric": [column.name for column in layout.numeric],
-        "coded": [[column.name, column.size, list(column.levels)] for column in layout.coded],
+        "coded": [
+            [column.name, column.size, list(column.levels)] for column in layout.coded
+        ],
         "label": layout.label,
     }
 
@@ -45,11 +47,16 @@ def accounts(dataset: str, ledger: Path = LEDGER) -> dict[str, Any]:
     """Returns what the command line says of a ledger, without its place."""
     shown = printed("ledger", "show", "--ledger", ledger)
     history = printed("ledger", "history", dataset, "--ledger", ledger)
-    return json.loads(json.dumps({"show": shown, "history": history}).replace(str(ledger), "LEDGER"))
+    return json.loads(
+        json.dumps({"show": shown, "history": history}).replace(str(ledger), "LEDGER")
+    )
 
 
 def audited(_: str) -> dict[str, Any]:
     """Returns what an audit says that does not depend on its noise."""
     report = printed(*AUDIT)
     drawn = {"lower_bound", "from_noise", "from_guesses", "noise", "along"}
-    return {name: type(value).__name__ if name in drawn else value for name, value in report.items()}
+    return {
+        name: type(value).__name__ if name in drawn else value
+        for name, value in report.items()
+    }

@@ -33,10 +33,14 @@ def written(tree: Path, out: Path, fits: list[str]) -> dict[str, np.ndarray]:
     # Before the installed package.
     where = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, [*tree.glob("packages/*/src"), tree / "src"])),
+        "PYTHONPATH": os.pathsep.join(
+            map(str, [*tree.glob("packages/*/src"), tree / "src"])
+        ),
         "OMP_NUM_THREADS": "1",
     }
-    subprocess.run([sys.executable, "-c", WRITE, str(out), *fits], cwd=tree, env=where, check=True)
+    subprocess.run(
+        [sys.executable, "-c", WRITE, str(out), *fits], cwd=tree, env=where, check=True
+    )
     return dict(np.load(out))
 
 
@@ -46,18 +50,28 @@ def main(revision: str, fits: list[str]) -> int:
         folder = Path(name).resolve()
         other = folder / "tree"
         git = ["git", "-C", str(ROOT), "worktree"]
-        subprocess.run([*git, "add", "--quiet", "--detach", str(other), revision], check=True)
+        subprocess.run(
+            [*git, "add", "--quiet", "--detach", str(other), revision], check=True
+        )
         try:
             before = written(other, folder / "before.npz", fits)
         finally:
             subprocess.run([*git, "remove", "--force", str(other)], check=True)
         after = written(ROOT, folder / "after.npz", fits)
-    both = {array.split("/")[0] for array in before} & {array.split("/")[0] for array in after}
+    both = {array.split("/")[0] for array in before} & {
+        array.split("/")[0] for array in after
+    }
     names = sorted(array for array in {*before, *after} if array.split("/")[0] in both)
-    unlike = [array for array in names if not np.array_equal(before.get(array, np.nan), after.get(array, np.nan))]
+    unlike = [
+        array
+        for array in names
+        if not np.array_equal(before.get(array, np.nan), after.get(array, np.nan))
+    ]
     for array in unlike:
         print(f"{array}: {_difference(before.get(array), after.get(array))}")
-    print(f"{len(names) - len(unlike)} of {len(names)} sums of {len(both)} fits are equal, bit for bit.")
+    print(
+        f"{len(names) - len(unlike)} of {len(names)} sums of {len(both)} fits are equal, bit for bit."
+    )
     return int(bool(unlike) or not names)
 
 
@@ -67,7 +81,9 @@ def _difference(before: np.ndarray | None, after: np.ndarray | None) -> str:
     if before.shape != after.shape:
         return f"was {before.shape}, is {after.shape}"
     far = np.abs(after - before)
-    return f"{(far > 0).sum()} of {far.size} numbers differ, by at most {far.max()} units"
+    return (
+        f"{(far > 0).sum()} of {far.size} numbers differ, by at most {far.max()} units"
+    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,9 @@ def plan_cases() -> Iterator[str]:
             # Tables of 64 columns and more are not for it, and finding that out takes long.
             if method != "aim" or schema in ("mixed", "plain"):
                 budgets = BUDGETS if schema in ("mixed", "grey") else (FIRST,)
-                yield from (f"{method} | {schema} | {budget} | default" for budget in budgets)
+                yield from (
+                    f"{method} | {schema} | {budget} | default" for budget in budgets
+                )
     for case, (method, schema, _) in FITS.items():
         yield f"{method} | {schema} | {FIRST} | {case}"
 
@@ -29,7 +31,14 @@ def plan(case: str) -> Any:
     method, schema, budget, fit = case.split(" | ")
     settings = options(asked(method, schema, fit))
     code, out, err = program(
-        "plan", "--schema", f"{schema}.toml", "--method", method, *BUDGETS[budget], *settings, "--json"
+        "plan",
+        "--schema",
+        f"{schema}.toml",
+        "--method",
+        method,
+        *BUDGETS[budget],
+        *settings,
+        "--json",
     )
     assert code in (0, 2), out + err
     return {"exit_code": code} if code else json.loads(out)
@@ -49,6 +58,10 @@ def settings(case: str) -> Any:
 
     method, schema, fit = case.split(" | ")
     try:
-        return settings_for(method, Schema.from_toml(FILES / f"{schema}.toml"), asked(method, schema, fit))
+        return settings_for(
+            method,
+            Schema.from_toml(FILES / f"{schema}.toml"),
+            asked(method, schema, fit),
+        )
     except UserError:
         return None

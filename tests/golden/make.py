@@ -21,7 +21,10 @@ def add(name: str, cases: Iterator[str], value: Callable[[str], Any]) -> None:
     path = HERE / f"{name}.json"
     golden = json.loads(path.read_text()) if path.exists() else {}
     golden |= {case: value(case) for case in cases if case not in golden}
-    lines = ",\n".join(f"{json.dumps(case)}: {json.dumps(held, ensure_ascii=False)}" for case, held in golden.items())
+    lines = ",\n".join(
+        f"{json.dumps(case)}: {json.dumps(held, ensure_ascii=False)}"
+        for case, held in golden.items()
+    )
     path.write_text(f"{{\n{lines}\n}}\n")
 
 

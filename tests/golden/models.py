@@ -71,7 +71,10 @@ def _predicted(fit: str) -> dict[str, Any]:
 
 def columns(table: pa.Table) -> dict[str, list[Any]]:
     """Returns a table as JSON values, by column: dates as days, moments as seconds since 1970."""
-    return {name: [_cell(cell) for cell in table.column(name).to_pylist()] for name in table.column_names}
+    return {
+        name: [_cell(cell) for cell in table.column(name).to_pylist()]
+        for name in table.column_names
+    }
 
 
 def _cell(cell: Any) -> Any:
@@ -85,4 +88,7 @@ def certified(fit: str) -> dict[str, Any]:
     said = printed("verify", MODELS / fit)
     held = json.loads((MODELS / fit / "certificate.json").read_text())
     assert said["ok"] and said["certificate"] == held
-    return {"digest": Certificate.from_json(held).digest(), "recomputed_epsilon": said["recomputed_epsilon"]}
+    return {
+        "digest": Certificate.from_json(held).digest(),
+        "recomputed_epsilon": said["recomputed_epsilon"],
+    }

@@ -20,7 +20,15 @@ from unittest.mock import patch
 
 import numpy as np
 
-from noisegate import Certificate, Ledger, Schema, Synthesizer, UserError, fit_period, verify
+from noisegate import (
+    Certificate,
+    Ledger,
+    Schema,
+    Synthesizer,
+    UserError,
+    fit_period,
+    verify,
+)
 from noisegate.cli.main import run as run_program
 from noisegate.methods.registry import METHODS, method_named
 from noisegate.methods.registry import make_for as settings_for
@@ -59,7 +67,16 @@ RENAMED: dict[str, str] = {}
 """Keys of settings and plans by the name that they had, to the one that they have now."""
 
 ADDED = frozenset(
-    {"ema_decay", "gamma", "matched", "orders", "preset", "prior_network", "regression", "regression_ceiling"}
+    {
+        "ema_decay",
+        "gamma",
+        "matched",
+        "orders",
+        "preset",
+        "prior_network",
+        "regression",
+        "regression_ceiling",
+    }
     | {
         "moments",
         "moments_share",
@@ -71,8 +88,24 @@ ADDED = frozenset(
         "start_steps",
         "verdict",
     }
-    | {"prior_rate", "strokes", "strokes_scale", "strokes_sha256", "strokes_share", "total_variation"}
-    | {"pose", "tone", "tries", "unit_orientations", "student_rounds", "wavelets", "wavelets_scale", "wavelets_share"}
+    | {
+        "prior_rate",
+        "strokes",
+        "strokes_scale",
+        "strokes_sha256",
+        "strokes_share",
+        "total_variation",
+    }
+    | {
+        "pose",
+        "tone",
+        "tries",
+        "unit_orientations",
+        "student_rounds",
+        "wavelets",
+        "wavelets_scale",
+        "wavelets_share",
+    }
 )
 """Keys of settings and plans that there were none of when the golden files were written."""
 

@@ -17,8 +17,24 @@ from .cases import FITS, KINDS, UNSEEN, fit_options, summed_settings
 from .names import program, without_noise
 
 SLOW = frozenset(
-    {"mepf-trained", "gan-images", "cgan-images", "joint-residual", "mepf-second", "dre-decoded", "gan-finetuned"}
-    | {"gan-inversion", "merf-connected", "joint-odd", "llm-projected", "psg-prior", "dpdm", "dpdm-bare"}
+    {
+        "mepf-trained",
+        "gan-images",
+        "cgan-images",
+        "joint-residual",
+        "mepf-second",
+        "dre-decoded",
+        "gan-finetuned",
+    }
+    | {
+        "gan-inversion",
+        "merf-connected",
+        "joint-odd",
+        "llm-projected",
+        "psg-prior",
+        "dpdm",
+        "dpdm-bare",
+    }
 )
 """Fits that take long, and whose maps others have too."""
 
@@ -40,9 +56,16 @@ def sums_of(fit: str) -> Sums:
     with tempfile.TemporaryDirectory() as folder, without_noise(seen.append):
         if fit == DISCOVERY:
             asked = ("mixed.csv", "--epsilon", 6, "--kinds", KINDS, "--records", 100)
-            code, out, err = program("schema", "discover", *asked, "-o", Path(folder) / "schema.toml")
+            code, out, err = program(
+                "schema", "discover", *asked, "-o", Path(folder) / "schema.toml"
+            )
         else:
-            code, out, err = program("fit", *fit_options(fit, summed_settings(fit)), "--out", Path(folder) / "model")
+            code, out, err = program(
+                "fit",
+                *fit_options(fit, summed_settings(fit)),
+                "--out",
+                Path(folder) / "model",
+            )
     assert code == 0, out + err
     return {f"{fit}/{number}": sums for number, sums in enumerate(seen)}
 
@@ -51,7 +74,17 @@ def machine() -> list[Any]:
     """Returns what sums may depend on beside the code: features are rounded by the kernels of a processor."""
     facts = Path("/proc/cpuinfo")
     lines = facts.read_text().splitlines() if facts.exists() else []
-    processor = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
+    processor = next(
+        (line.partition(": ")[2] for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )
     capability = torch.backends.cpu.get_cpu_capability()
     kernels = [os.environ[name] for name in ("MKL_CBWR",) if name in os.environ]
-    return [processor, capability, torch.get_num_threads(), torch.__version__, np.__version__, *kernels]
+    return [
+        processor,
+        capability,
+        torch.get_num_threads(),
+        torch.__version__,
+        np.__version__,
+        *kernels,
+    ]

@@ -29,7 +29,9 @@ def verbs() -> Iterator[tuple[str, ...]]:
 
     def walk(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         yield words
-        for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
+        for name in (
+            command.list_commands(None) if hasattr(command, "list_commands") else ()
+        ):
             yield from walk(command.get_command(None, name), (*words, name))
 
     yield from walk(typer.main.get_command(app), ())
@@ -38,20 +40,32 @@ def verbs() -> Iterator[tuple[str, ...]]:
 def surface(case: str) -> Any:
     """Returns one part of it, as JSON holds it."""
     if case == NAMES:
-        return {name: signature(getattr(noisegate, name)) for name in sorted(noisegate.__all__)}
+        return {
+            name: signature(getattr(noisegate, name))
+            for name in sorted(noisegate.__all__)
+        }
     if case == ERRORS:
         found = inspect.getmembers(errors, inspect.isclass)
-        return {name: [one.__name__ for one in kind.__mro__[1:-1]] for name, kind in found if _own(kind)}
+        return {
+            name: [one.__name__ for one in kind.__mro__[1:-1]]
+            for name, kind in found
+            if _own(kind)
+        }
     code, out, err = program(*case.removeprefix(HELP).split(), "--help")
     assert code == 0, err
     # Who calls the program is told in the first line.
-    return [re.sub(r"Usage: .*noisegate\b", "Usage: noisegate", line).rstrip() for line in out.splitlines()]
+    return [
+        re.sub(r"Usage: .*noisegate\b", "Usage: noisegate", line).rstrip()
+        for line in out.splitlines()
+    ]
 
 
 def signature(value: Any) -> str:
     """Returns how a public name is called; what kind it is, where it is not."""
     try:
-        return str(inspect.signature(value)) if callable(value) else type(value).__name__
+        return (
+            str(inspect.signature(value)) if callable(value) else type(value).__name__
+        )
     except ValueError:
         return type(value).__name__
 

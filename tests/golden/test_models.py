@@ -15,9 +15,21 @@ from . import books, current, models
 from .cases import FITS
 from .current import settings
 from .differences import differences
-from .names import FILES, HERE, METHOD_NAMES, Certificate, Ledger, Schema, printed, program, settings_from_json
+from .names import (
+    FILES,
+    HERE,
+    METHOD_NAMES,
+    Certificate,
+    Ledger,
+    Schema,
+    printed,
+    program,
+    settings_from_json,
+)
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::UserWarning"
+)
 SAMPLES = json.loads((HERE / "samples.json").read_text())
 CERTIFICATES = json.loads((HERE / "certificates.json").read_text())
 
@@ -40,7 +52,9 @@ def close(golden, found) -> bool:
     if type(golden) is not type(found):
         return False
     if isinstance(golden, float):
-        return math.isclose(golden, found, rel_tol=1e-7 if golden > 1e6 else 1e-4, abs_tol=1e-5)
+        return math.isclose(
+            golden, found, rel_tol=1e-7 if golden > 1e6 else 1e-4, abs_tol=1e-5
+        )
     if isinstance(golden, int) and not isinstance(golden, bool):
         return abs(golden - found) <= 1
     return golden == found
@@ -67,7 +81,9 @@ def test_a_certificate_holds_as_it_did(fit):
 
 @pytest.mark.parametrize("fit", CERTIFICATES)
 def test_a_certificate_gives_back_the_settings(fit):
-    held = Certificate.from_json(json.loads((models.MODELS / fit / "certificate.json").read_text()))
+    held = Certificate.from_json(
+        json.loads((models.MODELS / fit / "certificate.json").read_text())
+    )
     method, schema, _ = FITS[fit]
     stored = held.public["settings"]
     read = settings_from_json(held.method, stored)
@@ -87,14 +103,21 @@ SETTINGS = json.loads((HERE / "settings.json").read_text())
 def test_every_method_has_golden_plans_and_settings():
     assert {case.split(" | ")[0] for case in PLANS} == {"auto", *METHOD_NAMES}
     assert {case.split(" | ")[0] for case in SETTINGS} == set(METHOD_NAMES)
-    assert {method for method, _, _ in FITS.values()} == set(METHOD_NAMES) - {"mepf"}  # another name of dp-mepf
+    assert {method for method, _, _ in FITS.values()} == set(METHOD_NAMES) - {
+        "mepf"
+    }  # another name of dp-mepf
 
 
 def quick_and_slow():
     """Yields the cases of plans: images under other budgets than the first are slow."""
     for case in PLANS:
         _, schema, budget, _ = case.split(" | ")
-        yield pytest.param(case, marks=[pytest.mark.slow] if schema == "grey" and budget != current.FIRST else [])
+        yield pytest.param(
+            case,
+            marks=[pytest.mark.slow]
+            if schema == "grey" and budget != current.FIRST
+            else [],
+        )
 
 
 @pytest.mark.parametrize("case", list(quick_and_slow()))
@@ -112,7 +135,10 @@ def test_settings_are_stored_and_read_as_always(case):
     assert differences(golden, json.loads(json.dumps(found.to_json()))) == []
     # What earlier versions stored is read, and means the same.
     read = settings_from_json(name, golden)
-    assert differences(golden, json.loads(json.dumps(read.to_json()))) == [] and read == found
+    assert (
+        differences(golden, json.loads(json.dumps(read.to_json()))) == []
+        and read == found
+    )
 
 
 # Schemas, discoveries and ledgers of earlier versions are read, and say what they said.
@@ -132,7 +158,11 @@ def ledger(tmp_path):
 def test_a_schema_is_read_and_laid_out_as_it_was(name):
     assert differences(golden("schemas")[name], books.schema(name)) == []
     read = Schema.from_toml(FILES / f"{name}.toml")
-    assert Schema.from_json(golden("schemas")[name]["json"]) == read == Schema.loads(golden("schemas")[name]["toml"])
+    assert (
+        Schema.from_json(golden("schemas")[name]["json"])
+        == read
+        == Schema.loads(golden("schemas")[name]["toml"])
+    )
 
 
 def test_every_schema_file_is_looked_at():
@@ -140,7 +170,14 @@ def test_every_schema_file_is_looked_at():
 
 
 def test_a_discovery_is_verified_as_it_was():
-    assert differences(golden("discovery")["discovered"], books.discovered("discovered"), relative=1e-9) == []
+    assert (
+        differences(
+            golden("discovery")["discovered"],
+            books.discovered("discovered"),
+            relative=1e-9,
+        )
+        == []
+    )
 
 
 def test_an_audit_reports_what_it_reported():
@@ -149,27 +186,54 @@ def test_an_audit_reports_what_it_reported():
 
 @pytest.mark.parametrize("dataset", books.DATASETS)
 def test_a_ledger_says_what_it_said(dataset, ledger):
-    assert differences(golden("ledger")[dataset], books.accounts(dataset, ledger), relative=1e-9) == []
+    assert (
+        differences(
+            golden("ledger")[dataset], books.accounts(dataset, ledger), relative=1e-9
+        )
+        == []
+    )
 
 
 def test_a_ledger_goes_on(ledger):
     """Its chain is whole, open reservations can be ended, and what is spent counts."""
     kept = Ledger(ledger)
     rows = kept.check()
-    history = [entry for entry in golden("ledger")["clinic"]["history"]["entries"] if entry["reservation"]]
+    history = [
+        entry
+        for entry in golden("ledger")["clinic"]["history"]["entries"]
+        if entry["reservation"]
+    ]
     kinds = {}
     for entry in history:
         kinds.setdefault(entry["reservation"], []).append(entry["kind"])
     assert sorted(kinds.values()) == sorted(
-        [["reserve", "confirm", "commit"], ["reserve", "void"], ["reserve", "confirm"], ["reserve"]]
+        [
+            ["reserve", "confirm", "commit"],
+            ["reserve", "void"],
+            ["reserve", "confirm"],
+            ["reserve"],
+        ]
     )
-    confirmed = next(name for name, ends in kinds.items() if ends == ["reserve", "confirm"])
+    confirmed = next(
+        name for name, ends in kinds.items() if ends == ["reserve", "confirm"]
+    )
     reserved = next(name for name, ends in kinds.items() if ends == ["reserve"])
     kept.commit(confirmed, certificate="ab" * 32)
     kept.void(reserved, reason="golden")
     assert kept.check() == rows + 2
     code, out, err = program(
-        *("fit", "plain.csv", "--schema", "plain.toml", "--epsilon", 19, "--dataset", "clinic", "--ledger", ledger),
+        *(
+            "fit",
+            "plain.csv",
+            "--schema",
+            "plain.toml",
+            "--epsilon",
+            19,
+            "--dataset",
+            "clinic",
+            "--ledger",
+            ledger,
+        ),
         *("--out", ledger.parent / "model"),
     )
     assert code == 3, out + err
@@ -179,10 +243,15 @@ def test_an_edited_row_of_a_ledger_is_found(ledger):
     with sqlite3.connect(ledger) as file:
         table = next(
             name
-            for (name,) in file.execute("select name from sqlite_master where type = 'table'")
-            if "payload" in [row[1] for row in file.execute(f"pragma table_info({name})")]
+            for (name,) in file.execute(
+                "select name from sqlite_master where type = 'table'"
+            )
+            if "payload"
+            in [row[1] for row in file.execute(f"pragma table_info({name})")]
         )
-        (payload,) = file.execute(f"select payload from {table} where sequence = 4").fetchone()
+        (payload,) = file.execute(
+            f"select payload from {table} where sequence = 4"
+        ).fetchone()
         edited = re.sub(r"56091", "56092", payload)
         assert edited != payload
         file.execute(f"update {table} set payload = ? where sequence = 4", (edited,))
@@ -191,9 +260,13 @@ def test_an_edited_row_of_a_ledger_is_found(ledger):
 
 
 def test_a_booked_certificate_names_its_reservation(ledger):
-    held = Certificate.from_json(json.loads((books.BOOKED / "certificate.json").read_text()))
+    held = Certificate.from_json(
+        json.loads((books.BOOKED / "certificate.json").read_text())
+    )
     assert printed("verify", books.BOOKED)["ok"] and held.ledger["dataset"] == "clinic"
     entries = golden("ledger")["clinic"]["history"]["entries"]
-    ends = [entry for entry in entries if entry["reservation"] == held.ledger["reservation"]]
+    ends = [
+        entry for entry in entries if entry["reservation"] == held.ledger["reservation"]
+    ]
     assert [entry["kind"] for entry in ends] == ["reserve", "confirm", "commit"]
     assert ends[-1]["certificate"] == held.digest()

@@ -8,7 +8,9 @@ import pytest
 from . import sums
 from .names import HERE
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::UserWarning"
+)
 SUMS = dict(np.load(HERE / "sums.npz"))
 MACHINES = json.loads((HERE / "machine.json").read_text())
 """The machine that wrote the sums of a fit; of most the one under "sums"."""
@@ -31,17 +33,33 @@ largest norm. Seen on AMD with the kernels of AVX2 and without vectors alike: 2 
 
 
 @pytest.mark.parametrize(
-    "fit", [pytest.param(fit, marks=[pytest.mark.slow] if fit in sums.SLOW else []) for fit in sums.cases()]
+    "fit",
+    [
+        pytest.param(fit, marks=[pytest.mark.slow] if fit in sums.SLOW else [])
+        for fit in sums.cases()
+    ],
 )
 def test_sums_before_noise_are_what_they_were(fit):
-    golden = {name: values for name, values in SUMS.items() if name.split("/")[0] == fit}
+    golden = {
+        name: values for name, values in SUMS.items() if name.split("/")[0] == fit
+    }
     found = sums.sums_of(fit)
     assert list(found) == list(golden) != []
-    assert {name: values.shape for name, values in found.items()} == {n: v.shape for n, v in golden.items()}
+    assert {name: values.shape for name, values in found.items()} == {
+        n: v.shape for n, v in golden.items()
+    }
     other = UNITS_A_RECORD * RECORDS
     here = sums.machine() == MACHINES.get(fit, MACHINES["sums"])
-    allowed = dict.fromkeys(found, 0 if here else other) | dict.fromkeys(AFTER_TRAINING, other)
+    allowed = dict.fromkeys(found, 0 if here else other) | dict.fromkeys(
+        AFTER_TRAINING, other
+    )
     allowed |= {} if here else AT_A_KINK
-    far = {name: int(np.abs(values - golden[name]).max()) for name, values in found.items() if name not in ASKED_ANEW}
-    assert {name: distance for name, distance in far.items() if distance > allowed[name]} == {}
+    far = {
+        name: int(np.abs(values - golden[name]).max())
+        for name, values in found.items()
+        if name not in ASKED_ANEW
+    }
+    assert {
+        name: distance for name, distance in far.items() if distance > allowed[name]
+    } == {}
     assert all(np.abs(values).max() > 10**5 for values in golden.values())

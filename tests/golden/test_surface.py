@@ -16,4 +16,6 @@ def test_nothing_is_added_or_lost_unnoticed():
 
 @pytest.mark.parametrize("case", GOLDEN)
 def test_it_reads_as_it_did(case):
-    assert surface.surface(case) == GOLDEN[case], "made anew by `python -m tests.golden.make surface`"
+    assert surface.surface(case) == GOLDEN[case], (
+        "made anew by `python -m tests.golden.make surface`"
+    )

@@ -37,9 +37,19 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(ROOT.glob("packages/*/src/*"))
-JOINT = ROOT / "packages" / "noisegate-images" / "src" / "noisegate_images" / "methods" / "joint.py"
+JOINT = (
+    ROOT
+    / "packages"
+    / "noisegate-images"
+    / "src"
+    / "noisegate_images"
+    / "methods"
+    / "joint.py"
+)
 SHAPED = re.compile(r"\b(Float|Int|UInt|Bool|Num|Real|Integer|Shaped)(8|16|32|64)?\[")
-SEVERAL = re.compile(r"\b(Mapping|dict|list|Sequence|Iterator|Iterable|Callable)\[|tuple\[Tensor, \.\.\.")
+SEVERAL = re.compile(
+    r"\b(Mapping|dict|list|Sequence|Iterator|Iterable|Callable)\[|tuple\[Tensor, \.\.\."
+)
 FUNCTION = 0x1  # CO_OPTIMIZED: the code of a function, not of a module or a class body
 
 TABLE = """\
@@ -56,7 +66,13 @@ kind = "categorical"
 levels = ["no", "yes"]
 """
 IMAGES = ["--size", "8", "--classes", "cat,dog"]
-FEW = ["pixels=20", "orientations=20", "wavelets=20", "channels=[4,2]", 'fit_options={"steps": 20, "batch": 10}']
+FEW = [
+    "pixels=20",
+    "orientations=20",
+    "wavelets=20",
+    "channels=[4,2]",
+    'fit_options={"steps": 20, "batch": 10}',
+]
 
 KINDS = "csv", "image", "gradient"
 
@@ -70,7 +86,10 @@ def write_table(folder: Path) -> None:
         table = csv.writer(file)
         table.writerow(["age", "job", "answer"])
         jobs, answers = ["nurse", "teacher", "farmer"], ["no", "yes"]
-        table.writerows([draw.randint(18, 90), draw.choice(jobs), draw.choice(answers)] for _ in range(300))
+        table.writerows(
+            [draw.randint(18, 90), draw.choice(jobs), draw.choice(answers)]
+            for _ in range(300)
+        )
     (folder / "schema.toml").write_text(TABLE, encoding="utf-8")
 
 
@@ -82,7 +101,9 @@ def write_images(folder: Path) -> None:
     for name in ("cat", "dog"):
         (folder / "images" / name).mkdir(parents=True)
         for number in range(40):
-            image = Image.frombytes("L", (8, 8), bytes(draw.randrange(256) for _ in range(64)))
+            image = Image.frombytes(
+                "L", (8, 8), bytes(draw.randrange(256) for _ in range(64))
+            )
             image.save(folder / "images" / name / f"{number}.png")
 
 
@@ -118,7 +139,11 @@ def walk(run: Callable[[], object]) -> Counter[tuple[str, str]]:
 
     def note(frame: FrameType, event: str, _argument: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_flags & FUNCTION and code.co_filename.startswith(inside):
+        if (
+            event == "call"
+            and code.co_flags & FUNCTION
+            and code.co_filename.startswith(inside)
+        ):
             name = code.co_qualname
             if name.startswith("draw"):  # one map is drawn from one seed
                 name += f" of seed {frame.f_locals.get('seed')}"
@@ -150,7 +175,9 @@ def walks() -> dict[str, Counter[tuple[str, str]]]:
             if done.returncode:
                 sys.exit(f"the run {kind!r} failed:\n{done.stdout}{done.stderr}")
             rows = json.loads((folder / f"{kind}.json").read_text("utf-8"))
-            seen[kind] = Counter({(file, function): count for file, function, count in rows})
+            seen[kind] = Counter(
+                {(file, function): count for file, function, count in rows}
+            )
     return seen
 
 
@@ -169,16 +196,24 @@ def homes() -> dict[str, list[str]]:
     found = defaultdict(set)
     for path in modules():
         for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+            if isinstance(
+                node, ast.ClassDef | ast.FunctionDef
+            ) and not node.name.startswith("_"):
                 found[node.name].add(str(path.relative_to(ROOT)))
-    return {name: sorted(paths) for name, paths in sorted(found.items()) if len(paths) > 1}
+    return {
+        name: sorted(paths) for name, paths in sorted(found.items()) if len(paths) > 1
+    }
 
 
 def own_settings() -> int:
     """Returns how many settings the default for images has that no base of it has."""
     from noisegate_images.methods.joint import JointEmbedding
 
-    inherited = {name for base in JointEmbedding.__mro__[1:] for name in vars(base).get("__dataclass_fields__", {})}
+    inherited = {
+        name
+        for base in JointEmbedding.__mro__[1:]
+        for name in vars(base).get("__dataclass_fields__", {})
+    }
     return len(set(JointEmbedding.__dataclass_fields__) - inherited)
 
 
@@ -195,10 +230,16 @@ def base_install() -> float:
             found = distribution(name)
         except PackageNotFoundError:  # of another system
             return 0.0
-        size = sum(os.path.getsize(path) for file in found.files or [] if (path := file.locate()).is_file())
+        size = sum(
+            os.path.getsize(path)
+            for file in found.files or []
+            if (path := file.locate()).is_file()
+        )
         needed = [Requirement(text) for text in found.requires or []]
         return size + sum(
-            walk_requirements(one.name) for one in needed if one.marker is None or one.marker.evaluate({"extra": ""})
+            walk_requirements(one.name)
+            for one in needed
+            if one.marker is None or one.marker.evaluate({"extra": ""})
         )
 
     return walk_requirements("noisegate") / 1e6
@@ -209,7 +250,9 @@ def without_doctest() -> list[str]:
     import noisegate
 
     names = [name for name in noisegate.__all__ if not name.startswith("__")]
-    return [name for name in names if ">>>" not in (getattr(noisegate, name).__doc__ or "")]
+    return [
+        name for name in names if ">>>" not in (getattr(noisegate, name).__doc__ or "")
+    ]
 
 
 def without_shape() -> list[str]:
@@ -220,12 +263,16 @@ def without_shape() -> list[str]:
             if not isinstance(node, ast.FunctionDef):
                 continue
             arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-            hints = {one.arg: one.annotation for one in arguments} | {"return": node.returns}
+            hints = {one.arg: one.annotation for one in arguments} | {
+                "return": node.returns
+            }
             for name, hint in hints.items():
                 text = ast.unparse(hint) if hint else ""
                 alone = not SEVERAL.search(text)
                 if alone and re.search(r"\bTensor\b", text) and not SHAPED.search(text):
-                    bare.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}({name}: {text})")
+                    bare.append(
+                        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}({name}: {text})"
+                    )
     return sorted(bare)
 
 
@@ -233,8 +280,16 @@ def measure() -> dict[str, Any]:
     """Returns the figures by what they are called in `limits.toml`."""
     calls = walks()
     files = {kind: len({file for file, _ in seen}) for kind, seen in calls.items()}
-    counts = {call: max(seen[call] for seen in calls.values()) for seen in calls.values() for call in seen}
-    drawn = [n for (path, name), n in counts.items() if path.endswith("features/fourier.py") and "draw" in name]
+    counts = {
+        call: max(seen[call] for seen in calls.values())
+        for seen in calls.values()
+        for call in seen
+    }
+    drawn = [
+        n
+        for (path, name), n in counts.items()
+        if path.endswith("features/fourier.py") and "draw" in name
+    ]
     return {
         "files that a CSV fit enters": files["csv"],
         "files that an image fit enters": files["image"],
@@ -242,7 +297,9 @@ def measure() -> dict[str, Any]:
         "lines of joint": lines([JOINT]),
         "settings of joint's own": own_settings(),
         "megabytes of the base install": round(base_install()),
-        "calibrations in one fit": max(n for (_, name), n in counts.items() if name == "Plan.calibrate"),
+        "calibrations in one fit": max(
+            n for (_, name), n in counts.items() if name == "Plan.calibrate"
+        ),
         "drawings of a map's frequencies in one fit": max(drawn),
         "public names with more than one home": len(homes()),
         "public names without a doctest": len(without_doctest()),
@@ -252,31 +309,57 @@ def measure() -> dict[str, Any]:
 
 def main() -> None:
     """Prints the table; exits with 1 where a figure is above its limit."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--files", action="store_true", help="also what each run entered, and the names of two homes")
-    parser.add_argument("--walk", nargs=2, metavar=("KIND", "FOLDER"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--files",
+        action="store_true",
+        help="also what each run entered, and the names of two homes",
+    )
+    parser.add_argument(
+        "--walk", nargs=2, metavar=("KIND", "FOLDER"), help=argparse.SUPPRESS
+    )
     asked = parser.parse_args()
     if asked.walk:
         kind, folder = asked.walk[0], Path(asked.walk[1])
         calls = walk(prepare(kind, folder))
-        rows = [[file, function, count] for (file, function), count in sorted(calls.items())]
+        rows = [
+            [file, function, count] for (file, function), count in sorted(calls.items())
+        ]
         (folder / f"{kind}.json").write_text(json.dumps(rows), encoding="utf-8")
         return
     figures, limits = measure(), tomllib.loads(LIMITS.read_text("utf-8"))
-    missed = [name for name, figure in figures.items() if figure > limits[name]["limit"]]
+    missed = [
+        name for name, figure in figures.items() if figure > limits[name]["limit"]
+    ]
     if asked.json:
-        print(json.dumps({"figures": figures, "limits": limits, "missed": missed}, indent=2))
+        print(
+            json.dumps(
+                {"figures": figures, "limits": limits, "missed": missed}, indent=2
+            )
+        )
     else:
         print(f"{'':44} {'figure':>9} {'limit':>9} {'goal':>9}")
         for name, figure in figures.items():
             limit, goal = limits[name]["limit"], limits[name]["goal"]
-            said = "above the limit" if name in missed else "to go" if figure > goal else ""
+            said = (
+                "above the limit"
+                if name in missed
+                else "to go"
+                if figure > goal
+                else ""
+            )
             print(f"{name:44} {figure:>9,} {limit:>9,} {goal:>9,}  {said}")
     if asked.files:
         for kind, seen in walks().items():
             print(f"\n{kind}:", *sorted({file for file, _ in seen}), sep="\n  ")
-        print("\nmore than one home:", *(f"{name}: {', '.join(paths)}" for name, paths in homes().items()), sep="\n  ")
+        print(
+            "\nmore than one home:",
+            *(f"{name}: {', '.join(paths)}" for name, paths in homes().items()),
+            sep="\n  ",
+        )
         print("\nno doctest:", *without_doctest())
         print("\nno shape:", *without_shape(), sep="\n  ")
     sys.exit(bool(missed))

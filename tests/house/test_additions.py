@@ -91,28 +91,78 @@ def added(tmp_path):
 
     def run(*lines):
         """Runs lines in one process; returns what each of them printed."""
-        told = {"env": {**os.environ, "PYTHONPATH": str(tmp_path)}, "cwd": tmp_path, "text": True}
-        command = [sys.executable, "-c", PROGRAM, json.dumps([list(map(str, line)) for line in lines])]
-        return subprocess.run(command, capture_output=True, check=True, **told).stdout.split("\0")[:-1]
+        told = {
+            "env": {**os.environ, "PYTHONPATH": str(tmp_path)},
+            "cwd": tmp_path,
+            "text": True,
+        }
+        command = [
+            sys.executable,
+            "-c",
+            PROGRAM,
+            json.dumps([list(map(str, line)) for line in lines]),
+        ]
+        return subprocess.run(
+            command, capture_output=True, check=True, **told
+        ).stdout.split("\0")[:-1]
 
     return run
 
 
 def changed():
-    return subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True).stdout
+    return subprocess.run(
+        ["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True
+    ).stdout
 
 
 def test_a_package_adds_a_method_a_metric_and_a_verb_and_touches_nothing_here(added):
     before = changed()
-    fit = ("fit", "data.csv", "--schema", "schema.toml", "--epsilon", 1, "--out", "model", "--json")
-    evaluate = ("evaluate", "--synthetic", "made.csv", "--test", "data.csv", "--schema", "schema.toml")
-    fitted, _, listed, figures, page, verbs, greeting = added(
-        (*fit, "--method", "shares", "--set", "hidden=[8]", "--set", 'fit_options={"steps": 5}'),
-        ("sample", "model", "-n", 20, "-o", "made.csv"),
-        *[("fit", "--help"), (*evaluate, "--json"), evaluate, ("--help",), ("greet", "you")],
+    fit = (
+        "fit",
+        "data.csv",
+        "--schema",
+        "schema.toml",
+        "--epsilon",
+        1,
+        "--out",
+        "model",
+        "--json",
     )
-    assert json.loads(fitted)["certificate"]["method"] == "shares" and "shares" in listed
-    assert json.loads(figures)["metrics"]["rows-apart"] == {"rows": 280} and "rows-apart" in page
+    evaluate = (
+        "evaluate",
+        "--synthetic",
+        "made.csv",
+        "--test",
+        "data.csv",
+        "--schema",
+        "schema.toml",
+    )
+    fitted, _, listed, figures, page, verbs, greeting = added(
+        (
+            *fit,
+            "--method",
+            "shares",
+            "--set",
+            "hidden=[8]",
+            "--set",
+            'fit_options={"steps": 5}',
+        ),
+        ("sample", "model", "-n", 20, "-o", "made.csv"),
+        *[
+            ("fit", "--help"),
+            (*evaluate, "--json"),
+            evaluate,
+            ("--help",),
+            ("greet", "you"),
+        ],
+    )
+    assert (
+        json.loads(fitted)["certificate"]["method"] == "shares" and "shares" in listed
+    )
+    assert (
+        json.loads(figures)["metrics"]["rows-apart"] == {"rows": 280}
+        and "rows-apart" in page
+    )
     assert "greet" in verbs and greeting == "hello you\n"
     assert changed() == before
 
@@ -120,8 +170,12 @@ def test_a_package_adds_a_method_a_metric_and_a_verb_and_touches_nothing_here(ad
 def test_two_packages_with_one_verb_are_told_and_not_traced(added, tmp_path):
     folder = tmp_path / "noisegate_clash-1.0.dist-info"
     folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: noisegate-clash\nVersion: 1.0\n")
-    (folder / "entry_points.txt").write_text("[noisegate.verbs]\nfit = noisegate_added.verb:greet_command\n")
+    (folder / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: noisegate-clash\nVersion: 1.0\n"
+    )
+    (folder / "entry_points.txt").write_text(
+        "[noisegate.verbs]\nfit = noisegate_added.verb:greet_command\n"
+    )
     with pytest.raises(subprocess.CalledProcessError) as ended:
         added(("--help",))
     assert ended.value.returncode == 2 and "Traceback" not in ended.value.stderr

@@ -65,27 +65,53 @@ class Person:
 
     @property
     def env(self):
-        kept = {name: value for name, value in os.environ.items() if name in ("PATH", "TMPDIR", "SYSTEMROOT")}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name in ("PATH", "TMPDIR", "SYSTEMROOT")
+        }
         narrow = {"PYTHONIOENCODING": "cp1252", "LANG": "C", "OMP_NUM_THREADS": "1"}
         # Whoever asks an index for a package, or a hub for weights, gets no answer.
-        offline = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+        offline = dict.fromkeys(
+            ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"),
+            "http://127.0.0.1:9",
+        )
         return {**kept, "HOME": str(self.home), **narrow, **offline, **self.environment}
 
     def types(self, line, *, code=0):
         """Runs a line as it is typed; `noisegate` is the installed script."""
         first, *more = shlex.split(line)
         program = {"noisegate": str(SCRIPT), "python": sys.executable}[first]
-        ended = subprocess.run([program, *more], cwd=self.folder, env=self.env, capture_output=True, timeout=PATIENCE)
-        told = Ended(code=ended.returncode, out=ended.stdout.decode("cp1252"), err=ended.stderr.decode("cp1252"))
+        ended = subprocess.run(
+            [program, *more],
+            cwd=self.folder,
+            env=self.env,
+            capture_output=True,
+            timeout=PATIENCE,
+        )
+        told = Ended(
+            code=ended.returncode,
+            out=ended.stdout.decode("cp1252"),
+            err=ended.stderr.decode("cp1252"),
+        )
         assert told.code == code, (line, told.err, told.out)
-        assert "Traceback" not in told.err and "fault in noisegate" not in told.err, (line, told.err)
+        assert "Traceback" not in told.err and "fault in noisegate" not in told.err, (
+            line,
+            told.err,
+        )
         return told
 
     def types_all(self, lines):
         """Runs many lines, one after the other in one process, which imports once; returns what it printed."""
         typed = json.dumps([shlex.split(line)[1:] for line in lines])
         command = [sys.executable, "-c", _ALL, typed]
-        ended = subprocess.run(command, cwd=self.folder, env=self.env, capture_output=True, timeout=PATIENCE)
+        ended = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.env,
+            capture_output=True,
+            timeout=PATIENCE,
+        )
         told = ended.stderr.decode("cp1252")
         assert ended.returncode == 0, told[-3000:]
         assert "Traceback" not in told and "fault in noisegate" not in told, told
@@ -94,8 +120,19 @@ class Person:
     def answers(self, line, answers):
         """Runs a line in a terminal, and types each answer where its question stands; returns the code and the text."""
         master, slave = pty.openpty()
-        command = [sys.executable, "-c", _AT_A_TERMINAL, str(SCRIPT), *shlex.split(line)[1:]]
-        streams = {"stdin": slave, "stdout": slave, "stderr": slave, "start_new_session": True}
+        command = [
+            sys.executable,
+            "-c",
+            _AT_A_TERMINAL,
+            str(SCRIPT),
+            *shlex.split(line)[1:],
+        ]
+        streams = {
+            "stdin": slave,
+            "stdout": slave,
+            "stderr": slave,
+            "start_new_session": True,
+        }
         with subprocess.Popen(command, cwd=self.folder, env=self.env, **streams) as run:
             os.close(slave)
             said, looked = "", 0
@@ -112,9 +149,17 @@ class Person:
 
     def lies(self):
         """The names of all that lies in the folder; nothing hidden, unfinished or in the home's state is left."""
-        names = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
-        wrong = [name for name in names if "/." in f"/{name}" or name.endswith((".partial", ".tmp"))]
-        assert not wrong and not [path for path in self.home.rglob("*") if path.parent.name == "runs"]
+        names = sorted(
+            str(path.relative_to(self.folder)) for path in self.folder.rglob("*")
+        )
+        wrong = [
+            name
+            for name in names
+            if "/." in f"/{name}" or name.endswith((".partial", ".tmp"))
+        ]
+        assert not wrong and not [
+            path for path in self.home.rglob("*") if path.parent.name == "runs"
+        ]
         return {name for name in names if "/" not in name}
 
 
@@ -141,9 +186,14 @@ def survey(rows, seed=0):
     """Lines of CSV of a survey, of which SCHEMA says all that is public."""
     draw = np.random.default_rng(seed)
     age, hours = draw.integers(18, 91, rows), draw.gamma(9, 4, rows).round(1)
-    job, income = draw.choice(["nurse", "teacher", "farmer"], rows), draw.choice(["no", "yes"], rows)
+    job, income = (
+        draw.choice(["nurse", "teacher", "farmer"], rows),
+        draw.choice(["no", "yes"], rows),
+    )
     lines = zip(age, hours, job, income, strict=True)
-    return "age,hours,job,income\n" + "".join(f"{a},{h},{j},{i}\n" for a, h, j, i in lines)
+    return "age,hours,job,income\n" + "".join(
+        f"{a},{h},{j},{i}\n" for a, h, j, i in lines
+    )
 
 
 SCHEMA = """\

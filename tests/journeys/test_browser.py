@@ -14,19 +14,43 @@ from axe_playwright_python.sync_playwright import Axe
 from tests.journeys.conftest import SCRIPT, survey
 from tests.shared.patience import PATIENCE
 
-KNOWN = {"Private records": "survey.csv", "Approximate": "2000", "Epsilon": "", "Name of": "survey", "Cap on": "2"}
+KNOWN = {
+    "Private records": "survey.csv",
+    "Approximate": "2000",
+    "Epsilon": "",
+    "Name of": "survey",
+    "Cap on": "2",
+}
 KNOWN |= {"Model folder": "", "Held-out real records": "", "Folder of the pages": ""}
-MADE = {"Certificate": "# Privacy certificate", "Public page": "ε", "Private page": "do not publish"}
+MADE = {
+    "Certificate": "# Privacy certificate",
+    "Public page": "ε",
+    "Private page": "do not publish",
+}
 STOP = '{"stop": true}'
 
 
 @contextmanager
 def started(person, browser="true"):
     """Yields the process, which a script starts beside itself, and its address; the browser that it opens is none."""
-    told = {"cwd": person.folder, "env": {**person.env, "BROWSER": browser}, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(["sh", "-c", 'trap "" INT; exec "$0" start --browser', SCRIPT], **told) as run:
+    told = {
+        "cwd": person.folder,
+        "env": {**person.env, "BROWSER": browser},
+        "stderr": subprocess.PIPE,
+        "text": True,
+    }
+    with subprocess.Popen(
+        ["sh", "-c", 'trap "" INT; exec "$0" start --browser', SCRIPT], **told
+    ) as run:
         try:
-            yield run, next(found[0] for text in run.stderr if (found := re.search(r"http://\S+", text)))
+            yield (
+                run,
+                next(
+                    found[0]
+                    for text in run.stderr
+                    if (found := re.search(r"http://\S+", text))
+                ),
+            )
         finally:
             run.kill()
 
@@ -65,8 +89,13 @@ def test_from_a_bare_file_to_downloads(person, window):
         pressed(window, "Which of them", "Next", "public")
         answered(window, {"File of public records": "nowhere.csv"})
         window.get_by_text("'nowhere.csv' does not exist.").wait_for()
-        offered = window.locator("#near option").evaluate_all("all => all.map(one => one.value)")
-        answered(window, {"File of public records": "public.csv", "to be predicted": "income"})
+        offered = window.locator("#near option").evaluate_all(
+            "all => all.map(one => one.value)"
+        )
+        answered(
+            window,
+            {"File of public records": "public.csv", "to be predicted": "income"},
+        )
         window.get_by_text('levels = ["farmer", "nurse", "teacher"]').wait_for()
         pressed(window, "Is everything in it public", "Yes, go on")
         other = window.context.new_page()
@@ -80,7 +109,10 @@ def test_from_a_bare_file_to_downloads(person, window):
         assert "The certificate holds" in window.locator("#printed").inner_text()
         with window.expect_download() as saved:
             window.get_by_role("link", name="Synthetic records").click()
-        assert saved.value.path().read_bytes() == (person.folder / "model-synthetic.csv").read_bytes()
+        assert (
+            saved.value.path().read_bytes()
+            == (person.folder / "model-synthetic.csv").read_bytes()
+        )
         for name, words in MADE.items():
             with window.context.expect_page() as shown:
                 window.get_by_role("link", name=name).click()
@@ -114,7 +146,9 @@ def test_an_error_can_be_mended_and_stop_ends_a_command(person, window):
         (person.folder / "schema.toml").unlink()
         pressed(window, "This did not work", "Begin again")
         pressed(window, "Which of them", "Next", "dictionary")
-        answered(window, {"File of the dictionary": "codebook.csv", "to be predicted": ""})
+        answered(
+            window, {"File of the dictionary": "codebook.csv", "to be predicted": ""}
+        )
         window.get_by_text("Running noisegate schema init").wait_for()
         with read_from(person.folder / "codebook.csv"):
             window.get_by_text("Stop …").click()
@@ -134,24 +168,50 @@ def test_who_lacks_the_secret_or_comes_by_another_name_is_refused(person):
     with started(person) as (_, address):
         _, _, here, secret, _ = address.split("/")
         own, told = f"/{secret}/", replied(f"/{secret}/", here)
-        assert told.status == 200 and "default-src 'none'" in told.headers["Content-Security-Policy"]
-        assert (told.headers["Referrer-Policy"], told.headers["Cache-Control"]) == ("no-referrer", "no-store")
-        assert "Access-Control-Allow-Origin" not in told.headers and replied(f"{own}../page.py", here).status == 404
-        for path, host in [("/", here), (own[:-2], here), (own, "attacker.example"), (own, f"localhost:{here[10:]}")]:
-            assert [replied(path, host, body).status for body in (None, STOP)] == [403, 403]
+        assert (
+            told.status == 200
+            and "default-src 'none'" in told.headers["Content-Security-Policy"]
+        )
+        assert (told.headers["Referrer-Policy"], told.headers["Cache-Control"]) == (
+            "no-referrer",
+            "no-store",
+        )
+        assert (
+            "Access-Control-Allow-Origin" not in told.headers
+            and replied(f"{own}../page.py", here).status == 404
+        )
+        for path, host in [
+            ("/", here),
+            (own[:-2], here),
+            (own, "attacker.example"),
+            (own, f"localhost:{here[10:]}"),
+        ]:
+            assert [replied(path, host, body).status for body in (None, STOP)] == [
+                403,
+                403,
+            ]
 
 
-def test_a_browser_is_started_with_a_file_that_leads_here_once_and_is_the_users_alone(person, window, tmp_path):
-    (shown := tmp_path / "browser").write_text('#!/bin/sh\nprintf %s "$*" > "$0.opened"')
+def test_a_browser_is_started_with_a_file_that_leads_here_once_and_is_the_users_alone(
+    person, window, tmp_path
+):
+    (shown := tmp_path / "browser").write_text(
+        '#!/bin/sh\nprintf %s "$*" > "$0.opened"'
+    )
     shown.chmod(0o700)
     for used in (True, False):
         with started(person, str(shown)) as (run, address):
-            while not (opened := tmp_path / "browser.opened").is_file() or not (command := opened.read_text()):
+            while not (opened := tmp_path / "browser.opened").is_file() or not (
+                command := opened.read_text()
+            ):
                 time.sleep(0.1)
             opened.unlink()
             door = Path(command.removeprefix("file://"))
             assert command == door.as_uri() and "http://127" in door.read_text()
-            assert [path.stat().st_mode & 0o777 for path in (door, door.parent)] == [0o600, 0o700]
+            assert [path.stat().st_mode & 0o777 for path in (door, door.parent)] == [
+                0o600,
+                0o700,
+            ]
             if used:
                 once = re.search(r"http://[^\"]+", door.read_text())[0]
                 window.goto(command)

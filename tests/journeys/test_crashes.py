@@ -20,7 +20,9 @@ MARGINALS = "--method mst --set iterations=400"
 
 
 def release(folder):
-    return (folder / "model.partial" / "certificate.json").exists() and not (folder / "model.partial" / "room").exists()
+    return (folder / "model.partial" / "certificate.json").exists() and not (
+        folder / "model.partial" / "room"
+    ).exists()
 
 
 def some_steps(folder):
@@ -33,7 +35,9 @@ def some_steps(folder):
     [
         pytest.param(SUMS, release, "", id="sums"),
         pytest.param(STEPS, some_steps, "private.csv ", id="steps"),
-        pytest.param(BATCHES, some_steps, "private.csv ", id="batches", marks=pytest.mark.slow),
+        pytest.param(
+            BATCHES, some_steps, "private.csv ", id="batches", marks=pytest.mark.slow
+        ),
         pytest.param(MARGINALS, release, "", id="marginals", marks=pytest.mark.slow),
     ],
 )
@@ -44,24 +48,40 @@ def test_a_fit_that_is_killed_goes_on_at_no_further_cost(steward, method, ready,
     steward.types(f"noisegate fit --resume {data}--out model")
     steward.types("noisegate verify model")
     [account] = steward.types("noisegate ledger show --json").json["accounts"]
-    assert (account["committed"], account["reserved"]) == (1, 0) and account["spent"] <= 1
+    assert (account["committed"], account["reserved"]) == (1, 0) and account[
+        "spent"
+    ] <= 1
     assert steward.lies() == {"private.csv", "schema.toml", "model"}
 
 
 def test_a_sample_that_is_killed_is_made_anew_and_leaves_nothing(steward):
-    steward.types("noisegate fit private.csv --schema schema.toml --epsilon 1 --out model")
+    steward.types(
+        "noisegate fit private.csv --schema schema.toml --epsilon 1 --out model"
+    )
     command = "noisegate sample model -n 3000000 -o synthetic.csv"
-    killed_at(steward, command, lambda folder: list(folder.glob(".synthetic.csv.*/synthetic.csv")))
+    killed_at(
+        steward,
+        command,
+        lambda folder: list(folder.glob(".synthetic.csv.*/synthetic.csv")),
+    )
     assert list(steward.folder.glob(".synthetic.csv.*"))
     steward.types("noisegate sample model -n 20000 -o synthetic.csv")
-    assert steward.lies() == {"private.csv", "schema.toml", "model", "synthetic.csv", "synthetic.csv-metadata.json"}
+    assert steward.lies() == {
+        "private.csv",
+        "schema.toml",
+        "model",
+        "synthetic.csv",
+        "synthetic.csv-metadata.json",
+    }
 
 
 def killed_at(person, line, ready):
     """Starts a line and kills it as soon as `ready` says so of the folder."""
     command = [str(SCRIPT), *shlex.split(line)[1:]]
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=person.folder, env=person.env, **pipes) as process:
+    with subprocess.Popen(
+        command, cwd=person.folder, env=person.env, **pipes
+    ) as process:
         deadline = time.monotonic() + PATIENCE
         while not ready(person.folder):
             assert process.poll() is None, process.stderr.read()

@@ -21,7 +21,9 @@ from tests.tutorials.test_pages import said
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 UV = ROOT / ".venv-tools" / "bin" / "uv"
-INSTALL_LINE = re.compile(r"^pip install (.+?)(?: {2,}#.*)?$|`pip install ([^`]+)`", re.MULTILINE)
+INSTALL_LINE = re.compile(
+    r"^pip install (.+?)(?: {2,}#.*)?$|`pip install ([^`]+)`", re.MULTILINE
+)
 DEMO_MEGABYTES = 900
 SERVER = "postgresql://noisegate@db.example/ledger"
 
@@ -47,13 +49,23 @@ class Stranger:
     @property
     def env(self):
         """The variables of their shell, which has the environment activated."""
-        kept = {name: os.environ[name] for name in ("TMPDIR", "PIP_CERT", "SSL_CERT_FILE") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("TMPDIR", "PIP_CERT", "SSL_CERT_FILE")
+            if name in os.environ
+        }
         path = f"{self.environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
         return {**kept, "PATH": path, "HOME": str(self.home), **self.variables}
 
     def types(self, *words):
         """Runs a command; returns its exit code and all that it printed."""
-        ended = subprocess.run(list(map(str, words)), cwd=self.folder, env=self.env, capture_output=True, text=True)
+        ended = subprocess.run(
+            list(map(str, words)),
+            cwd=self.folder,
+            env=self.env,
+            capture_output=True,
+            text=True,
+        )
         assert "Traceback" not in ended.stderr, ended.stderr[-3000:]
         return ended.returncode, ended.stdout + ended.stderr
 
@@ -70,7 +82,15 @@ def constraints(tmp_path_factory):
     if not UV.exists():
         pytest.skip("needs the uv that `make environment` installs")
     path = tmp_path_factory.mktemp("lock") / "constraints.txt"
-    export = [UV, "export", "--frozen", "--quiet", "--no-hashes", "--no-emit-workspace", "--all-extras"]
+    export = [
+        UV,
+        "export",
+        "--frozen",
+        "--quiet",
+        "--no-hashes",
+        "--no-emit-workspace",
+        "--all-extras",
+    ]
     subprocess.run([*export, "-o", path], cwd=ROOT, check=True)
     return path
 
@@ -80,13 +100,34 @@ def stranger(tmp_path, constraints):
     """Returns how to make a stranger who installs what a line says after `pip install`."""
 
     def make(requirements):
-        made = Stranger(environment=tmp_path / "env", home=tmp_path / "home", folder=tmp_path / "work")
+        made = Stranger(
+            environment=tmp_path / "env",
+            home=tmp_path / "home",
+            folder=tmp_path / "work",
+        )
         made.home.mkdir()
         made.folder.mkdir()
         python = made.environment / "bin" / "python"
-        subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, made.environment], check=True)
-        command = [UV, "pip", "install", "--quiet", "--python", python, "--constraint", constraints]
-        ended = subprocess.run([*command, *shlex.split(requirements)], cwd=ROOT, capture_output=True, text=True)
+        subprocess.run(
+            [UV, "venv", "--quiet", "--python", sys.executable, made.environment],
+            check=True,
+        )
+        command = [
+            UV,
+            "pip",
+            "install",
+            "--quiet",
+            "--python",
+            python,
+            "--constraint",
+            constraints,
+        ]
+        ended = subprocess.run(
+            [*command, *shlex.split(requirements)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
         assert ended.returncode == 0, ended.stderr[-3000:]
         return made
 
@@ -111,7 +152,12 @@ def commands_of(text):
 
 def write_files_of_readme(folder):
     """Writes the files that README and the quick start speak of."""
-    sizes = {"public_sample": 2000, "private": RECORDS, "real_test": 1000, "patients": RECORDS}
+    sizes = {
+        "public_sample": 2000,
+        "private": RECORDS,
+        "real_test": 1000,
+        "patients": RECORDS,
+    }
     for seed, (name, rows) in enumerate(sizes.items()):
         (folder / f"{name}.csv").write_text(survey(rows, seed))
 
@@ -130,10 +176,22 @@ def megabytes(folder):
 def test_the_demo_of_a_fresh_clone_stays_small(tmp_path):
     clone, home = tmp_path / "clone", tmp_path / "home"
     home.mkdir()
-    subprocess.run(["git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), clone], check=True)
+    subprocess.run(
+        ["git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), clone], check=True
+    )
     before = megabytes(tmp_path)
-    kept = {name: os.environ[name] for name in ("PATH", "PIP_CERT", "TMPDIR") if name in os.environ}
-    ended = subprocess.run(["make", "demo"], cwd=clone, env={**kept, "HOME": str(home)}, capture_output=True, text=True)
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "PIP_CERT", "TMPDIR")
+        if name in os.environ
+    }
+    ended = subprocess.run(
+        ["make", "demo"],
+        cwd=clone,
+        env={**kept, "HOME": str(home)},
+        capture_output=True,
+        text=True,
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert (clone / "noisegate-demo" / "public.html").exists()
     assert megabytes(tmp_path) - before < DEMO_MEGABYTES
@@ -161,7 +219,11 @@ def test_the_python_of_the_readme(stranger):
 
 
 def test_the_commands_of_the_quick_start(stranger):
-    text = (DOCS / "quickstart.md").read_text("utf-8").split("## A classifier instead of records")[0]
+    text = (
+        (DOCS / "quickstart.md")
+        .read_text("utf-8")
+        .split("## A classifier instead of records")[0]
+    )
     reader = stranger(install_lines((ROOT / "README.md").read_text("utf-8"))[0])
     write_files_of_readme(reader.folder)
     for command in commands_of(text):
@@ -173,7 +235,11 @@ def test_the_commands_of_the_quick_start(stranger):
 
 
 def test_the_classifier_of_the_quick_start(stranger):
-    classifier = (DOCS / "quickstart.md").read_text("utf-8").split("## A classifier instead of records")[1]
+    classifier = (
+        (DOCS / "quickstart.md")
+        .read_text("utf-8")
+        .split("## A classifier instead of records")[1]
+    )
     reader = stranger(install_lines(classifier)[0])
     write_files_of_readme(reader.folder)
     (reader.folder / "schema.toml").write_text(SCHEMA)
@@ -189,13 +255,20 @@ def test_a_tutorial(path, stranger, request):
         text = text.replace(SERVER, request.getfixturevalue("postgres"))
     notebook = [reader.environment / "bin" / "python", "-c", _NOTEBOOK]
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    exports = [line for cell in cells(text) if cell.kind == "console" for line, _ in cell.commands()]
+    exports = [
+        line
+        for cell in cells(text)
+        if cell.kind == "console"
+        for line, _ in cell.commands()
+    ]
     for line in exports:
         program, *words = shlex.split(line)
         if program == "export":
             name, value = words[0].split("=", 1)
             reader.variables[name] = value
-    with subprocess.Popen(notebook, cwd=reader.folder, env=reader.env, **streams) as python:
+    with subprocess.Popen(
+        notebook, cwd=reader.folder, env=reader.env, **streams
+    ) as python:
         code = 0
         for cell in cells(text):
             if cell.kind == "file":
@@ -233,7 +306,11 @@ def test_the_example_of_an_outside_method_needs_no_torch(stranger):
     reader.must("python check.py")
     write_files_of_readme(reader.folder)
     (reader.folder / "schema.toml").write_text(SCHEMA)
-    reader.must("noisegate fit private.csv --schema schema.toml --epsilon 1 --method cosines --out model")
+    reader.must(
+        "noisegate fit private.csv --schema schema.toml --epsilon 1 --method cosines --out model"
+    )
     reader.must("noisegate sample model -n 100 -o copy.csv")
-    where = reader.must("python -c 'import importlib.util; print(importlib.util.find_spec(\"torch\"))'")
+    where = reader.must(
+        "python -c 'import importlib.util; print(importlib.util.find_spec(\"torch\"))'"
+    )
     assert where.strip() == "None"

@@ -13,7 +13,21 @@ import pytest
 from noisegate.cli.main import run
 from noisegate.schema import Schema
 
-WORDS = ["felt", "better", "after", "the", "second", "dose", "and", "slept", "well", "though", "pain", "came", "back"]
+WORDS = [
+    "felt",
+    "better",
+    "after",
+    "the",
+    "second",
+    "dose",
+    "and",
+    "slept",
+    "well",
+    "though",
+    "pain",
+    "came",
+    "back",
+]
 
 
 def clinic(rows, seed):
@@ -30,10 +44,15 @@ def clinic(rows, seed):
         "discharged": admitted + draw.poisson(6, rows),
         "born": np.datetime64("2021-01-01") - age * 365 - draw.integers(0, 365, rows),
         "remarks": [" ".join(draw.choice(WORDS, 9)) for _ in range(rows)],
-        "icd10": [f"{'ABCEIJKMN'[place % 9]}{number:03}" for place, number in enumerate(draw.integers(0, 400, rows))],
+        "icd10": [
+            f"{'ABCEIJKMN'[place % 9]}{number:03}"
+            for place, number in enumerate(draw.integers(0, 400, rows))
+        ],
         "ward": draw.choice(["007", "012", "101"], rows, p=[0.5, 0.3, 0.2]),
         "sex": draw.choice(["f", "m"], rows),
-        "insurance": draw.choice(["public", "private", "other"], rows, p=[0.8, 0.15, 0.05]),
+        "insurance": draw.choice(
+            ["public", "private", "other"], rows, p=[0.8, 0.15, 0.05]
+        ),
         "age": age,
         "height cm": draw.normal(170, 9, rows).round().astype(int),
         "weight kg": draw.normal(78, 14, rows).round(1),
@@ -41,16 +60,29 @@ def clinic(rows, seed):
         "sodium": draw.normal(139, 4, rows).round(),
         "potassium": draw.normal(4.2, 0.5, rows).round(2),
         "creatinine": np.exp(draw.normal(0, 0.4, rows)).round(2),
-        "pack years": np.where(draw.random(rows) < 0.6, 0, draw.gamma(2, 9, rows)).round(1),
-        "transfused ml": np.where(draw.random(rows) < 0.85, 0, 250 * draw.integers(1, 6, rows)),
+        "pack years": np.where(
+            draw.random(rows) < 0.6, 0, draw.gamma(2, 9, rows)
+        ).round(1),
+        "transfused ml": np.where(
+            draw.random(rows) < 0.85, 0, 250 * draw.integers(1, 6, rows)
+        ),
         "died": (sick & (draw.random(rows) < 0.35)).astype(int),
         "smallpox": np.zeros(rows, dtype=int),
         "consent": ["yes"] * rows,
-        **{f"finding {place}": (draw.random(rows) < 0.02 * place + 0.1 * sick).astype(int) for place in range(14)},
+        **{
+            f"finding {place}": (draw.random(rows) < 0.02 * place + 0.1 * sick).astype(
+                int
+            )
+            for place in range(14)
+        },
     }
     assert len(columns) == 36
     for name in ("sodium", "creatinine", "pack years", "insurance", "height cm"):
-        columns[name] = np.where(draw.random(rows) < 0.07, draw.choice(["", "NA"], rows), columns[name].astype(str))
+        columns[name] = np.where(
+            draw.random(rows) < 0.07,
+            draw.choice(["", "NA"], rows),
+            columns[name].astype(str),
+        )
     cells = zip(*(map(str, values) for values in columns.values()), strict=True)
     return "".join(f"{','.join(line)}\n" for line in [tuple(columns), *cells])
 
@@ -59,7 +91,9 @@ def clinic(rows, seed):
 def desk(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NOISEGATE_LEDGER", str(tmp_path / "ledger.db"))
-    for seed, (name, rows) in enumerate({"public": 1500, "private": 10_001, "aside": 1500}.items()):
+    for seed, (name, rows) in enumerate(
+        {"public": 1500, "private": 10_001, "aside": 1500}.items()
+    ):
         (tmp_path / f"{name}.csv").write_text(clinic(rows, seed))
     return tmp_path
 
@@ -86,12 +120,16 @@ def look(shell, desk, test="--test aside.csv"):
     """The last steps, whatever the schema came from; with records that were kept aside there are two pages."""
     shell("noisegate plan --schema schema.toml --epsilon 1 --records 10000")
     shell("noisegate ledger register clinic --epsilon 3")
-    shell("noisegate fit private.csv --schema schema.toml --epsilon 1 --dataset clinic --out model")
+    shell(
+        "noisegate fit private.csv --schema schema.toml --epsilon 1 --dataset clinic --out model"
+    )
     shell(f"noisegate report model -o pages {test}")
     told = json.loads(shell("noisegate verify model --json").out)
     assert told["ok"]
     pages = {"public.html", "private.html"} if test else {"public.html"}
-    assert {path.name for path in (desk / "pages").iterdir()} == pages and len(shell.typed) <= 8
+    assert {path.name for path in (desk / "pages").iterdir()} == pages and len(
+        shell.typed
+    ) <= 8
 
 
 @pytest.mark.slow
@@ -109,7 +147,9 @@ def test_from_a_public_sample(desk, shell):
 
 
 def test_from_a_code_book_that_lacks_two_bounds(desk, shell):
-    schema = shell("noisegate schema init public.csv -o drafted.toml") and Schema.from_toml("drafted.toml")
+    schema = shell(
+        "noisegate schema init public.csv -o drafted.toml"
+    ) and Schema.from_toml("drafted.toml")
     shell.typed.clear()  # that was to make the code book
     lines = ["Variable;Type;Min;Max;Values"]
     for name in (desk / "public.csv").read_text().splitlines()[0].split(","):
@@ -117,7 +157,11 @@ def test_from_a_code_book_that_lacks_two_bounds(desk, shell):
             lines.append(f"{name};text;;;")
             continue
         column = schema.column(name)
-        ends = ";" if name in ("age", "potassium") or not column.numeric else f"{column.lower};{column.upper}"
+        ends = (
+            ";"
+            if name in ("age", "potassium") or not column.numeric
+            else f"{column.lower};{column.upper}"
+        )
         levels = "" if column.numeric else "|".join(map(str, column.levels))
         lines.append(f"{name};{column.kind};{ends};{levels}")
     (desk / "codebook.csv").write_text("\n".join(lines) + "\n")

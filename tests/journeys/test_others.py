@@ -26,7 +26,10 @@ upper = 99
 
 def test_images(person):
     draw = np.random.default_rng(0)
-    images, labels = draw.integers(0, 90, (RECORDS, 8, 8), dtype=np.uint8), draw.integers(0, 10, RECORDS)
+    images, labels = (
+        draw.integers(0, 90, (RECORDS, 8, 8), dtype=np.uint8),
+        draw.integers(0, 10, RECORDS),
+    )
     images[np.arange(RECORDS), labels % 8] += 150
     np.savez(person.folder / "scans.npz", images=images, labels=labels)
     person.types_all(
@@ -39,12 +42,20 @@ def test_images(person):
             "noisegate verify model",
         ]
     )
-    assert person.lies() == {"scans.npz", "images.toml", "model", "synthetic.parquet", "grid.png"}
+    assert person.lies() == {
+        "scans.npz",
+        "images.toml",
+        "model",
+        "synthetic.parquet",
+        "grid.png",
+    }
 
 
 def test_linked_tables(person):
     ids = range(RECORDS)
-    (person.folder / "patients.csv").write_text("id,ill\n" + "".join(f"{i},{i % 3 == 0}\n" for i in ids))
+    (person.folder / "patients.csv").write_text(
+        "id,ill\n" + "".join(f"{i},{i % 3 == 0}\n" for i in ids)
+    )
     lines = (f"{i * 7 % RECORDS},{i * 31 % 97}\n" for i in range(2 * RECORDS))
     (person.folder / "visits.csv").write_text("id,day\n" + "".join(lines))
     (person.folder / "clinic.toml").write_text(LINKED)
@@ -59,8 +70,17 @@ def test_linked_tables(person):
             "noisegate verify model",
         ]
     )
-    assert {path.name for path in (person.folder / "synthetic").iterdir()} == {"patients.csv", "visits.csv"}
-    assert person.lies() == {"patients.csv", "visits.csv", "clinic.toml", "model", "synthetic"}
+    assert {path.name for path in (person.folder / "synthetic").iterdir()} == {
+        "patients.csv",
+        "visits.csv",
+    }
+    assert person.lies() == {
+        "patients.csv",
+        "visits.csv",
+        "clinic.toml",
+        "model",
+        "synthetic",
+    }
 
 
 def test_silos(person):
@@ -74,8 +94,13 @@ def test_silos(person):
     for silo in ("north", "south", "west"):
         (person.folder / f"{silo}.pub").rename(person.folder / "keys" / f"{silo}.pub")
     release = "noisegate release {0}.csv --plan plan.json --silo {0} --secure-sum keys --key {0}.key"
-    first = [release.format(silo) + f" --out {silo}.1" for silo in ("north", "south", "west")]
-    second = [release.format(silo) + f" --after first --out {silo}.2" for silo in ("north", "south", "west")]
+    first = [
+        release.format(silo) + f" --out {silo}.1" for silo in ("north", "south", "west")
+    ]
+    second = [
+        release.format(silo) + f" --after first --out {silo}.2"
+        for silo in ("north", "south", "west")
+    ]
     merge = 'noisegate merge north.2 south.2 west.2 --after first --out model --stated-by "the patient registry"'
     person.types_all(
         [
@@ -91,18 +116,33 @@ def test_silos(person):
 
 def test_bounds_that_are_bought(person):
     (person.folder / "visits.csv").write_text(survey(RECORDS))
-    person.types("noisegate schema init --names-of visits.csv -o columns.toml --label income")
+    person.types(
+        "noisegate schema init --names-of visits.csv -o columns.toml --label income"
+    )
     columns = (person.folder / "columns.toml").read_text()
-    for name, kind in {"age": "integer", "hours": "continuous", "job": "categorical", "income": "categorical"}.items():
-        columns = columns.replace(f'{name} = {{ kind = "?" }}', f'{name} = {{ kind = "{kind}" }}')
-        columns = columns.replace(f'[columns.{name}]\nkind = "?"', f'[columns.{name}]\nkind = "{kind}"')
+    for name, kind in {
+        "age": "integer",
+        "hours": "continuous",
+        "job": "categorical",
+        "income": "categorical",
+    }.items():
+        columns = columns.replace(
+            f'{name} = {{ kind = "?" }}', f'{name} = {{ kind = "{kind}" }}'
+        )
+        columns = columns.replace(
+            f'[columns.{name}]\nkind = "?"', f'[columns.{name}]\nkind = "{kind}"'
+        )
     assert '"?"' not in columns, columns
     (person.folder / "columns.toml").write_text(columns)
     person.types("noisegate ledger register visits --epsilon 2 --ledger ledger.db")
     booked = "--dataset visits --ledger ledger.db"
     asked = "--epsilon 0.2 --records 10000 --columns columns.toml"
-    told = person.types(f"noisegate schema discover visits.csv {asked} -o found.toml {booked}")
-    assert "as estimated" in told.out and "levels of fewer than about" in " ".join(told.err.split())
+    told = person.types(
+        f"noisegate schema discover visits.csv {asked} -o found.toml {booked}"
+    )
+    assert "as estimated" in told.out and "levels of fewer than about" in " ".join(
+        told.err.split()
+    )
     person.types_all(
         [
             f"noisegate fit visits.csv --schema found.toml --epsilon 1 --out model {booked}",
@@ -111,13 +151,27 @@ def test_bounds_that_are_bought(person):
     )
     told = person.types("noisegate verify model").out
     (cost,) = re.findall(
-        r"The schema was estimated with \(0\.2, 1e-05\).* schema 0\.2 \+ table 1 = (1\.0\d+) at ", told
+        r"The schema was estimated with \(0\.2, 1e-05\).* schema 0\.2 \+ table 1 = (1\.0\d+) at ",
+        told,
     )
     for page in ("model/certificate.md", "pages/public.html"):
-        assert f"schema 0.2 + table 1 = {cost} at δ = 1e-05" in (person.folder / page).read_text("utf-8")
+        assert f"schema 0.2 + table 1 = {cost} at δ = 1e-05" in (
+            person.folder / page
+        ).read_text("utf-8")
     booked = person.types("noisegate ledger show --ledger ledger.db").out
-    assert re.search(r"schema discovery 0\.2 \+ pairwise 1 = 1\.0\d+ at \w+ = 1e-05; cap 2; 1\.\d+ left", booked)
-    made = {"visits.csv", "columns.toml", "ledger.db", "found.toml", "found.toml.certificate.json", "model", "pages"}
+    assert re.search(
+        r"schema discovery 0\.2 \+ pairwise 1 = 1\.0\d+ at \w+ = 1e-05; cap 2; 1\.\d+ left",
+        booked,
+    )
+    made = {
+        "visits.csv",
+        "columns.toml",
+        "ledger.db",
+        "found.toml",
+        "found.toml.certificate.json",
+        "model",
+        "pages",
+    }
     assert person.lies() == made
 
 
@@ -127,12 +181,27 @@ def test_answers_that_are_planned_and_given(person):
     want = "noisegate plan --schema schema.toml --records 10000 --want 'mean(age) by income ±5 % at 90 %'"
     assert "noisegate fit --epsilon" in " ".join(person.types(want).out.split())
     fit = "noisegate fit survey.csv --schema schema.toml --epsilon 1 --dataset survey --for-inference --out model"
-    person.types_all(["noisegate ledger register survey --epsilon 1", f"""{fit} --set 'fit_options={{"steps": 20}}'"""])
-    asked = "'mean(age) by income' 'age ~ hours + job' 'chi2(job, income)' 'median(hours)'"
+    person.types_all(
+        [
+            "noisegate ledger register survey --epsilon 1",
+            f"""{fit} --set 'fit_options={{"steps": 20}}'""",
+        ]
+    )
+    asked = (
+        "'mean(age) by income' 'age ~ hours + job' 'chi2(job, income)' 'median(hours)'"
+    )
     told = person.types(f"noisegate infer model {asked}").out
     for words in ("95% from", "intercept", "chi-squared", "median(hours)"):
         assert words in told
     said = person.types("noisegate sample model -n 20000 -o synthetic.csv")
-    assert "20,000 rows were drawn from a release of about" in " ".join(said.err.split())
-    made = {"schema.toml", "survey.csv", "model", "synthetic.csv", "synthetic.csv-metadata.json"}
+    assert "20,000 rows were drawn from a release of about" in " ".join(
+        said.err.split()
+    )
+    made = {
+        "schema.toml",
+        "survey.csv",
+        "model",
+        "synthetic.csv",
+        "synthetic.csv-metadata.json",
+    }
     assert person.lies() == made

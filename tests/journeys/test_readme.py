@@ -18,7 +18,12 @@ COMMANDS = [
 
 @pytest.fixture
 def reader(person):
-    sizes = {"public_sample": 2000, "private": RECORDS, "real_test": 1000, "patients": RECORDS}
+    sizes = {
+        "public_sample": 2000,
+        "private": RECORDS,
+        "real_test": 1000,
+        "patients": RECORDS,
+    }
     for seed, (name, rows) in enumerate(sizes.items()):
         (person.folder / f"{name}.csv").write_text(survey(rows, seed))
     return person

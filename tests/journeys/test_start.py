@@ -13,8 +13,23 @@ KNOWN = [
     ("Held-out real records", "none"),
     ("Folder of the pages", ""),
 ]
-ANSWERS = dict(records=10000, epsilon=1, dataset="survey", cap=2, out="model", pages="pages", test=0.2)
-MADE = {"model", "model-synthetic.csv", "model-synthetic.csv-metadata.json", "pages", "schema.toml", "survey.csv"}
+ANSWERS = dict(
+    records=10000,
+    epsilon=1,
+    dataset="survey",
+    cap=2,
+    out="model",
+    pages="pages",
+    test=0.2,
+)
+MADE = {
+    "model",
+    "model-synthetic.csv",
+    "model-synthetic.csv-metadata.json",
+    "pages",
+    "schema.toml",
+    "survey.csv",
+}
 
 
 @pytest.fixture
@@ -30,18 +45,36 @@ def whole(person, *, spent, records=10_000):
     """What was made is whole, and the ledger that was made knows of it."""
     assert person.types("noisegate verify model --json").json["ok"]
     [account] = person.types("noisegate ledger show --json").json["accounts"]
-    assert (account["dataset"], account["epsilon"], account["committed"]) == ("survey", 2, spent)
-    assert len((person.folder / "model-synthetic.csv").read_text().splitlines()) == 1 + records
+    assert (account["dataset"], account["epsilon"], account["committed"]) == (
+        "survey",
+        2,
+        spent,
+    )
+    assert (
+        len((person.folder / "model-synthetic.csv").read_text().splitlines())
+        == 1 + records
+    )
     assert person.types("noisegate ledger check").code == 0
 
 
 def test_typed_from_a_bare_file_to_a_verified_copy(newcomer):
-    kinds = [("age: ", "int"), ("hours: ", "continuous"), ("job: ", "what"), ("job: ", "cat"), ("income: ", "cat")]
+    kinds = [
+        ("age: ", "int"),
+        ("hours: ", "continuous"),
+        ("job: ", "what"),
+        ("job: ", "cat"),
+        ("income: ", "cat"),
+    ]
     code, said = newcomer.answers(
         "noisegate start",
         [
             ("Which of them", "discover"),
-            *[("Private records", "nowhere.csv"), *KNOWN[:4], ("Cap on epsilon", "0.5"), *KNOWN[4:]],
+            *[
+                ("Private records", "nowhere.csv"),
+                *KNOWN[:4],
+                ("Cap on epsilon", "0.5"),
+                *KNOWN[4:],
+            ],
             *kinds,
             ("to be predicted", "income"),
             ("Epsilon for bounds", ""),
@@ -49,9 +82,17 @@ def test_typed_from_a_bare_file_to_a_verified_copy(newcomer):
         ],
     )
     assert code == 0, said
-    for words in ("'nowhere.csv' does not exist", "'0.5' is not from 1 to 1000", "'what' is none of continuous"):
+    for words in (
+        "'nowhere.csv' does not exist",
+        "'0.5' is not from 1 to 1000",
+        "'what' is none of continuous",
+    ):
         assert words in said
-    assert said.index("The discovery spends 0.25") < said.index("Registered 'survey'") < said.index("as estimated")
+    assert (
+        said.index("The discovery spends 0.25")
+        < said.index("Registered 'survey'")
+        < said.index("as estimated")
+    )
     whole(newcomer, spent=2)
     assert newcomer.lies() == MADE | {"schema.toml.certificate.json"}
 
@@ -80,15 +121,23 @@ def test_from_a_file_of_answers_to_a_verified_copy(newcomer):
         "income,categorical,,,no|yes\n"
     )
     answers = {"data": "survey.csv", "dictionary": "codebook.csv", **ANSWERS}
-    lines = [f"{name} = {value if isinstance(value, int) else repr(value)}" for name, value in answers.items()]
+    lines = [
+        f"{name} = {value if isinstance(value, int) else repr(value)}"
+        for name, value in answers.items()
+    ]
     (newcomer.folder / "answers.toml").write_text("\n".join(lines) + "\n")
     told = newcomer.types("noisegate start --answers answers.toml --yes")
     assert "Verdict: " in told.out
     whole(newcomer, spent=1, records=8000)
-    assert "Look at pages/private.html, and keep it private" in " ".join(told.err.split())
+    assert "Look at pages/private.html, and keep it private" in " ".join(
+        told.err.split()
+    )
     assert newcomer.lies() == MADE | ASIDE | {"codebook.csv", "answers.toml"}
     for name in ASIDE:
         (newcomer.folder / name).unlink()
     (newcomer.folder / "schema.toml").unlink()
-    again = newcomer.types("noisegate start --answers answers.toml --yes --out second --epsilon 1.9", code=3)
+    again = newcomer.types(
+        "noisegate start --answers answers.toml --yes --out second --epsilon 1.9",
+        code=3,
+    )
     assert "is left; ask for less" in " ".join(again.err.split())

@@ -28,21 +28,42 @@ SURVIVED, FOUND, UNTESTED = "survived", "found", "untested"
 
 def pytest_addoption(parser):
     group = parser.getgroup("mutation")
-    group.addoption("--mutants", type=Path, help="file with the names of the mutants to try, one a line")
-    group.addoption("--verdicts", type=Path, help="file for one line a mutant: its verdict, its name")
+    group.addoption(
+        "--mutants",
+        type=Path,
+        help="file with the names of the mutants to try, one a line",
+    )
+    group.addoption(
+        "--verdicts",
+        type=Path,
+        help="file for one line a mutant: its verdict, its name",
+    )
     group.addoption("--processes", type=int, default=2)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session):
-    statistics, options = json.loads(STATISTICS.read_text("utf-8")), session.config.option
+    statistics, options = (
+        json.loads(STATISTICS.read_text("utf-8")),
+        session.config.option,
+    )
     # A database server for each mutant would take longer than all else; the same tests run on SQLite.
-    items = {item.nodeid: item for item in session.items if "postgres" not in item.fixturenames}
+    items = {
+        item.nodeid: item
+        for item in session.items
+        if "postgres" not in item.fixturenames
+    }
     # What was imported lives for ever: the processes forked from here need not look through it again and again.
     gc.collect()
     gc.freeze()
     mutants = options.mutants.read_text("utf-8").split()
-    _check({tests[0]: items[tests[0]] for mutant in mutants if (tests := chosen(mutant, items, statistics))})
+    _check(
+        {
+            tests[0]: items[tests[0]]
+            for mutant in mutants
+            if (tests := chosen(mutant, items, statistics))
+        }
+    )
     running: dict[int, str] = {}
     with options.verdicts.open("w", encoding="utf-8") as verdicts:
         for mutant in mutants:
@@ -60,12 +81,25 @@ def pytest_runtestloop(session):
 
 def chosen(mutant, known, statistics):
     """Returns the tests to run on a mutant, in this order."""
-    seconds, covering = statistics["duration_by_test"], statistics["tests_by_mangled_function_name"]
-    tests = [test for test in covering.get(mutant.rpartition("__mutmut_")[0], []) if test in known]
+    seconds, covering = (
+        statistics["duration_by_test"],
+        statistics["tests_by_mangled_function_name"],
+    )
+    tests = [
+        test
+        for test in covering.get(mutant.rpartition("__mutmut_")[0], [])
+        if test in known
+    ]
     files = {test: Path(test.partition("::")[0]) for test in tests}
-    direct = {file: _imports(file, mutant.rpartition(".")[0]) for file in set(files.values())}
-    tests = sorted(tests, key=lambda test: (not direct[files[test]], seconds[test], test))[:MOST]
-    within = takewhile(lambda total: total <= ENOUGH, accumulate(seconds[test] for test in tests))
+    direct = {
+        file: _imports(file, mutant.rpartition(".")[0]) for file in set(files.values())
+    }
+    tests = sorted(
+        tests, key=lambda test: (not direct[files[test]], seconds[test], test)
+    )[:MOST]
+    within = takewhile(
+        lambda total: total <= ENOUGH, accumulate(seconds[test] for test in tests)
+    )
     return tests[: max(len(list(within)), 1)]
 
 
@@ -79,7 +113,10 @@ def _imports(file, module):
 def _check(items):
     """Ends the run if tests fail in a process of their own without a mutant: then all mutants would seem found."""
     if items and os.waitpid(_start("", list(items.values())), 0)[1]:
-        pytest.exit("tests fail in a forked process without any mutant", returncode=pytest.ExitCode.INTERNAL_ERROR)
+        pytest.exit(
+            "tests fail in a forked process without any mutant",
+            returncode=pytest.ExitCode.INTERNAL_ERROR,
+        )
 
 
 def _start(mutant, items):
@@ -88,7 +125,9 @@ def _start(mutant, items):
     if child:
         return child
     try:
-        resource.setrlimit(resource.RLIMIT_CPU, (60, 60) if mutant else (-1, -1))  # an endless loop
+        resource.setrlimit(
+            resource.RLIMIT_CPU, (60, 60) if mutant else (-1, -1)
+        )  # an endless loop
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 1)
@@ -109,4 +148,9 @@ def _run(items):
 
 def _finish(running, verdicts):
     child, status = os.wait()
-    print(SURVIVED if status == 0 else FOUND, running.pop(child), file=verdicts, flush=True)
+    print(
+        SURVIVED if status == 0 else FOUND,
+        running.pop(child),
+        file=verdicts,
+        flush=True,
+    )

@@ -20,9 +20,15 @@ SWALLOWED = "test_what_could_swallow_records_is_refused_with_its_line"
 
 
 @wrong("unit_counter.UnitCounter.__init__", FIRST)
-def a_record_more_of_each_unit(init: Any, counter: Any, limit: Any, missing: Any) -> None:
+def a_record_more_of_each_unit(
+    init: Any, counter: Any, limit: Any, missing: Any
+) -> None:
     """One record more than the limit is used of each unit."""
-    init(counter, dataclasses.replace(limit, contributions=limit.contributions + 1), missing)
+    init(
+        counter,
+        dataclasses.replace(limit, contributions=limit.contributions + 1),
+        missing,
+    )
 
 
 @wrong("tables.TableSource.unread", "test_every_kind_of_source_uses_the_same_records")
@@ -45,7 +51,10 @@ def records_without_a_unit(used: Any, counter: Any, units: Any) -> Any:
         raise
 
 
-@wrong("unit_counter.UnitLimit.__init__", "test_hashes_depend_on_a_key_that_is_secret_and_new_for_every_run")
+@wrong(
+    "unit_counter.UnitLimit.__init__",
+    "test_hashes_depend_on_a_key_that_is_secret_and_new_for_every_run",
+)
 def hashes_with_a_fixed_key(init: Any, limit: Any, **fields: Any) -> None:
     """Units can be made up beforehand that push out the records of others."""
     init(limit, **{"key": b"noisegate", **fields})
@@ -70,17 +79,24 @@ def csv_quotes_anywhere(check: Any, *arguments: Any, **options: Any) -> None:
 @bug("test_a_cell_is_the_same_beside_any_other_object")
 def one_type_for_all_objects(plant: Plant) -> None:
     """The type of a column of Python objects is guessed from all of them together."""
-    plant.wrap("memory_tables.objects_to_arrow")(lambda _, cells: pa.array(cells, from_pandas=True))
+    plant.wrap("memory_tables.objects_to_arrow")(
+        lambda _, cells: pa.array(cells, from_pandas=True)
+    )
 
 
-@wrong("forms.NativeForm.__call__", "test_polars_categories_become_the_levels_of_the_schema")
+@wrong(
+    "forms.NativeForm.__call__",
+    "test_polars_categories_become_the_levels_of_the_schema",
+)
 def private_texts_in_polars_categories(call: Any, form: Any, table: Any) -> Any:
     """Synthetic categories share a table of texts with the private ones."""
     import polars as pl
 
     frame = call(form, table)
     if form.kind == "polars":
-        return frame.with_columns(pl.col(name).cast(pl.String).cast(pl.Categorical) for name in form.families)
+        return frame.with_columns(
+            pl.col(name).cast(pl.String).cast(pl.Categorical) for name in form.families
+        )
     return frame
 
 
@@ -88,7 +104,9 @@ def private_texts_in_polars_categories(call: Any, form: Any, table: Any) -> Any:
 
 
 @wrong("sources.check_apart", "test_a_file_of_the_private_data_is_found")
-def copies_of_private_files_as_public_ones(check_apart: Any, private: Any, public: Any) -> None:
+def copies_of_private_files_as_public_ones(
+    check_apart: Any, private: Any, public: Any
+) -> None:
     """A copy of a private file passes for a public one."""
     paths = isinstance(private, str | Path) and isinstance(public, str | Path)
     if not paths or Path(private) == Path(public):
@@ -98,7 +116,10 @@ def copies_of_private_files_as_public_ones(check_apart: Any, private: Any, publi
 # Images as they come.
 
 
-@wrong("image_decode.decode_picture", "test_a_file_that_cannot_be_read_is_refused_even_where_bad_images_are_skipped")
+@wrong(
+    "image_decode.decode_picture",
+    "test_a_file_that_cannot_be_read_is_refused_even_where_bad_images_are_skipped",
+)
 def a_failing_disk_skips_images(decode: Any, *arguments: Any) -> Any:
     """An image that could not be read this time is skipped like one that is broken."""
     try:
@@ -107,8 +128,12 @@ def a_failing_disk_skips_images(decode: Any, *arguments: Any) -> Any:
         raise find("image_decode.PictureProblem")(str(error.strerror)) from None
 
 
-@wrong("gate.Gate.__init__", "test_skipping_is_for_add_remove_only_and_not_for_all_images")
-def skipped_images_counted_by_replace_one(init: Any, gate: Any, data: Any, **options: Any) -> None:
+@wrong(
+    "gate.Gate.__init__", "test_skipping_is_for_add_remove_only_and_not_for_all_images"
+)
+def skipped_images_counted_by_replace_one(
+    init: Any, gate: Any, data: Any, **options: Any
+) -> None:
     """Images are skipped under replace-one, where their number is public."""
     if options.get("on_error") != "skip":
         return init(gate, data, **options)
@@ -119,7 +144,10 @@ def skipped_images_counted_by_replace_one(init: Any, gate: Any, data: Any, **opt
     return None
 
 
-@wrong("image_folder.ImageFolder.place", "test_a_bad_image_is_refused_by_its_place_and_nothing_is_spent")
+@wrong(
+    "image_folder.ImageFolder.place",
+    "test_a_bad_image_is_refused_by_its_place_and_nothing_is_spent",
+)
 def file_names_in_errors(place: Any, folder: Any, row: int) -> str:
     """Names of private files are quoted unasked."""
     options = dataclasses.replace(folder.options, show_values=True)
@@ -215,21 +243,34 @@ def exact_kernels_not_used(plant: Plant) -> None:
     plant.wrap("execution.Execution.kernels")(lambda *_: contextlib.nullcontext())
 
 
-@wrong("execution.map_execution", "test_a_map_that_rounds_by_place_on_one_thread_is_summed_record_by_record")
+@wrong(
+    "execution.map_execution",
+    "test_a_map_that_rounds_by_place_on_one_thread_is_summed_record_by_record",
+)
 def probed_on_other_threads(map_execution: Any, *given: Any, **options: Any) -> Any:
     """The probe computes on as many threads as there are, and sums on one."""
-    with patch("noisegate.gate.execution.gate_threads", lambda *_: contextlib.nullcontext()):
+    with patch(
+        "noisegate.gate.execution.gate_threads", lambda *_: contextlib.nullcontext()
+    ):
         return map_execution(*given, **options)
 
 
 @wrong("execution.embedded_records", "test_the_map_is_run_once_in_blocks_of_one_shape")
-def represented_in_blocks_of_any_shape(embedded_records: Any, records: Any, feature_map: Any, execution: Any) -> Any:
+def represented_in_blocks_of_any_shape(
+    embedded_records: Any, records: Any, feature_map: Any, execution: Any
+) -> Any:
     """The last block of a map that represents records is shorter than was probed."""
     rows = execution.rows
     whole = len(records) // rows * rows
     parts = [slice(0, whole), slice(whole, len(records))]
-    ways = [execution, dataclasses.replace(execution, rows=max(len(records) - whole, 1))]
-    made = [embedded_records(records.rows(part), feature_map, way) for part, way in zip(parts, ways, strict=True)]
+    ways = [
+        execution,
+        dataclasses.replace(execution, rows=max(len(records) - whole, 1)),
+    ]
+    made = [
+        embedded_records(records.rows(part), feature_map, way)
+        for part, way in zip(parts, ways, strict=True)
+    ]
     return type(records).concatenate(made)
 
 
@@ -250,7 +291,9 @@ def gradients_round_by_place(plant: Plant) -> None:
 
     right = "block_gradients(source, parameters, *seen, self._task.device)"
     by_place = "part * np.linspace(1, 1.0001, len(part), dtype=np.float32)[:, None]"
-    plant.rewrite("samples.HeldGradients.total", right, f"tuple({by_place} for part in {right})")
+    plant.rewrite(
+        "samples.HeldGradients.total", right, f"tuple({by_place} for part in {right})"
+    )
 
 
 table(
@@ -326,7 +369,8 @@ def draws_with_a_memory(plant: Plant) -> None:
 
 
 @wrong(
-    "gradients.RecordGradients.add", "test_a_record_adds_at_most_the_norm_whatever_it_is_and_however_many_draws_it_has"
+    "gradients.RecordGradients.add",
+    "test_a_record_adds_at_most_the_norm_whatever_it_is_and_however_many_draws_it_has",
 )
 def draws_clipped_one_by_one(add: Any, source: Any, sums: Any, vectors: Any) -> None:
     """Each draw of a record counts as a record: clipped alone, and their sum not at all."""

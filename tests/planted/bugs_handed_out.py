@@ -18,15 +18,21 @@ AUDIT = "test_right_sums_stay_below_their_claim_and_are_seen"
 @wrong("certificate.Certificate.check", SAID)
 def any_contributions_pass(check: Any, certificate: Any) -> Any:
     """A limit on the records of a unit may be stated without a unit column."""
-    free = certificate.contributions is not None and not certificate.unit.startswith("all records of one")
-    return check(dataclasses.replace(certificate, contributions=None) if free else certificate)
+    free = certificate.contributions is not None and not certificate.unit.startswith(
+        "all records of one"
+    )
+    return check(
+        dataclasses.replace(certificate, contributions=None) if free else certificate
+    )
 
 
 # The audit itself.
 
 
 @wrong("audit_bounds.spread_limits", AUDIT)
-def an_audit_that_believes_the_quietest_noise(spread_limits: Any, *arguments: Any, **options: Any) -> Any:
+def an_audit_that_believes_the_quietest_noise(
+    spread_limits: Any, *arguments: Any, **options: Any
+) -> Any:
     """Noise is taken for as quiet as it may be, which says more of ε than is known."""
     low, _ = spread_limits(*arguments, **options)
     return low, low
@@ -37,9 +43,15 @@ def an_audit_that_believes_the_quietest_noise(spread_limits: Any, *arguments: An
 
 BLIND = "test_nothing_that_leaves_a_fit_knows_more_than_its_noise"
 SUMS, STEPS, IMAGES = f"{BLIND}[dp-merf]", f"{BLIND}[dp-llm]", f"{BLIND}[dp-mge]"
-SILO, LINE = "test_nothing_is_known_of_a_silo", "test_nothing_is_known_to_the_command_line"
+SILO, LINE = (
+    "test_nothing_is_known_of_a_silo",
+    "test_nothing_is_known_to_the_command_line",
+)
 STOPPED = "test_nothing_is_known_to_a_run_that_stopped_or_to_what_goes_on"
-DISCOVERED, UNITS = "test_nothing_is_known_to_a_discovery", "test_nothing_is_known_of_units"
+DISCOVERED, UNITS = (
+    "test_nothing_is_known_to_a_discovery",
+    "test_nothing_is_known_of_units",
+)
 
 
 def _of_the_number(plant: Plant, tell: Callable[[int], Any]) -> None:
@@ -51,16 +63,34 @@ def _of_the_number(plant: Plant, tell: Callable[[int], Any]) -> None:
         return right(session, seen, link)
 
 
-@bug(SUMS, STEPS, f"{BLIND}[linked]", f"{BLIND}[mst]", SILO, DISCOVERED, UNITS, LINE, STOPPED)
+@bug(
+    SUMS,
+    STEPS,
+    f"{BLIND}[linked]",
+    f"{BLIND}[mst]",
+    SILO,
+    DISCOVERED,
+    UNITS,
+    LINE,
+    STOPPED,
+)
 def number_of_records_in_the_log(plant: Plant) -> None:
     """The log says how many records were read."""
-    _of_the_number(plant, lambda seen: logging.getLogger("noisegate").info("%d records", seen))
+    _of_the_number(
+        plant, lambda seen: logging.getLogger("noisegate").info("%d records", seen)
+    )
 
 
 @bug(SUMS, STEPS, IMAGES)
 def warning_of_few_records(plant: Plant) -> None:
     """A warning says that there are few records, and how many."""
-    _of_the_number(plant, lambda seen: seen < 50 and warnings.warn(f"only {seen} records", UserWarning, stacklevel=2))
+    _of_the_number(
+        plant,
+        lambda seen: (
+            seen < 50
+            and warnings.warn(f"only {seen} records", UserWarning, stacklevel=2)
+        ),
+    )
 
 
 @bug(SUMS, STEPS)
@@ -71,7 +101,12 @@ def number_of_records_in_the_model(plant: Plant) -> None:
 
     @plant.wrap("folder.write_model")
     def _(right: Any, folder: Any, *, release: Any, tensors: Any, model: Any) -> Any:
-        return right(folder, release=release, tensors={**tensors, "records": np.array(numbers[-1:])}, model=model)
+        return right(
+            folder,
+            release=release,
+            tensors={**tensors, "records": np.array(numbers[-1:])},
+            model=model,
+        )
 
 
 def _of_answers(plant: Plant, changed: Callable[[Any, int], Any]) -> None:
@@ -81,7 +116,11 @@ def _of_answers(plant: Plant, changed: Callable[[Any, int], Any]) -> None:
 
     @plant.wrap("session.Session._release")
     def _(right: Any, session: Any, values: Any, stds: Any) -> Any:
-        return right(session, {name: changed(value, numbers[-1]) for name, value in values.items()}, stds)
+        return right(
+            session,
+            {name: changed(value, numbers[-1]) for name, value in values.items()},
+            stds,
+        )
 
 
 @bug(STEPS, f"{BLIND}[dp-gan]", STOPPED)
@@ -96,7 +135,9 @@ def divisor_of_the_sample(plant: Plant) -> None:
         return found
 
     plant.wrap("gradients_query.StepSession._unpacked")(
-        lambda right, session, noisy: {name: value / numbers[-1] for name, value in right(session, noisy).items()}
+        lambda right, session, noisy: {
+            name: value / numbers[-1] for name, value in right(session, noisy).items()
+        }
     )
 
 

@@ -22,7 +22,12 @@ def _exact_sums(plant: Plant) -> dict[str, Any]:
     @plant.wrap("sums.LocalEngine.sum")
     def _(sum_: Any, engine: Any, batches: Any, tasks: Any, *more: Any) -> Any:
         totals = sum_(engine, batches, tasks, *more)
-        exact.update({name: tasks[name].grid.restore(sums).T for name, sums in totals.sums.items()})
+        exact.update(
+            {
+                name: tasks[name].grid.restore(sums).T
+                for name, sums in totals.sums.items()
+            }
+        )
         return totals
 
     return exact
@@ -88,7 +93,12 @@ def families_chosen_by_the_records(plant: Plant) -> None:
     def _(chosen: Any, design: Any, answers: Any) -> Any:
         if hasattr(answers, "certificate"):
             return chosen(design, answers)
-        return chosen(design, dataclasses.replace(answers, values={name: exact[name] for name in answers.values}))
+        return chosen(
+            design,
+            dataclasses.replace(
+                answers, values={name: exact[name] for name in answers.values}
+            ),
+        )
 
 
 # Tab-PE.
@@ -110,7 +120,10 @@ def a_record_votes_twice(exact_sum: Any, features: Any, grid: Any) -> Any:
     return dataclasses.replace(found, add=add)
 
 
-@wrong("votes.NearestVotes.nearest", "test_a_vote_does_not_depend_on_the_other_records_nor_on_their_number")
+@wrong(
+    "votes.NearestVotes.nearest",
+    "test_a_vote_does_not_depend_on_the_other_records_nor_on_their_number",
+)
 def votes_spread_over_the_candidates(nearest: Any, features: Any, records: Any) -> Any:
     """A record does not vote for the candidate that the record before it has voted for."""
     found = nearest(features, records)
@@ -131,7 +144,9 @@ def shares_of_labels_counted_for_nothing(plant: Plant) -> None:
     """As many candidates are made of each label as there are private images of it, as the published program does."""
     exact = _exact_sums(plant)
     plant.wrap("image_evolution.ImageEvolution.__init__")(
-        lambda init, evolution, counts, *more, **options: init(evolution, exact["counts"][0], *more, **options)
+        lambda init, evolution, counts, *more, **options: init(
+            evolution, exact["counts"][0], *more, **options
+        )
     )
 
 
@@ -146,7 +161,10 @@ def rounds_that_look_at_the_images(plant: Plant) -> None:
         select(evolution, known[-1] if known else votes)
 
 
-@wrong("votes.ImageVotes.__call__", "test_an_image_votes_for_its_label_once_and_moves_the_sum_by_the_bound_and_no_more")
+@wrong(
+    "votes.ImageVotes.__call__",
+    "test_an_image_votes_for_its_label_once_and_moves_the_sum_by_the_bound_and_no_more",
+)
 def an_image_votes_for_every_near_candidate(call: Any, votes: Any, records: Any) -> Any:
     """An image votes for its nearest candidate and for the one beside it."""
     once = call(votes, records)
@@ -156,22 +174,43 @@ def an_image_votes_for_every_near_candidate(call: Any, votes: Any, records: Any)
 # Features.
 
 
-@wrong("products.Products.norm", "test_the_norm_is_the_truncated_supremum_and_no_record_exceeds_it")
+@wrong(
+    "products.Products.norm",
+    "test_the_norm_is_the_truncated_supremum_and_no_record_exceeds_it",
+)
 def norm_forgets_the_other_columns_of_a_product(_: Any, products: Any) -> float:
     """The bound on a product leaves out factors."""
-    least = [min(products.tables[column].squared_supremum for column in group) for group in products.groups]
-    return math.sqrt(sum(weight**2 * one**9 for weight, one in zip(products.weights, least, strict=True)))
+    least = [
+        min(products.tables[column].squared_supremum for column in group)
+        for group in products.groups
+    ]
+    return math.sqrt(
+        sum(
+            weight**2 * one**9
+            for weight, one in zip(products.weights, least, strict=True)
+        )
+    )
 
 
-@wrong("error_bounds.error_bound", "test_more_labels_and_fewer_records_ask_for_fewer_features")
-def bound_of_the_error_forgets_the_classes(error_bound: Any, release: Any, **options: Any) -> Any:
+@wrong(
+    "error_bounds.error_bound",
+    "test_more_labels_and_fewer_records_ask_for_fewer_features",
+)
+def bound_of_the_error_forgets_the_classes(
+    error_bound: Any, release: Any, **options: Any
+) -> Any:
     """The error that is foreseen is that of one class."""
     question = dataclasses.replace(release.query, columns=1)
     return error_bound(dataclasses.replace(release, query=question), **options)
 
 
-@wrong("named.ChosenLayers.__init__", "test_a_network_in_training_mode_is_put_into_evaluation_mode")
-def network_left_in_training_mode(init: Any, layers: Any, network: Any, *arguments: Any, **options: Any) -> None:
+@wrong(
+    "named.ChosenLayers.__init__",
+    "test_a_network_in_training_mode_is_put_into_evaluation_mode",
+)
+def network_left_in_training_mode(
+    init: Any, layers: Any, network: Any, *arguments: Any, **options: Any
+) -> None:
     """A network that was handed over in training mode stays in it."""
     init(layers, network, *arguments, **options)
     layers.network.train(network.training)
@@ -181,19 +220,27 @@ def network_left_in_training_mode(init: Any, layers: Any, network: Any, *argumen
 
 
 @wrong("gate.Gate.__init__", "test_what_is_not_public_must_be_told")
-def records_counted_unasked(init: Any, gate: Any, data: Any, *, records: int | None = None, **options: Any) -> None:
+def records_counted_unasked(
+    init: Any, gate: Any, data: Any, *, records: int | None = None, **options: Any
+) -> None:
     """The number of records is counted where nobody gave it, and stated as public."""
     init(gate, data, records=records or data.num_rows, **options)
 
 
-@wrong("locally_linear_maps.LocallyLinearMaps.fit", "test_an_unknown_label_is_refused_without_quoting_it")
+@wrong(
+    "locally_linear_maps.LocallyLinearMaps.fit",
+    "test_an_unknown_label_is_refused_without_quoting_it",
+)
 def classes_read_off_the_labels(fit: Any, estimator: Any, x: Any, y: Any = None) -> Any:
     """The classes are those that occur."""
     estimator.classes = np.unique(y).tolist()
     return fit(estimator, x, y)
 
 
-@wrong("gate.Gate.__init__", "test_llm::test_the_public_number_divides_the_sums_and_not_the_true_one")
+@wrong(
+    "gate.Gate.__init__",
+    "test_llm::test_the_public_number_divides_the_sums_and_not_the_true_one",
+)
 def sums_divided_by_the_true_number(
     init: Any, gate: Any, data: Any, *, records: int | None = None, **options: Any
 ) -> None:
@@ -208,7 +255,11 @@ def sums_divided_by_the_true_number(
 def password_of_a_ledger_kept(write: Any, run: Any, folder: Any) -> None:
     """The address of a ledger, which may hold a password, is kept beside a run."""
     write(run, folder)
-    (file,) = [path for path in folder.iterdir() if path.suffix == ".json" and "ledger" in path.read_text("utf-8")]
+    (file,) = [
+        path
+        for path in folder.iterdir()
+        if path.suffix == ".json" and "ledger" in path.read_text("utf-8")
+    ]
     kept = json.loads(file.read_text("utf-8"))
     file.write_text(json.dumps({**kept, "ledger": run.ledger}), encoding="utf-8")
 
@@ -227,19 +278,31 @@ def gradients_as_long_as_they_are(parts: Any, features: Any, values: Any) -> Any
 def a_cell_counted_twice(exact_sum: Any, features: Any, grid: Any) -> Any:
     """A record adds the vectors of its cells in pairs of columns twice."""
     found = exact_sum(features, grid)
-    return dataclasses.replace(found, add=lambda *sums: (found.add(*sums), found.add(*sums)))
+    return dataclasses.replace(
+        found, add=lambda *sums: (found.add(*sums), found.add(*sums))
+    )
 
 
-@wrong("tangent.NeuralTangent.parts", "test_a_gradient_does_not_depend_on_the_other_records")
-def gradients_scaled_by_the_longest_of_a_block(parts: Any, features: Any, values: Any) -> Any:
+@wrong(
+    "tangent.NeuralTangent.parts",
+    "test_a_gradient_does_not_depend_on_the_other_records",
+)
+def gradients_scaled_by_the_longest_of_a_block(
+    parts: Any, features: Any, values: Any
+) -> Any:
     """A block's gradients are divided by the longest norm among them: bounded, and no function of one record."""
     active, inputs, outputs = parts(features, values)
     shortest = inputs[:, -1:].min(initial=1.0)
     return active, inputs * shortest, outputs * shortest
 
 
-@wrong("checkpoint.Checkpoint.__exit__", "test_a_step_that_was_cut_in_two_is_lost_but_never_kept")
-def half_changed_training_kept(_: Any, checkpoint: Any, kind: Any, error: Any, trace: Any) -> None:
+@wrong(
+    "checkpoint.Checkpoint.__exit__",
+    "test_a_step_that_was_cut_in_two_is_lost_but_never_kept",
+)
+def half_changed_training_kept(
+    _: Any, checkpoint: Any, kind: Any, error: Any, trace: Any
+) -> None:
     """A training that was stopped in the middle of a step is kept as it was then."""
     if error is not None:
         checkpoint.save()

@@ -14,25 +14,42 @@ from tests.planted.patches import Plant, bug, table, wrong
 @wrong("plan.Plan.calibrate", "test_shares_are_relative_parts_of_mu_squared")
 def shares_not_normalised(calibrate: Any, plan: Any, budget: Any) -> Any:
     """Each question of a plan is given the whole budget."""
-    alone = [calibrate(dataclasses.replace(plan, queries=(one,)), budget) for one in plan.queries]
-    return dataclasses.replace(alone[0], releases=tuple(plan.releases[0] for plan in alone))
+    alone = [
+        calibrate(dataclasses.replace(plan, queries=(one,)), budget)
+        for one in plan.queries
+    ]
+    return dataclasses.replace(
+        alone[0], releases=tuple(plan.releases[0] for plan in alone)
+    )
 
 
 def _not_in_the_price(plant: Plant, left_out: Callable[[Any], bool]) -> None:
     plant.wrap("plan.CalibratedPlan.events")(
-        lambda _, plan: tuple(release.event for release in plan.releases if not left_out(release.query))
+        lambda _, plan: tuple(
+            release.event for release in plan.releases if not left_out(release.query)
+        )
     )
 
 
-@wrong("discovery.plan_discovery", "test_a_level_of_one_record_is_seen_with_a_billionth_or_a_tenth_of_delta")
-def threshold_one_record_too_low(plan_discovery: Any, *arguments: Any, **options: Any) -> Any:
+@wrong(
+    "discovery.plan_discovery",
+    "test_a_level_of_one_record_is_seen_with_a_billionth_or_a_tenth_of_delta",
+)
+def threshold_one_record_too_low(
+    plan_discovery: Any, *arguments: Any, **options: Any
+) -> Any:
     """The threshold forgets that a level of one record already has one."""
     plan = plan_discovery(*arguments, **options)
-    lower = plan.levels and dataclasses.replace(plan.levels, threshold=plan.levels.threshold - plan.levels.weight)
+    lower = plan.levels and dataclasses.replace(
+        plan.levels, threshold=plan.levels.threshold - plan.levels.weight
+    )
     return dataclasses.replace(plan, levels=lower)
 
 
-@wrong("gradient_plan.GradientPlan.calibrate", "test_questions_are_paid_from_the_same_budget")
+@wrong(
+    "gradient_plan.GradientPlan.calibrate",
+    "test_questions_are_paid_from_the_same_budget",
+)
 def gradients_paid_alone(calibrate: Any, plan: Any, budget: Any) -> Any:
     """Steps are given the whole budget beside questions."""
     alone = calibrate(dataclasses.replace(plan, queries=()), budget)
@@ -106,7 +123,9 @@ records-booked-as-units: A run of records may claim the words for a unit column.
 # Where something is chosen by the data: the discovery of a schema, and OpenDP's marginals.
 
 
-ALIKE = "test_a_level_of_k_records_is_nearly_as_likely_to_be_seen_as_one_of_k_and_one_more"
+ALIKE = (
+    "test_a_level_of_k_records_is_nearly_as_likely_to_be_seen_as_one_of_k_and_one_more"
+)
 MOVED = "test_a_record_moves_the_exact_counts_by_at_most_the_sensitivity"
 
 
@@ -125,23 +144,34 @@ def look_counted_twice(read_counts: Any, *arguments: Any, **options: Any) -> Any
     return found
 
 
-@wrong("raw.RawTable.described", "test_neighbours_whose_types_differ_publish_the_same_facts")
-def kinds_from_the_types_of_the_data(described: Any, table: Any, kinds: Any, *more: Any) -> Any:
+@wrong(
+    "raw.RawTable.described",
+    "test_neighbours_whose_types_differ_publish_the_same_facts",
+)
+def kinds_from_the_types_of_the_data(
+    described: Any, table: Any, kinds: Any, *more: Any
+) -> Any:
     """A column without a kind gets that of its type, which pandas chose by the values."""
     from noisegate.discovery.raw import raw_kind_of
 
-    suggested = {name: raw_kind_of(kind) or "ignore" for name, kind in table._types.items()}
+    suggested = {
+        name: raw_kind_of(kind) or "ignore" for name, kind in table._types.items()
+    }
     return described(table, {**suggested, **kinds}, *more)
 
 
 @wrong("findings.from_levels", "test_bounds_and_levels_are_found")
-def order_of_levels_from_the_data(from_levels: Any, gap: Any, levels: Any, *more: Any) -> Any:
+def order_of_levels_from_the_data(
+    from_levels: Any, gap: Any, levels: Any, *more: Any
+) -> Any:
     """Levels stand in the order in which the records have them."""
     found = from_levels(gap, levels, *more)
     if found.column is None:
         return found
     other = found.column.other
-    return dataclasses.replace(found, column=dataclasses.replace(found.column, levels=(*levels, other)))
+    return dataclasses.replace(
+        found, column=dataclasses.replace(found.column, levels=(*levels, other))
+    )
 
 
 table("""
@@ -189,19 +219,28 @@ def _priced(plant: Plant, wrong: Callable[[list[Any], Any], list[Any]]) -> None:
     """Makes ε that of other events than those that were run: `wrong(events, adjacency)`."""
 
     @plant.wrap("accounting.epsilon")
-    def _(epsilon: Any, events: Any, delta: float, *adjacency: Any, **options: Any) -> Any:
+    def _(
+        epsilon: Any, events: Any, delta: float, *adjacency: Any, **options: Any
+    ) -> Any:
         relation = [*adjacency, *options.values()]
-        return epsilon(wrong(list(events), relation[0] if relation else None), delta, *relation)
+        return epsilon(
+            wrong(list(events), relation[0] if relation else None), delta, *relation
+        )
 
 
-@bug("test_shares_are_relative_parts_of_mu_squared", "test_epsilon_follows_from_the_file_alone")
+@bug(
+    "test_shares_are_relative_parts_of_mu_squared",
+    "test_epsilon_follows_from_the_file_alone",
+)
 def only_the_dearest_question_paid(plant: Plant) -> None:
     """Of several Gaussian events only the one with the least noise is paid for."""
 
     def wrong(events: list[Any], _: Any) -> list[Any]:
         gaussians = [event for event in events if _is(event, "Gaussian")]
         dearest = min(gaussians, key=lambda event: event.noise_multiplier, default=None)
-        return [event for event in events if event is dearest or not _is(event, "Gaussian")]
+        return [
+            event for event in events if event is dearest or not _is(event, "Gaussian")
+        ]
 
     _priced(plant, wrong)
 
@@ -228,7 +267,11 @@ def zcdp_beside_samples(plant: Plant) -> None:
 
     def wrong(events: list[Any], _: Any) -> list[Any]:
         sampled = any(_is(event, "SampledGaussian") for event in events)
-        return [event for event in events if not (sampled and _is(event, "ZeroConcentrated"))]
+        return [
+            event
+            for event in events
+            if not (sampled and _is(event, "ZeroConcentrated"))
+        ]
 
     _priced(plant, wrong)
 
@@ -243,14 +286,20 @@ def probabilities_not_rounded_up(normal_masses: Any, places: Any) -> Any:
     return masses, np.zeros_like(errors)
 
 
-@wrong("composition.lattice_losses", "test_a_step_on_the_lattice_is_never_below_the_exact_one")
+@wrong(
+    "composition.lattice_losses",
+    "test_a_step_on_the_lattice_is_never_below_the_exact_one",
+)
 def losses_rounded_down(lattice_losses: Any, *arguments: Any) -> Any:
     """Losses between two points of the lattice go to the lower one."""
     right = lattice_losses(*arguments)
     return right and dataclasses.replace(right, first=right.first - 1)
 
 
-@wrong("composition.lattice_losses", "test_points_that_are_found_badly_cost_tightness_and_nothing_else")
+@wrong(
+    "composition.lattice_losses",
+    "test_points_that_are_found_badly_cost_tightness_and_nothing_else",
+)
 def misplaced_losses_not_raised(lattice_losses: Any, *arguments: Any) -> Any:
     """Losses are believed to be where they were looked for."""
     right = lattice_losses(*arguments)
@@ -268,10 +317,16 @@ def misplaced_losses_not_raised(lattice_losses: Any, *arguments: Any) -> Any:
 def an_attacker_who_sees_half(tradeoff: Any, certificate: Any) -> Any:
     """The curve of what an attacker catches is that of half of each epsilon."""
     curve = tradeoff(certificate)
-    return dataclasses.replace(curve, pairs=tuple((epsilon / 2, delta) for epsilon, delta in curve.pairs))
+    return dataclasses.replace(
+        curve, pairs=tuple((epsilon / 2, delta) for epsilon, delta in curve.pairs)
+    )
 
 
-table(Path(__file__).with_name("cost.txt").read_text(encoding="utf-8"), _is=_is, priced=_priced)
+table(
+    Path(__file__).with_name("cost.txt").read_text(encoding="utf-8"),
+    _is=_is,
+    priced=_priced,
+)
 
 
 # Streams: what every period adds, and what one record pays for all of them.
@@ -338,7 +393,9 @@ def _kind(session: Any, name: str) -> bool:
 
 def _noise_without_confirming(plant: Plant, kind: str) -> None:
     """The noise is drawn and the cost can still be given back."""
-    plant.wrap("session.Session._confirm")(lambda confirm, session: None if _kind(session, kind) else confirm(session))
+    plant.wrap("session.Session._confirm")(
+        lambda confirm, session: None if _kind(session, kind) else confirm(session)
+    )
 
 
 @wrong("session.Session._noisy", ROUND)
@@ -373,7 +430,11 @@ def noise_shrunk_with_the_norm_twice(plant: Plant) -> None:
 
     def wrong(session: Any, event: Any) -> Any:
         norm = getattr(getattr(session.plan, "plan", None), "clip_norm", None)
-        return event if norm is None else dataclasses.replace(event, noise_std=event.noise_std * norm / 2)
+        return (
+            event
+            if norm is None
+            else dataclasses.replace(event, noise_std=event.noise_std * norm / 2)
+        )
 
     _noise_of(plant, wrong)
 
@@ -381,8 +442,14 @@ def noise_shrunk_with_the_norm_twice(plant: Plant) -> None:
 # Sums in rounds.
 
 
-@wrong("execution.map_execution", MIXES, "test_a_map_that_is_unusable_is_named_before_anything_is_spent")
-def independence_probe_skipped(_: Any, name: str, feature_map: Any, layout: Any, rows: int | None = None) -> Any:
+@wrong(
+    "execution.map_execution",
+    MIXES,
+    "test_a_map_that_is_unusable_is_named_before_anything_is_spent",
+)
+def independence_probe_skipped(
+    _: Any, name: str, feature_map: Any, layout: Any, rows: int | None = None
+) -> Any:
     """A map is used as it comes, whether it mixes records or not; also one that represents them."""
     from noisegate.gate.execution import Execution, block_rows
 
@@ -392,15 +459,23 @@ def independence_probe_skipped(_: Any, name: str, feature_map: Any, layout: Any,
 # Steps.
 
 
-@bug("test_an_error_before_any_noise_gives_the_cost_back_unless_the_run_was_resumed[True]")
+@bug(
+    "test_an_error_before_any_noise_gives_the_cost_back_unless_the_run_was_resumed[True]"
+)
 def resumed_run_gives_back(plant: Plant) -> None:
     """A resumed run that fails gives back what the run before it had spent."""
-    plant.rewrite("gradients_query.StepSession._reserve", "self.state = self.state.to(State.CONFIRMED)", "pass")
+    plant.rewrite(
+        "gradients_query.StepSession._reserve",
+        "self.state = self.state.to(State.CONFIRMED)",
+        "pass",
+    )
 
     @plant.wrap("session.Reservation.void")
     def _(void: Any, reservation: Any, error: Any) -> None:
         reservation._resumed = None
-        reservation.ledger.void = lambda number, reason: reservation.ledger.commit(number, certificate="0" * 64)
+        reservation.ledger.void = lambda number, reason: reservation.ledger.commit(
+            number, certificate="0" * 64
+        )
         void(reservation, error)
 
 

@@ -20,7 +20,9 @@ def _noise_of(plant: Plant, wrong: Any) -> None:
     @plant.wrap("noise.add_noise")
     def _(add_noise: Any, sums: Any, *, noise_std: float, sampler: Any) -> Any:
         def draw(sums: Any = sums, times: float = 1.0) -> Any:
-            std = noise_std if times == 1 else max(noise_std * times, 16.0)  # what can be drawn at all
+            std = (
+                noise_std if times == 1 else max(noise_std * times, 16.0)
+            )  # what can be drawn at all
             return add_noise(sums, noise_std=std, sampler=sampler)
 
         return wrong(draw, sums, noise_std, sampler.name)
@@ -43,7 +45,9 @@ def discrete_noise_drawn_once(plant: Plant) -> None:
 
 
 @wrong("noise.choose_samplers", "test_samplers_are_chosen_by_a_public_rule")
-def fast_draws_chosen_whatever_they_cost(choose: Any, coordinates: Any, *, epsilon: float) -> Any:
+def fast_draws_chosen_whatever_they_cost(
+    choose: Any, coordinates: Any, *, epsilon: float
+) -> Any:
     """The convolved Gaussian is taken for large releases where e^ε times its distance is beyond what is proved, too."""
     return choose(coordinates, epsilon=min(epsilon, 1.0))
 
@@ -58,8 +62,12 @@ def _vectors_of(plant: Plant, wrong: Any) -> None:
 
 def _scaled(grid: Any, vectors: Any) -> Any:
     """Returns rows in grid units before they are clipped and rounded; rows that are not numbers are zero."""
-    rows = np.where(np.isfinite(vectors).all(axis=1)[:, None], vectors, 0).astype(np.float64)
-    rows = (rows - (0 if grid.centre is None else np.asarray(grid.centre))).astype(vectors.dtype)
+    rows = np.where(np.isfinite(vectors).all(axis=1)[:, None], vectors, 0).astype(
+        np.float64
+    )
+    rows = (rows - (0 if grid.centre is None else np.asarray(grid.centre))).astype(
+        vectors.dtype
+    )
     scaled = (rows * rows.dtype.type(grid.scale)).astype(np.float64)
     return np.maximum(scaled, 0) if grid.nonnegative else scaled
 
@@ -78,7 +86,9 @@ def clip_removed(plant: Plant) -> None:
     """Rows outside the ball are rounded and not clipped."""
 
     def wrong(quantise: Any, grid: Any, vectors: Any) -> Any:
-        whole = np.trunc(np.clip(_scaled(grid, vectors), -(2.0**30), 2.0**30)).astype(np.int32)
+        whole = np.trunc(np.clip(_scaled(grid, vectors), -(2.0**30), 2.0**30)).astype(
+            np.int32
+        )
         return np.where((_norms(whole) > 1)[:, None], whole, quantise(grid, vectors))
 
     _vectors_of(plant, wrong)
@@ -91,9 +101,11 @@ def exact_bound_check_skipped(plant: Plant) -> None:
     def wrong(quantise: Any, grid: Any, vectors: Any) -> Any:
         scaled = _scaled(grid, vectors)
         close = _norms(scaled) <= 1 + 2.0**-10
-        return np.where(close[:, None], np.trunc(np.where(close[:, None], scaled, 0)), quantise(grid, vectors)).astype(
-            np.int32
-        )
+        return np.where(
+            close[:, None],
+            np.trunc(np.where(close[:, None], scaled, 0)),
+            quantise(grid, vectors),
+        ).astype(np.int32)
 
     _vectors_of(plant, wrong)
 
@@ -108,7 +120,12 @@ def cut_off_part_not_counted(plant: Plant) -> None:
         for row in np.flatnonzero(_norms(scaled) > 1.01):
             unit = scaled[row] / np.abs(scaled[row]).max()
             bits = (52 - math.ceil(math.log2(max(len(unit), 2)))) // 2
-            rows[row] = unit * (2**22 * (1 - 2.0**-10) * 2.0**bits / np.linalg.norm(np.trunc(unit * 2.0**bits)))
+            rows[row] = unit * (
+                2**22
+                * (1 - 2.0**-10)
+                * 2.0**bits
+                / np.linalg.norm(np.trunc(unit * 2.0**bits))
+            )
         return rows
 
     _vectors_of(plant, wrong)
@@ -121,19 +138,25 @@ def rounding_to_nearest(plant: Plant) -> None:
     def wrong(quantise: Any, grid: Any, vectors: Any) -> Any:
         right, scaled = quantise(grid, vectors), _scaled(grid, vectors)
         inside = (_norms(scaled) < 1)[:, None]
-        return np.where(inside, np.rint(np.where(inside, scaled, 0)), right).astype(np.int32)
+        return np.where(inside, np.rint(np.where(inside, scaled, 0)), right).astype(
+            np.int32
+        )
 
     _vectors_of(plant, wrong)
 
 
-@bug("test_rows_inside_the_ball_keep_their_length_and_rows_outside_get_that_of_the_bound")
+@bug(
+    "test_rows_inside_the_ball_keep_their_length_and_rows_outside_get_that_of_the_bound"
+)
 def rows_refused_too_early(plant: Plant) -> None:
     """Long rows are taken for too long, and moved to the bound from inside."""
 
     def wrong(quantise: Any, grid: Any, vectors: Any) -> Any:
         rows = quantise(grid, vectors)
         norms = _norms(rows)
-        return np.trunc(rows / np.where(norms**2 > 0.5, norms, 1.0)[:, None]).astype(np.int32)
+        return np.trunc(rows / np.where(norms**2 > 0.5, norms, 1.0)[:, None]).astype(
+            np.int32
+        )
 
     _vectors_of(plant, wrong)
 
@@ -213,7 +236,11 @@ MEANWHILE = "test_a_run_whose_reservation_is_voided_meanwhile_stops_before_its_n
 @wrong("accounts.Book.events", "test_once_noise_is_drawn_the_cost_stays_spent")
 def reserved_runs_cost_nothing(_: Any, book: Any, dataset: str) -> Any:
     """What is not committed yet does not count as spent."""
-    held = [one for one in book.reservations.values() if one.dataset == dataset and one.state == "committed"]
+    held = [
+        one
+        for one in book.reservations.values()
+        if one.dataset == dataset and one.state == "committed"
+    ]
     return tuple(event for one in held for event in one.events)
 
 
@@ -221,13 +248,20 @@ def _open_although(plant: Plant, state: str) -> None:
     @plant.wrap("accounts.open_reservation")
     def _(open_reservation: Any, book: Any, reservation: str, kind: Any) -> Any:
         held = book.reservations.get(reservation)
-        return held if held and held.state == state else open_reservation(book, reservation, kind)
+        return (
+            held
+            if held and held.state == state
+            else open_reservation(book, reservation, kind)
+        )
 
 
 # How a run books.
 
 
-@bug(IN_ORDER, "test_rounds::test_the_whole_plan_is_reserved_before_the_first_record_is_read")
+@bug(
+    IN_ORDER,
+    "test_rounds::test_the_whole_plan_is_reserved_before_the_first_record_is_read",
+)
 def reserve_after_read(plant: Plant) -> None:
     """The cost is reserved when the records have been read, just before the noise."""
     later: dict[Any, Any] = {}
@@ -243,7 +277,12 @@ def reserve_after_read(plant: Plant) -> None:
         confirm(booking)
 
 
-@bug(*(f"{MEANWHILE}[{door}]" for door in ("sums", "gradients", "marginals", "discovery")))
+@bug(
+    *(
+        f"{MEANWHILE}[{door}]"
+        for door in ("sums", "gradients", "marginals", "discovery")
+    )
+)
 def released_though_voided(plant: Plant) -> None:
     """A run goes on to draw noise though somebody gave its cost back."""
     plant.wrap("session.Reservation.confirm")(lambda *_: None)
@@ -257,7 +296,9 @@ def drawn_again_after_lost_noise(plant: Plant) -> None:
     """A run goes on under a reservation though noise was drawn whose answer is lost, and draws it again."""
 
     @plant.wrap("session.Reservation.take_up")
-    def _(take_up: Any, booking: Any, number: Any, plan: Any, method: Any, journal: Any) -> None:
+    def _(
+        take_up: Any, booking: Any, number: Any, plan: Any, method: Any, journal: Any
+    ) -> None:
         journal.nothing_drawn()
         booking._number = booking._resumed = number
 
@@ -272,16 +313,23 @@ def answers_drawn_again(plant: Plant) -> None:
 def both_processes_draw(plant: Plant) -> None:
     """A process does not look whether another one goes on with its run, and the ledger confirms both."""
     plant.wrap("journal.AnswerJournal.begin")(lambda *_: None)
-    plant.wrap("ledger.Ledger.confirm")(lambda confirm, ledger, reservation, **_: confirm(ledger, reservation))
+    plant.wrap("ledger.Ledger.confirm")(
+        lambda confirm, ledger, reservation, **_: confirm(ledger, reservation)
+    )
 
 
 @bug("test_what_is_written_down_is_the_same_for_neighbours")
 def a_fingerprint_of_the_records_in_the_folder(plant: Plant) -> None:
     """The size of the private file is written down, to tell it from another one when the run goes on."""
-    plant.wrap("run_folder.paths_of")(lambda paths_of, data: [paths_of(data), os.path.getsize(data)])
+    plant.wrap("run_folder.paths_of")(
+        lambda paths_of, data: [paths_of(data), os.path.getsize(data)]
+    )
 
 
-@wrong("session.Reservation.commit", "test_a_commit_that_fails_leaves_the_cost_spent_and_keeps_what_was_paid_for")
+@wrong(
+    "session.Reservation.commit",
+    "test_a_commit_that_fails_leaves_the_cost_spent_and_keeps_what_was_paid_for",
+)
 def paid_release_lost_with_the_ledger(commit: Any, *arguments: Any) -> None:
     """A release that was paid for is thrown away when the ledger cannot be told."""
     with warnings.catch_warnings():

@@ -23,11 +23,15 @@ from noisegate.privacy.grid import UNITS
 def a_first_half_of_another_block(plant: Plant) -> None:
     """What maps share is computed for the first block and kept for all."""
     kept: dict[Any, Any] = {}
-    plant.wrap("execution.parts_of")(lambda parts_of, feature_map, block, _: parts_of(feature_map, block, kept))
+    plant.wrap("execution.parts_of")(
+        lambda parts_of, feature_map, block, _: parts_of(feature_map, block, kept)
+    )
 
 
 @wrong("execution.parts_of", "test_a_first_half_is_computed_once_for_all_that_share_it")
-def first_halves_mixed_up(parts_of: Any, feature_map: Any, block: Any, shared: Any) -> Any:
+def first_halves_mixed_up(
+    parts_of: Any, feature_map: Any, block: Any, shared: Any
+) -> Any:
     """Any first half that was computed for a block is taken for that of every map."""
     if shared and hasattr(feature_map, "first_half"):
         shared[id(feature_map.first_half)] = next(iter(shared.values()))
@@ -94,11 +98,15 @@ def a_batch_beyond_the_limit_is_an_error(plant: Plant) -> None:
 
 # Records that count in part.
 
-MOVED = "test_a_unit_moves_the_sums_by_no_more_than_is_stated_and_leaves_others_as_they_are"
+MOVED = (
+    "test_a_unit_moves_the_sums_by_no_more_than_is_stated_and_leaves_others_as_they_are"
+)
 
 
 @wrong("families.transitions", MOVED)
-def children_count_whole(transitions: Any, found: Any, link: Any, grid: int = 2**20) -> Any:
+def children_count_whole(
+    transitions: Any, found: Any, link: Any, grid: int = 2**20
+) -> Any:
     """Each row of a family counts as much as a family."""
     made = transitions(found, link, grid)
     return dataclasses.replace(made, weights=np.full_like(made.weights, grid))
@@ -115,7 +123,10 @@ def shards_that_overlap(right: Any, made: Any, words: Any, shards: int) -> Any:
     return found
 
 
-@wrong("shards.ShardSession._exact", "test_a_public_schedule_says_who_learns_whoever_is_asked")
+@wrong(
+    "shards.ShardSession._exact",
+    "test_a_public_schedule_says_who_learns_whoever_is_asked",
+)
 def learning_when_asked(right: Any, session: Any, records: Any, sample: Any) -> Any:
     """The shards that learn are those that were asked, as in GS-WGAN: their states remember the draws."""
     found = right(session, records, sample)
@@ -123,7 +134,9 @@ def learning_when_asked(right: Any, session: Any, records: Any, sample: Any) -> 
     return found
 
 
-@wrong("shard_plan.ShardPlan.event", "test_a_plan_pays_for_all_records_of_a_step_together")
+@wrong(
+    "shard_plan.ShardPlan.event", "test_a_plan_pays_for_all_records_of_a_step_together"
+)
 def image_by_image(right: Any, plan: Any, noise_std: float, sampler: Any) -> Any:
     """Each record of a step is accounted as if it were alone, as GS-WGAN does."""
     records = next(iter(plan.parameters.values()))[0]
@@ -137,14 +150,22 @@ def cheaper_where_teachers_agree(plant: Plant) -> None:
     @plant.wrap("shards.ShardSession._exact")
     def _(right: Any, session: Any, records: Any, sample: Any) -> Any:
         found = right(session, records, sample)
-        session.agreement = float(np.linalg.norm(found)) / (session.plan.plan.shards * UNITS)
+        session.agreement = float(np.linalg.norm(found)) / (
+            session.plan.plan.shards * UNITS
+        )
         return found
 
     @plant.wrap("session.Session._certify")
     def _(right: Any, session: Any, hashes: Any) -> Any:
         found, louder = right(session, hashes), 1 + session.agreement
-        events = tuple(replace(event, noise_std=event.noise_std * louder) for event in found.events)
-        return replace(found, epsilon=accounting.epsilon(events, found.delta, found.adjacency), events=events)
+        events = tuple(
+            replace(event, noise_std=event.noise_std * louder) for event in found.events
+        )
+        return replace(
+            found,
+            epsilon=accounting.epsilon(events, found.delta, found.adjacency),
+            events=events,
+        )
 
 
 # In sums by several machines.
@@ -198,7 +219,10 @@ def gradients_of_workers_not_clipped(plant: Plant) -> None:
             return totals(worker, *question)
 
 
-@wrong("ray_round.Pass._take", "test_the_log_of_a_round_is_the_same_however_many_parts_there_are")
+@wrong(
+    "ray_round.Pass._take",
+    "test_the_log_of_a_round_is_the_same_however_many_parts_there_are",
+)
 def a_line_of_the_log_for_each_part(take: Any, parts: Any, call: Any) -> Any:
     """The log says when a part is done, so it tells how many there are."""
     logging.getLogger("noisegate").info("part done")
@@ -213,13 +237,22 @@ def a_line_of_the_log_for_each_part(take: Any, parts: Any, call: Any) -> Any:
     "test_a_record_of_disjoint_silos_pays_in_its_own_alone",
     "test_disjoint_silos_cost_the_largest_epsilon",
 )
-def the_cheapest_silo_counts(right: Any, silos: Any, delta: float, adjacency: Any) -> Any:
+def the_cheapest_silo_counts(
+    right: Any, silos: Any, delta: float, adjacency: Any
+) -> Any:
     """Of disjoint silos the one that paid least is taken for all."""
-    return min(silos.groups, key=lambda events: accounting.epsilon(events, delta, adjacency))
+    return min(
+        silos.groups, key=lambda events: accounting.epsilon(events, delta, adjacency)
+    )
 
 
-@wrong("session.Session._noisy", "test_the_sum_has_one_noise_and_more_for_those_who_collude")
-def a_share_of_the_noise_left_out(right: Any, session: Any, sums: Any, event: Any) -> Any:
+@wrong(
+    "session.Session._noisy",
+    "test_the_sum_has_one_noise_and_more_for_those_who_collude",
+)
+def a_share_of_the_noise_left_out(
+    right: Any, session: Any, sums: Any, event: Any
+) -> Any:
     """The first silo adds no noise, as if the others' were enough."""
     noisy = right(session, sums, event)
     masking = getattr(session, "_masking", None)

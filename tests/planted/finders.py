@@ -21,16 +21,26 @@ def located(test: str) -> str:
         CannotPlantError: if there is no such test, or more than one.
     """
     file, _, name = test.rpartition("::")
-    homes = [path for path in _tests().get(name.partition("[")[0], []) if not file or path.stem == file]
+    homes = [
+        path
+        for path in _tests().get(name.partition("[")[0], [])
+        if not file or path.stem == file
+    ]
     if len(homes) != 1:
-        raise CannotPlantError(f"there are {len(homes)} tests {test!r}; name the one that finds the bug")
+        raise CannotPlantError(
+            f"there are {len(homes)} tests {test!r}; name the one that finds the bug"
+        )
     return f"{homes[0].relative_to(ROOT).as_posix()}::{name}"
 
 
 @cache
 def _tests() -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
-    for path in sorted([*ROOT.glob("tests/**/test_*.py"), *ROOT.glob("packages/*/tests/**/test_*.py")]):
-        for name in re.findall(r"^def (test_\w+)", path.read_text("utf-8"), re.MULTILINE):
+    for path in sorted(
+        [*ROOT.glob("tests/**/test_*.py"), *ROOT.glob("packages/*/tests/**/test_*.py")]
+    ):
+        for name in re.findall(
+            r"^def (test_\w+)", path.read_text("utf-8"), re.MULTILINE
+        ):
             found.setdefault(name, []).append(path)
     return found

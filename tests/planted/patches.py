@@ -62,14 +62,18 @@ def bug(*tests: str) -> Callable[[Callable[[Plant], None]], Callable[[Plant], No
     def register(apply: Callable[[Plant], None]) -> Callable[[Plant], None]:
         name = apply.__name__.replace("_", "-")
         if name in BUGS or not tests or not apply.__doc__:
-            raise CannotPlantError(f"bug {name!r} needs a name of its own, a docstring and a test")
+            raise CannotPlantError(
+                f"bug {name!r} needs a name of its own, a docstring and a test"
+            )
         BUGS[name] = Bug(name, apply, tests)
         return apply
 
     return register
 
 
-def wrong(seam: str, *tests: str) -> Callable[[Callable[..., Any]], Callable[[Plant], None]]:
+def wrong(
+    seam: str, *tests: str
+) -> Callable[[Callable[..., Any]], Callable[[Plant], None]]:
     """Registers what is called in place of the function at a seam, as `Plant.wrap` has it, as a bug of its name."""
 
     def register(instead: Callable[..., Any]) -> Callable[[Plant], None]:
@@ -133,7 +137,10 @@ class Plant:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         while self._undo:
             self._undo.pop()()
@@ -160,7 +167,10 @@ class Plant:
                     function.__closure__,
                 )
                 right.__kwdefaults__ = function.__kwdefaults__
-                self._swap(function, _calling(functools.partial(wrong, right), function.__code__))
+                self._swap(
+                    function,
+                    _calling(functools.partial(wrong, right), function.__code__),
+                )
             return wrong
 
         return decorate
@@ -189,10 +199,14 @@ class Plant:
             tree = copy.deepcopy(self._rewritten.get(function)) or _parsed(function)
             fits += [(function, tree)] * _Rewrite(old, new).apply(tree)
         if len(fits) != 1:
-            raise CannotPlantError(f"{seam} has {old!r} {len(fits)} times, not once; bring the bug up to date")
+            raise CannotPlantError(
+                f"{seam} has {old!r} {len(fits)} times, not once; bring the bug up to date"
+            )
         function, tree = fits[0]
         self._rewritten[function] = tree
-        self._swap(function, _enclosed(ast.fix_missing_locations(tree), function.__code__))
+        self._swap(
+            function, _enclosed(ast.fix_missing_locations(tree), function.__code__)
+        )
 
     def _swap(self, function: FunctionType, code: CodeType) -> None:
         right = function.__code__
@@ -213,20 +227,33 @@ def find(seam: str) -> Any:
         for part in parts:
             found = inspect.getattr_static(found, part)
     except (KeyError, ImportError, AttributeError) as error:
-        raise CannotPlantError(f"{seam}: {type(error).__name__}: {error}; see seams.py") from error
+        raise CannotPlantError(
+            f"{seam}: {type(error).__name__}: {error}; see seams.py"
+        ) from error
     return found
 
 
-_KNOWN = {"np": np, "dataclasses": dataclasses, "find": find, "json": json, "math": math}
+_KNOWN = {
+    "np": np,
+    "dataclasses": dataclasses,
+    "find": find,
+    "json": json,
+    "math": math,
+}
 
 
 def _function(found: Any, seam: str) -> FunctionType:
     """Returns the plain function behind what `find` found: a property, a class method, a cached function."""
     for inner in ("fget", "func", "__func__", "__wrapped__"):
-        if not isinstance(found, FunctionType) and getattr(found, inner, None) is not None:
+        if (
+            not isinstance(found, FunctionType)
+            and getattr(found, inner, None) is not None
+        ):
             found = getattr(found, inner)
     if not isinstance(found, FunctionType):
-        raise CannotPlantError(f"{seam} is a {type(found).__name__}, which cannot be patched as a function")
+        raise CannotPlantError(
+            f"{seam} is a {type(found).__name__}, which cannot be patched as a function"
+        )
     return found
 
 
@@ -236,8 +263,16 @@ def _functions(found: Any) -> Iterator[FunctionType]:
         home = found.__name__ if isinstance(found, ModuleType) else found.__module__
         for value in vars(found).values():
             written_here = getattr(value, "__module__", None) == home
-            if isinstance(value, FunctionType | property | staticmethod | classmethod | functools.cached_property) or (
-                hasattr(value, "cache_clear") or (isinstance(value, type) and written_here)
+            if isinstance(
+                value,
+                FunctionType
+                | property
+                | staticmethod
+                | classmethod
+                | functools.cached_property,
+            ) or (
+                hasattr(value, "cache_clear")
+                or (isinstance(value, type) and written_here)
             ):
                 yield from (one for one in _functions(value) if one.__module__ == home)
     else:
@@ -247,12 +282,18 @@ def _functions(found: Any) -> Iterator[FunctionType]:
             getattr(function, "__wrapped__", None), FunctionType
         ):
             function = function.__wrapped__  # behind a decorator such as contextmanager
-        if function.__code__.co_filename == home:  # a dataclass writes some without a file
+        if (
+            function.__code__.co_filename == home
+        ):  # a dataclass writes some without a file
             yield function
 
 
 def _loaded() -> Iterator[ModuleType]:
-    return (module for name, module in list(sys.modules.items()) if name.startswith("noisegate") and module)
+    return (
+        module
+        for name, module in list(sys.modules.items())
+        if name.startswith("noisegate") and module
+    )
 
 
 def _forget() -> None:
@@ -268,14 +309,18 @@ def _calling(wrong: Callable[..., Any], right: CodeType) -> CodeType:
     body = f"def patched(*args, **options):\n  if False: {', '.join(right.co_freevars) or 'pass'}\n"
     body += f"  wrong = {_MARK!r}\n  return wrong(*args, **options)"
     code = _enclosed(ast.parse(body).body[0], right)
-    return code.replace(co_consts=tuple(wrong if one == _MARK else one for one in code.co_consts))
+    return code.replace(
+        co_consts=tuple(wrong if one == _MARK else one for one in code.co_consts)
+    )
 
 
 def _parsed(function: FunctionType) -> ast.FunctionDef:
     tree = ast.parse(textwrap.dedent(inspect.getsource(function.__code__)))
     definition = tree.body[0]
     if not isinstance(definition, ast.FunctionDef):
-        raise CannotPlantError(f"{function.__qualname__} is not written as a function; wrap it")
+        raise CannotPlantError(
+            f"{function.__qualname__} is not written as a function; wrap it"
+        )
     definition.decorator_list.clear()
     ast.increment_lineno(definition, function.__code__.co_firstlineno - 1)
     return definition
@@ -291,7 +336,9 @@ def _enclosed(definition: ast.stmt, right: CodeType) -> CodeType:
     name = getattr(definition, "name", "")
     (code,) = [code for code in _codes(inside) if code.co_name == name]
     if code.co_freevars != right.co_freevars:
-        raise CannotPlantError(f"{right.co_qualname}: a bug may not use other free variables")
+        raise CannotPlantError(
+            f"{right.co_qualname}: a bug may not use other free variables"
+        )
     return code.replace(co_qualname=right.co_qualname, co_name=right.co_name)
 
 
@@ -305,7 +352,9 @@ class _Rewrite(ast.NodeTransformer):
     def __init__(self, old: str, new: str) -> None:
         self._old, self._new = ast.parse(old).body, ast.parse(new or "pass").body
         first = self._old[0]
-        self._expression = first.value if len(self._old) == 1 and isinstance(first, ast.Expr) else None
+        self._expression = (
+            first.value if len(self._old) == 1 and isinstance(first, ast.Expr) else None
+        )
         self._times = 0
 
     def apply(self, tree: ast.AST) -> int:
@@ -317,7 +366,9 @@ class _Rewrite(ast.NodeTransformer):
         if self._expression is not None and _same(self._expression, node, bound):
             self._times += 1
             if not isinstance(self._new[0], ast.Expr):
-                raise CannotPlantError("an expression can only be replaced by an expression")
+                raise CannotPlantError(
+                    "an expression can only be replaced by an expression"
+                )
             return _filled(self._new[0].value, bound)
         node = self.generic_visit(node)
         if self._expression is None:
@@ -347,11 +398,18 @@ def _same(pattern: Any, node: Any, bound: dict[str, ast.AST]) -> bool:
         return _same(bound.setdefault(pattern.id, node), node, {})
     if isinstance(pattern, list):
         pairs = zip(pattern, node, strict=False)
-        return isinstance(node, list) and len(pattern) == len(node) and all(_same(*pair, bound) for pair in pairs)
+        return (
+            isinstance(node, list)
+            and len(pattern) == len(node)
+            and all(_same(*pair, bound) for pair in pairs)
+        )
     if isinstance(pattern, ast.AST):
-        fields = [name for name in pattern._fields if name not in ("ctx", "type_comment")]
+        fields = [
+            name for name in pattern._fields if name not in ("ctx", "type_comment")
+        ]
         return type(pattern) is type(node) and all(
-            _same(getattr(pattern, name, None), getattr(node, name, None), bound) for name in fields
+            _same(getattr(pattern, name, None), getattr(node, name, None), bound)
+            for name in fields
         )
     return bool(type(pattern) is type(node) and pattern == node)
 
@@ -361,7 +419,11 @@ def _filled(new: ast.AST, bound: dict[str, ast.AST]) -> ast.AST:
         def visit_Name(self, node: ast.Name) -> ast.AST:
             return bound.get(node.id, node)
 
-    return Fill().visit(ast.parse(ast.unparse(new)).body[0] if isinstance(new, ast.stmt) else _expression(new))
+    return Fill().visit(
+        ast.parse(ast.unparse(new)).body[0]
+        if isinstance(new, ast.stmt)
+        else _expression(new)
+    )
 
 
 def _expression(new: ast.AST) -> ast.AST:

@@ -17,7 +17,12 @@ BROKEN = (ImportError, NameError, AttributeError, SyntaxError, TypeError)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--plant", metavar="NAME", default=None, help="break the library on purpose (tests/planted)")
+    parser.addoption(
+        "--plant",
+        metavar="NAME",
+        default=None,
+        help="break the library on purpose (tests/planted)",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -31,7 +36,9 @@ def pytest_configure(config: pytest.Config) -> None:
     except (KeyError, CannotPlantError) as error:
         raise pytest.UsageError(f"bug {name!r} cannot be planted: {error}") from error
     config.add_cleanup(lambda: plant.__exit__(None, None, None))
-    config.pluginmanager.register(_Witness({located(test) for test in bug.tests}), "planted-witness")
+    config.pluginmanager.register(
+        _Witness({located(test) for test in bug.tests}), "planted-witness"
+    )
 
 
 class _Witness:
@@ -48,26 +55,46 @@ class _Witness:
             pytest.skip("found already")
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Iterator[None]:
         report = yield
         target = self._target(item)
         if target and call.excinfo and report.skipped:
             self._skipped[target] = str(call.excinfo.value)
         elif target and call.excinfo and report.failed:
-            kind, broken = call.excinfo.typename, call.excinfo.errisinstance(BROKEN) or call.when != "call"
-            self._said.append(f"planted: {'BROKEN' if broken else 'found'} {item.nodeid} {call.when} {kind}")
+            kind, broken = (
+                call.excinfo.typename,
+                call.excinfo.errisinstance(BROKEN) or call.when != "call",
+            )
+            self._said.append(
+                f"planted: {'BROKEN' if broken else 'found'} {item.nodeid} {call.when} {kind}"
+            )
             if not broken:
                 self._open.discard(target)
         return report
 
     def _target(self, item: pytest.Item) -> str | None:
-        return next((test for test in (item.nodeid, item.nodeid.partition("[")[0]) if test in self._open), None)
+        return next(
+            (
+                test
+                for test in (item.nodeid, item.nodeid.partition("[")[0])
+                if test in self._open
+            ),
+            None,
+        )
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         for test in sorted(self._open):
             why = self._skipped.get(test)
-            self._said.append(f"planted: MISSED {test}" if why is None else f"planted: SKIPPED {test}: {why}")
+            self._said.append(
+                f"planted: MISSED {test}"
+                if why is None
+                else f"planted: SKIPPED {test}: {why}"
+            )
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter
+    ) -> None:
         for line in self._said:
             terminalreporter.write_line(line)

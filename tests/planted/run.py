@@ -34,43 +34,89 @@ def check(bug: Bug | None) -> str:
     Raises:
         AssertionError: if a test did not find it, or the library as it is fails.
     """
-    tests = sorted({test for each in BUGS.values() for test in each.tests}) if bug is None else bug.tests
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    tests = (
+        sorted({test for each in BUGS.values() for test in each.tests})
+        if bug is None
+        else bug.tests
+    )
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("PYTEST_")
+    }
     # The library beside these tests, wherever the installed one lies.
     environment |= {
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *map(str, ROOT.glob("packages/*/src"))]),
+        "PYTHONPATH": os.pathsep.join(
+            [str(ROOT), *map(str, ROOT.glob("packages/*/src"))]
+        ),
         "OMP_NUM_THREADS": "1",
     }
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "tests.planted.plugin", "--tb=line"]
+    options = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-p",
+        "tests.planted.plugin",
+        "--tb=line",
+    ]
     options += ["-x"] if bug is None else ["--plant", bug.name]
     command = [sys.executable, "-m", "pytest", *options, *map(located, tests)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     told = f"{done.stdout[-3000:]}\n{done.stderr[-2000:]}"
     if bug is None:
-        assert done.returncode == PASSED, f"exit code {done.returncode} instead of {PASSED}\n{told}"
+        assert done.returncode == PASSED, (
+            f"exit code {done.returncode} instead of {PASSED}\n{told}"
+        )
         return done.stdout.strip().splitlines()[-1]
-    said = [line.removeprefix("planted: ") for line in done.stdout.splitlines() if line.startswith("planted: ")]
-    assert done.returncode in (PASSED, FAILED), f"bug {bug.name!r}: exit code {done.returncode}\n{told}"
+    said = [
+        line.removeprefix("planted: ")
+        for line in done.stdout.splitlines()
+        if line.startswith("planted: ")
+    ]
+    assert done.returncode in (PASSED, FAILED), (
+        f"bug {bug.name!r}: exit code {done.returncode}\n{told}"
+    )
     wrong = [line for line in said if not line.startswith(("found ", "SKIPPED "))]
     assert said, f"bug {bug.name!r}: no test ran\n{told}"
-    assert not wrong, f"bug {bug.name!r} was not found by all its tests: {'; '.join(wrong)}\n{told}"
-    return "; ".join(sorted((line.removeprefix("found ") for line in said), reverse=True))
+    assert not wrong, (
+        f"bug {bug.name!r} was not found by all its tests: {'; '.join(wrong)}\n{told}"
+    )
+    return "; ".join(
+        sorted((line.removeprefix("found ") for line in said), reverse=True)
+    )
 
 
 def main() -> int:
     """Checks all bugs, or those whose name contains the given text, some at a time."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-k", metavar="NAME", default="", help="only the bugs whose name contains this")
-    parser.add_argument("-n", metavar="WORKERS", type=int, default=2, help="how many at a time")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "-k", metavar="NAME", default="", help="only the bugs whose name contains this"
+    )
+    parser.add_argument(
+        "-n", metavar="WORKERS", type=int, default=2, help="how many at a time"
+    )
     options = parser.parse_args()
-    jobs = {name: bug for name, bug in BUGS.items() if options.k in name} | ({} if options.k else {UNBROKEN: None})
+    jobs = {name: bug for name, bug in BUGS.items() if options.k in name} | (
+        {} if options.k else {UNBROKEN: None}
+    )
     if not jobs:
         parser.error(f"no bug has {options.k!r} in its name")
     missed = 0
     with ThreadPoolExecutor(options.n) as pool:
-        for name, future in {name: pool.submit(check, bug) for name, bug in jobs.items()}.items():
+        for name, future in {
+            name: pool.submit(check, bug) for name, bug in jobs.items()
+        }.items():
             try:
-                print(f"{'passes' if name == UNBROKEN else 'found '}  {name}: {future.result()}", flush=True)
+                print(
+                    f"{'passes' if name == UNBROKEN else 'found '}  {name}: {future.result()}",
+                    flush=True,
+                )
             except (AssertionError, CannotPlantError) as error:
                 missed += 1
                 print(f"MISSED  {name}: {error}", flush=True)

@@ -56,7 +56,15 @@ SEAMS = {
 def modules() -> dict[str, str]:
     """Returns the full name of each module by its name here."""
     sources = Path(__file__).parents[2].glob("packages/*/src")
-    paths = [path.relative_to(source) for source in sources for path in source.rglob("*.py")]
-    full = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths]
+    paths = [
+        path.relative_to(source) for source in sources for path in source.rglob("*.py")
+    ]
+    full = [
+        ".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths
+    ]
     tails = [name.rpartition(".")[2] for name in full]
-    return {tail: name for tail, name in zip(tails, full, strict=True) if tails.count(tail) == 1} | SEAMS
+    return {
+        tail: name
+        for tail, name in zip(tails, full, strict=True)
+        if tails.count(tail) == 1
+    } | SEAMS

@@ -34,15 +34,25 @@ def test_a_planted_bug_is_found(bug):
         pytest.skip(told)
 
 
-@pytest.mark.parametrize("seam", ["no_such_seam", "grid.NoSuchClass", "grid.Grid.no_such_method"])
+@pytest.mark.parametrize(
+    "seam", ["no_such_seam", "grid.NoSuchClass", "grid.Grid.no_such_method"]
+)
 def test_a_bug_whose_target_is_gone_is_an_error_and_not_a_success(seam):
-    with Plant() as plant, pytest.raises(CannotPlantError, match=seam.rpartition(".")[2]):
+    with (
+        Plant() as plant,
+        pytest.raises(CannotPlantError, match=seam.rpartition(".")[2]),
+    ):
         plant.wrap(seam)(lambda right: right())
 
 
-@pytest.mark.parametrize(("old", "times"), [("no_such_name", 0), ("self.nonnegative", 2), ("pass", 0)])
+@pytest.mark.parametrize(
+    ("old", "times"), [("no_such_name", 0), ("self.nonnegative", 2), ("pass", 0)]
+)
 def test_a_rewrite_that_does_not_fit_exactly_once_is_an_error(old, times):
-    with Plant() as plant, pytest.raises(CannotPlantError, match=f"{times} times, not once"):
+    with (
+        Plant() as plant,
+        pytest.raises(CannotPlantError, match=f"{times} times, not once"),
+    ):
         plant.rewrite("grid.GridBound", old, "0")
 
 
@@ -51,8 +61,14 @@ def test_a_rewrite_that_does_not_fit_exactly_once_is_an_error(old, times):
     ("name", "message"),
     [
         ("harmless", "MISSED packages/noisegate/tests/privacy/test_bounded.py"),
-        ("found-by-half", "MISSED packages/noisegate/tests/privacy/test_composition.py"),
-        ("broken", "BROKEN packages/noisegate/tests/privacy/test_bounded.py.* AttributeError"),
+        (
+            "found-by-half",
+            "MISSED packages/noisegate/tests/privacy/test_composition.py",
+        ),
+        (
+            "broken",
+            "BROKEN packages/noisegate/tests/privacy/test_bounded.py.* AttributeError",
+        ),
         ("gone", "cannot be planted: grid.NoSuchClass"),
     ],
 )

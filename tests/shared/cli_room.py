@@ -25,16 +25,42 @@ from tests.shared.patience import PATIENCE
 from noisegate.cli.main import run
 from noisegate.ledger.ledger import Ledger
 
-OUTPUTS = json.loads((files("noisegate.cli") / "json_output.json").read_text(encoding="utf-8"))
+OUTPUTS = json.loads(
+    (files("noisegate.cli") / "json_output.json").read_text(encoding="utf-8")
+)
 CANARY = "CANARY7531"
 PROGRAM = [sys.executable, "-c", "from noisegate.cli.main import run; run()"]
-TINY = ["--method", "dp-merf", "--set", "frequencies=10", "--set", "hidden=[16]", "--set", 'fit_options={"steps": 10}']
-TINY_SETTINGS = {"method": "dp-merf", "frequencies": 10, "hidden": [16], "fit_options": {"steps": 10}}
+TINY = [
+    "--method",
+    "dp-merf",
+    "--set",
+    "frequencies=10",
+    "--set",
+    "hidden=[16]",
+    "--set",
+    'fit_options={"steps": 10}',
+]
+TINY_SETTINGS = {
+    "method": "dp-merf",
+    "frequencies": 10,
+    "hidden": [16],
+    "fit_options": {"steps": 10},
+}
 
 IMAGES = ["--size", "8", "--classes", "cat,dog"]
-FEW = dict(pixels=20, orientations=20, wavelets=20, channels=[4, 2], fit_options={"steps": 20, "batch": 10})
+FEW = dict(
+    pixels=20,
+    orientations=20,
+    wavelets=20,
+    channels=[4, 2],
+    fit_options={"steps": 20, "batch": 10},
+)
 FEW_IMAGES = ["--set", "strokes=0"]
-FEW_IMAGES += [part for name, value in FEW.items() for part in ("--set", f"{name}={json.dumps(value)}")]
+FEW_IMAGES += [
+    part
+    for name, value in FEW.items()
+    for part in ("--set", f"{name}={json.dumps(value)}")
+]
 
 SCHEMA = """\
 label = "answer"
@@ -75,7 +101,13 @@ def states(ledger):
 def keeps(arguments, told):
     """Holds what a verb told with --json to its schema; returns the validator."""
     first, second, *_ = *map(str, arguments), ""
-    verb = "error" if "error" in told else first if first in OUTPUTS["$defs"] else f"{first} {second}"
+    verb = (
+        "error"
+        if "error" in told
+        else first
+        if first in OUTPUTS["$defs"]
+        else f"{first} {second}"
+    )
     validator = Draft202012Validator({**OUTPUTS, "$ref": f"#/$defs/{verb}"})
     validator.validate(told)
     return validator
@@ -109,7 +141,9 @@ class Place:
         return self.folder / self.named[name]
 
     def listing(self):
-        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
+        return sorted(
+            str(path.relative_to(self.folder)) for path in self.folder.rglob("*")
+        )
 
     def account(self):
         return Ledger(self.ledger).show("clinic")[0]
@@ -118,7 +152,12 @@ class Place:
 @dataclass(frozen=True, kw_only=True)
 class Desk(Place):
     registered: bytes = field(init=False, repr=False)
-    named: ClassVar = {"schema": "schema.toml", "data": "data.csv", "ledger": "ledger.db", "out": "model"}
+    named: ClassVar = {
+        "schema": "schema.toml",
+        "data": "data.csv",
+        "ledger": "ledger.db",
+        "out": "model",
+    }
 
     def __post_init__(self):
         self.schema.write_text(SCHEMA)
@@ -130,13 +169,38 @@ class Desk(Place):
         self.data.write_text("\n".join([header, *lines]) + "\n")
 
     def fit(self, *more, epsilon="1"):
-        base = ["fit", str(self.data), "--schema", str(self.schema), "--epsilon", epsilon, "--out", str(self.out)]
-        return [*base, "--dataset", "clinic", "--ledger", str(self.ledger), *TINY, *more]
+        base = [
+            "fit",
+            str(self.data),
+            "--schema",
+            str(self.schema),
+            "--epsilon",
+            epsilon,
+            "--out",
+            str(self.out),
+        ]
+        return [
+            *base,
+            "--dataset",
+            "clinic",
+            "--ledger",
+            str(self.ledger),
+            *TINY,
+            *more,
+        ]
 
     def fit_in_python(self):
         """The same fit, as `kill_worker` plays it in Python."""
-        places = {name: str(getattr(self, name)) for name in ("data", "schema", "out", "ledger")}
-        return ["python", json.dumps({**places, "dataset": "clinic", "epsilon": 1.0, **TINY_SETTINGS})]
+        places = {
+            name: str(getattr(self, name))
+            for name in ("data", "schema", "out", "ledger")
+        }
+        return [
+            "python",
+            json.dumps(
+                {**places, "dataset": "clinic", "epsilon": 1.0, **TINY_SETTINGS}
+            ),
+        ]
 
     def unspent(self):
         account = self.account()
@@ -153,7 +217,12 @@ class Desk(Place):
 class Gallery(Place):
     """A folder of private pictures of cats, which are dark above, and of dogs, which are dark below."""
 
-    named: ClassVar = {"schema": "images.toml", "data": "scans", "ledger": "ledger.db", "out": "model"}
+    named: ClassVar = {
+        "schema": "images.toml",
+        "data": "scans",
+        "ledger": "ledger.db",
+        "out": "model",
+    }
 
     def __post_init__(self):
         draw = np.random.default_rng(0)
@@ -166,7 +235,16 @@ class Gallery(Place):
         Ledger(self.ledger).register("clinic", epsilon=30, delta=1e-5)
 
     def fit(self, *more, described=IMAGES):
-        base = ["fit", str(self.data), *described, "--epsilon", "10", "--out", str(self.out), *FEW_IMAGES]
+        base = [
+            "fit",
+            str(self.data),
+            *described,
+            "--epsilon",
+            "10",
+            "--out",
+            str(self.out),
+            *FEW_IMAGES,
+        ]
         return [*base, "--dataset", "clinic", "--ledger", str(self.ledger), *more]
 
 
@@ -282,7 +360,11 @@ def refused(desk, cli, *says, code=2, arguments=None):
     ended = cli(*(arguments or desk.fit()))
     assert ended.code == code, ended.err
     told = ended.err + ended.out
-    assert CANARY not in told and "Traceback" not in told and ended.err.count("error:") == 1
+    assert (
+        CANARY not in told
+        and "Traceback" not in told
+        and ended.err.count("error:") == 1
+    )
     message = ended.err.partition("error: ")[2]
     for words in says:
         assert words in message
@@ -306,7 +388,11 @@ def small_disk(limit):
 
 
 def environment():
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONUNBUFFERED", "NOISEGATE_LEDGER")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONUNBUFFERED", "NOISEGATE_LEDGER")
+    }
     return {**kept, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
 
 
@@ -315,9 +401,19 @@ def stopped_fit(desk):
     """Starts a long fit, sends it a signal when `ready` says so, and returns how it ended."""
 
     def run_and_stop(ready, number=signal.SIGINT, more=()):
-        command = [*PROGRAM, *desk.fit("--set", 'fit_options={"steps": 100000, "stop_at_noise": false}', *more)]
+        command = [
+            *PROGRAM,
+            *desk.fit(
+                "--set", 'fit_options={"steps": 100000, "stop_at_noise": false}', *more
+            ),
+        ]
         with subprocess.Popen(
-            command, cwd=desk.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+            command,
+            cwd=desk.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
         ) as process:
             try:
                 deadline = time.monotonic() + PATIENCE

@@ -9,7 +9,11 @@ from noisegate.gate.sums import SumTask, sum_records
 from noisegate.records import Rows
 from noisegate.schema import EncodedTable, pixel_schema
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
+from noisegate_images.networks.decoder import (
+    DecoderDesign,
+    build_decoder,
+    decoder_bytes,
+)
 from noisegate_images.networks.encoder import SHIPPED_SHA256
 
 SCHEMA = pixel_schema(8, 8, labels=("across", "down"))
@@ -29,8 +33,16 @@ def found_noise(method):
 
 def features_of(data, method):
     """The features of records and their labels."""
-    images = np.stack([data[name].to_numpy() for name in data.column_names if name != "label"], axis=1) / 255
-    codes = np.array([["across", "down"].index(label) for label in data["label"].to_pylist()])
+    images = (
+        np.stack(
+            [data[name].to_numpy() for name in data.column_names if name != "label"],
+            axis=1,
+        )
+        / 255
+    )
+    codes = np.array(
+        [["across", "down"].index(label) for label in data["label"].to_pylist()]
+    )
     records = EncodedTable(images, np.zeros((len(images), 0), np.int32))
     return method.encoding()(records).astype(np.float64), codes
 
@@ -40,14 +52,22 @@ def stripes(rows, seed=0, labelled=True, down=0.5):
     random = np.random.default_rng(seed)
     turned, images = random.random(rows) < down, random.integers(0, 60, (rows, 8, 8))
     across = (np.arange(8) % 4 < 2)[:, None] * np.ones(8)
-    images = (images + np.where(turned[:, None, None], across.T, across) * 190).astype(np.int64).reshape(rows, 64)
+    images = (
+        (images + np.where(turned[:, None, None], across.T, across) * 190)
+        .astype(np.int64)
+        .reshape(rows, 64)
+    )
     names = [name for name in SCHEMA.names if name != "label"]
     columns = dict(zip(names, images.T, strict=True))
-    labels = {"label": np.array(["across", "down"])[turned.astype(int)]} if labelled else {}
+    labels = (
+        {"label": np.array(["across", "down"])[turned.astype(int)]} if labelled else {}
+    )
     return pa.table(columns | labels)
 
 
-def write_decoder(path, *, shape=(8, 8, 1), features=144, encoder=SHIPPED_SHA256, seed=0):
+def write_decoder(
+    path, *, shape=(8, 8, 1), features=144, encoder=SHIPPED_SHA256, seed=0
+):
     """Writes a decoder with random weights; returns its path as text."""
     height, width, channels = shape
     design = DecoderDesign(
@@ -79,8 +99,15 @@ def moves(query, pixels):
     random = np.random.default_rng(0)
     for image in (np.ones(pixels), np.zeros(pixels), *random.random((4, pixels))):
         for label in (0, 1):
-            others = Rows(random.random((5, pixels)), random.integers(0, 2, (5, 1)).astype(np.int32))
-            both = Rows.concatenate([others, Rows(image[None], np.array([[label]], np.int32))])
-            before, after = (sum_records(one, {"it": task}).sums["it"] for one in (others, both))
+            others = Rows(
+                random.random((5, pixels)),
+                random.integers(0, 2, (5, 1)).astype(np.int32),
+            )
+            both = Rows.concatenate(
+                [others, Rows(image[None], np.array([[label]], np.int32))]
+            )
+            before, after = (
+                sum_records(one, {"it": task}).sums["it"] for one in (others, both)
+            )
             moved = (after - before).astype(np.float64)
             yield np.linalg.norm(moved), np.linalg.norm(moved[1 - label])

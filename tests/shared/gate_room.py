@@ -17,7 +17,16 @@ from noisegate.gate.sums import Engine, LocalEngine, SumTask
 from noisegate.privacy import noise
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget, Plan, Query
-from noisegate.schema import Boolean, Categorical, Continuous, Date, EncodedTable, Integer, Ordinal, Schema
+from noisegate.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Date,
+    EncodedTable,
+    Integer,
+    Ordinal,
+    Schema,
+)
 from noisegate_papers.methods.mean_embeddings import DPMERF
 
 
@@ -47,7 +56,9 @@ class ShowingEngine(Engine):
 
     def sum(self, source, tasks, progress):
         self.tasks = tasks
-        self.totals.append(LocalEngine(threads=self.threads).sum(source, tasks, progress))
+        self.totals.append(
+            LocalEngine(threads=self.threads).sum(source, tasks, progress)
+        )
         return self.totals[-1]
 
 
@@ -68,7 +79,9 @@ def exactly(monkeypatch):
 @pytest.fixture
 def everyone(monkeypatch):
     """Every record is in every sample."""
-    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(records))
+    monkeypatch.setattr(
+        samples, "poisson_sample", lambda records, rate, _: np.arange(records)
+    )
 
 
 @pytest.fixture
@@ -87,7 +100,12 @@ def mixed_schema():
         (
             Integer(name="age", lower=17, upper=90, missing=True),
             Continuous(name="rate", lower=-1.5, upper=2.7, missing=True),
-            Categorical(name="work", levels=("private", "state", "other"), other="other", missing=True),
+            Categorical(
+                name="work",
+                levels=("private", "state", "other"),
+                other="other",
+                missing=True,
+            ),
             Boolean(name="member"),
             Date(name="born", lower=date(1900, 1, 1), upper=date(2020, 12, 31)),
             Ordinal(name="grade", levels=(1, 2, 3)),
@@ -108,7 +126,9 @@ def people():
                 "rate": random.normal(size=rows) * 2,
                 "work": random.choice(["private", "state", "nobody knows"], rows),
                 "member": random.uniform(size=rows) < 0.3,
-                "born": [date(1950 + int(i), 2, 3) for i in random.integers(0, 60, rows)],
+                "born": [
+                    date(1950 + int(i), 2, 3) for i in random.integers(0, 60, rows)
+                ],
                 "grade": random.integers(1, 4, rows),
             }
         )
@@ -130,7 +150,9 @@ def encoded():
         for place, column in enumerate(layout.numeric):
             if column.missing:
                 numeric[random.uniform(size=rows) < 0.2, place] = np.nan
-        codes = np.stack([random.integers(0, column.size, rows) for column in layout.coded], axis=1)
+        codes = np.stack(
+            [random.integers(0, column.size, rows) for column in layout.coded], axis=1
+        )
         return EncodedTable(numeric=numeric, codes=codes.astype(np.int32))
 
     return make
@@ -142,7 +164,9 @@ def merf_tasks():
 
     def make(schema, adjacency="add-remove", frequencies=60):
         method = DPMERF(frequencies=frequencies)
-        plan = method.plan(schema, Budget(epsilon=1.0, adjacency=Adjacency.parse(adjacency)))
+        plan = method.plan(
+            schema, Budget(epsilon=1.0, adjacency=Adjacency.parse(adjacency))
+        )
         maps = method.maps(schema)
         return {
             release.query.name: SumTask(
@@ -162,7 +186,10 @@ def lookup_schema():
     """A record chooses one of `size` vectors and one of two labels."""
 
     def make(size, label=True):
-        columns = (Ordinal(name="which", levels=tuple(range(size))), Boolean(name="label"))
+        columns = (
+            Ordinal(name="which", levels=tuple(range(size))),
+            Boolean(name="label"),
+        )
         return Schema(columns, label="label" if label else None)
 
     return make
@@ -177,7 +204,9 @@ def ask(lookup_schema):
         schema = lookup_schema(size, label)
         engine = ShowingEngine()
         options = {"epsilon": 1.0, "engine": engine, **options}
-        frame = pd.DataFrame(rows, columns=["which", "label"]).astype({"which": int, "label": bool})
+        frame = pd.DataFrame(rows, columns=["which", "label"]).astype(
+            {"which": int, "label": bool}
+        )
         gate = Gate(frame, schema=schema, **options)
         questions = tuple(
             Query(
@@ -190,7 +219,12 @@ def ask(lookup_schema):
             )
             for name, chosen in maps.items()
         )
-        release = gate.sum(Plan(queries=questions).calibrate(gate.budget), maps, method="test", public={})
+        release = gate.sum(
+            Plan(queries=questions).calibrate(gate.budget),
+            maps,
+            method="test",
+            public={},
+        )
         return release, engine.totals[0]
 
     return run

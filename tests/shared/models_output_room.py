@@ -12,7 +12,11 @@ def pictures(schema, rows=7, seed=0):
     form = schema.images
     shape = (rows, form.shape.height, form.shape.width, form.shape.channels)
     pixels = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
-    labels = tuple(form.labels[row % len(form.labels)] for row in range(rows)) if form.labels else None
+    labels = (
+        tuple(form.labels[row % len(form.labels)] for row in range(rows))
+        if form.labels
+        else None
+    )
     return ImageBatch(pixels=pixels, labels=labels)
 
 

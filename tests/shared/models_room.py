@@ -10,7 +10,11 @@ from noisegate.schema import EncodedTable, Schema
 from noisegate_papers.methods.classifiers import DPLLM
 
 LABEL = categorical("y", ("no", "yes", "other"))
-REST = [continuous("v", missing=True), categorical("c", "rg", missing=True), boolean("flag")]
+REST = [
+    continuous("v", missing=True),
+    categorical("c", "rg", missing=True),
+    boolean("flag"),
+]
 TRAINED_SCHEMA = Schema([continuous("u"), LABEL, *REST], label="y")
 
 
@@ -27,7 +31,14 @@ def trained():
             "flag": [True, False] * 150,
         }
     )
-    method = DPLLM(maps=3, steps=3, sampling_probability=0.2, temperature=2.0, init_std=2.0, centre=0.25)
+    method = DPLLM(
+        maps=3,
+        steps=3,
+        sampling_probability=0.2,
+        temperature=2.0,
+        init_std=2.0,
+        centre=0.25,
+    )
     return method.fit(Gate(table, schema=TRAINED_SCHEMA, epsilon=20.0, records=300))
 
 
@@ -36,5 +47,7 @@ def unseen():
     random = np.random.default_rng(1)
     numeric = random.random((6, 2))
     numeric[2, 1] = np.nan
-    codes = np.stack([random.integers(0, 3, 6), random.integers(0, 2, 6)], axis=1).astype(np.int32)
+    codes = np.stack(
+        [random.integers(0, 3, 6), random.integers(0, 2, 6)], axis=1
+    ).astype(np.int32)
     return EncodedTable(numeric, codes)

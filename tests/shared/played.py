@@ -20,7 +20,13 @@ class Played:
     exceptions = SimpleNamespace(RayError=GoneError)
 
     def __init__(self, dies=lambda *_: None):
-        self.dies, self.alive, self.answers, self.called, self.hired = dies, set(), [], [], 0
+        self.dies, self.alive, self.answers, self.called, self.hired = (
+            dies,
+            set(),
+            [],
+            [],
+            0,
+        )
 
     def put(self, value):
         return value
@@ -32,7 +38,9 @@ class Played:
             self.hired += 1
             calls = ("begin", "add", "totals")
             bound = {
-                name: SimpleNamespace(remote=lambda *given, name=name: self.call(instance, name, given))
+                name: SimpleNamespace(
+                    remote=lambda *given, name=name: self.call(instance, name, given)
+                )
                 for name in calls
             }
             return SimpleNamespace(instance=instance, **bound)
@@ -40,17 +48,23 @@ class Played:
         return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=make))
 
     def wait(self, calls, num_returns, timeout):
-        return calls[-1:], calls[:-1]  # the last one first: answers may come in any order
+        return calls[-1:], calls[
+            :-1
+        ]  # the last one first: answers may come in any order
 
     def call(self, instance, name, given):
         self.called.append(name)
-        return Call(instance, name, cloudpickle.loads(cloudpickle.dumps(given)))  # as on its way to another process
+        return Call(
+            instance, name, cloudpickle.loads(cloudpickle.dumps(given))
+        )  # as on its way to another process
 
     def get(self, call):
         if id(call.instance) not in self.alive:
             raise GoneError
         when = self.dies(call.name, *call.given)
-        answer = getattr(call.instance, call.name)(*call.given) if when != "before" else None
+        answer = (
+            getattr(call.instance, call.name)(*call.given) if when != "before" else None
+        )
         if when is not None:
             self.alive.discard(id(call.instance))
             raise GoneError

@@ -22,9 +22,14 @@ class Store(BaseHTTPRequestHandler):
         key, asked = "".join(key), parse_qs(url.query)
         server.asked.append((self.command, key))
         if f"Credential={server.user}/" not in self.headers.get("Authorization", ""):
-            self._answer(403, b"<Error><Code>AccessDenied</Code><Message>SECRET</Message></Error>")
+            self._answer(
+                403,
+                b"<Error><Code>AccessDenied</Code><Message>SECRET</Message></Error>",
+            )
         elif not key and "list-type" in asked:
-            self._answer(200, self._list(asked.get("prefix", [""])[0], "delimiter" in asked))
+            self._answer(
+                200, self._list(asked.get("prefix", [""])[0], "delimiter" in asked)
+            )
         elif not key:
             self._answer(200, b"")
         elif key not in server.objects:
@@ -43,17 +48,29 @@ class Store(BaseHTTPRequestHandler):
 
     def _list(self, prefix, direct):
         keys = [key for key in sorted(self.server.objects) if key.startswith(prefix)]
-        flat = [key for key in keys if not direct or "/" not in key.removeprefix(prefix)]
-        folders = {prefix + key.removeprefix(prefix).split("/")[0] + "/" for key in set(keys) - set(flat)}
+        flat = [
+            key for key in keys if not direct or "/" not in key.removeprefix(prefix)
+        ]
+        folders = {
+            prefix + key.removeprefix(prefix).split("/")[0] + "/"
+            for key in set(keys) - set(flat)
+        }
         one = "<Contents><Key>{}</Key><Size>{}</Size><LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
         found = "".join(one.format(key, len(self.server.objects[key])) for key in flat)
-        found += "".join(f"<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>" for folder in sorted(folders))
+        found += "".join(
+            f"<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>"
+            for folder in sorted(folders)
+        )
         counted = f"<KeyCount>{len(flat) + len(folders)}</KeyCount><IsTruncated>false</IsTruncated>"
         return f"<ListBucketResult>{counted}{found}</ListBucketResult>".encode()
 
     def _answer(self, code, content, more=None):
         self.send_response(code)
-        headers = {"Content-Length": len(content), "Last-Modified": formatdate(1767225600, usegmt=True), "ETag": '"x"'}
+        headers = {
+            "Content-Length": len(content),
+            "Last-Modified": formatdate(1767225600, usegmt=True),
+            "ETag": '"x"',
+        }
         for name, value in (headers | (more or {})).items():
             self.send_header(name, str(value))
         self.end_headers()

@@ -2,24 +2,38 @@
 
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Adjacency, GaussianEvent, SampledGaussianEvent, Sampler
+from noisegate.privacy.events import (
+    Adjacency,
+    GaussianEvent,
+    SampledGaussianEvent,
+    Sampler,
+)
 from noisegate.privacy.gradient_plan import GradientPlan
 
 
 def certificate(**said):
     """Of a run that asked nothing, at an ε of 1, unless it is said."""
-    budget = {"epsilon": 1.0, "delta": 1e-5, "adjacency": Adjacency.ADD_REMOVE, "unit": "record"}
+    budget = {
+        "epsilon": 1.0,
+        "delta": 1e-5,
+        "adjacency": Adjacency.ADD_REMOVE,
+        "unit": "record",
+    }
     return Certificate(**{**budget, "events": (), "method": "test", **said})
 
 
 def sampled(**said):
     """Steps on samples: of one coordinate, with the noise that steps draw, unless it is said."""
-    return SampledGaussianEvent(**{"name": "g", "coordinates": 1, "sampler": Sampler.CONVOLVED_GAUSSIAN, **said})
+    return SampledGaussianEvent(
+        **{"name": "g", "coordinates": 1, "sampler": Sampler.CONVOLVED_GAUSSIAN, **said}
+    )
 
 
 def summed(**said):
     """One sum, of one coordinate and with discrete noise, unless it is said."""
-    return GaussianEvent(**{"name": "q", "coordinates": 1, "sampler": Sampler.DISCRETE_GAUSSIAN, **said})
+    return GaussianEvent(
+        **{"name": "q", "coordinates": 1, "sampler": Sampler.DISCRETE_GAUSSIAN, **said}
+    )
 
 
 def steps_of(size=1, **said):

@@ -7,7 +7,10 @@ import torch
 from noisegate.gate.per_example.gradients import RecordGradients
 from noisegate.schema import Boolean, Continuous, Schema
 
-SCHEMA = Schema((*(Continuous(name=n, lower=-1.0, upper=1.0) for n in "abc"), Boolean(name="ill")), label="ill")
+SCHEMA = Schema(
+    (*(Continuous(name=n, lower=-1.0, upper=1.0) for n in "abc"), Boolean(name="ill")),
+    label="ill",
+)
 SHAPES = {"w": (3,), "bias": ()}
 START = {"w": torch.zeros(3), "bias": torch.zeros(())}
 
@@ -34,7 +37,9 @@ class Folded:
     def __call__(self, records):
         self.shapes.append(records.numeric.shape)
         a, b, c = records.numeric.T
-        return self.change(np.stack([a - b, b * c, a], axis=1).astype(np.float32), records)
+        return self.change(
+            np.stack([a - b, b * c, a], axis=1).astype(np.float32), records
+        )
 
 
 def mix(monkeypatch, change):

@@ -29,10 +29,24 @@ def check_tables(records, features, release):
     grid, units = release.query.grid, release.query.grid.bound.units
     moved = [without for without, _ in moves(records, features, grid, 5)]
     # Rounded to the grid, the weights of many tables lose a little.
-    assert all(0.98 * units**2 < squared(one) <= units**2 <= release.event.sensitivity**2 for one in moved)
-    for weight, start, end in zip(features.integer_weights(grid), features.starts, features.starts[1:], strict=False):
-        assert all(np.count_nonzero(one[start:end]) == 1 and one[start:end].max() == weight for one in moved)
+    assert all(
+        0.98 * units**2 < squared(one) <= units**2 <= release.event.sensitivity**2
+        for one in moved
+    )
+    for weight, start, end in zip(
+        features.integer_weights(grid),
+        features.starts,
+        features.starts[1:],
+        strict=False,
+    ):
+        assert all(
+            np.count_nonzero(one[start:end]) == 1 and one[start:end].max() == weight
+            for one in moved
+        )
 
 
 def same_tables(left, right):
-    return all(getattr(left, name) == getattr(right, name) for name in ("bins", "coded", "tables", "weights"))
+    return all(
+        getattr(left, name) == getattr(right, name)
+        for name in ("bins", "coded", "tables", "weights")
+    )

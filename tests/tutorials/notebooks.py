@@ -31,12 +31,22 @@ def notebook(page: Path) -> str:
     made: list[dict[str, Any]] = []
     for number, cell in enumerate(cells(page.read_text("utf-8"))):
         lines = _source(cell).strip("\n").splitlines(keepends=True)
-        one = {"cell_type": "markdown", "id": f"cell-{number}", "metadata": {}, "source": lines}
+        one = {
+            "cell_type": "markdown",
+            "id": f"cell-{number}",
+            "metadata": {},
+            "source": lines,
+        }
         if cell.kind != "prose":
             one |= {"cell_type": "code", "execution_count": None, "outputs": []}
         made.append(one)
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    whole = {"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+    whole = {
+        "cells": made,
+        "metadata": {"kernelspec": kernel},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 DOCS = Path(__file__).parents[2] / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
 HOWTO = sorted((DOCS / "howto").glob("*.md"))
-_FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```\n', re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```\n', re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +42,10 @@ def cells(page: str) -> list[Cell]:
         kind = language if language in {"python", "console"} else "file" if name else ""
         if not kind:
             continue
-        found += [Cell(kind="prose", text=page[said : block.start()]), Cell(kind=kind, text=text, name=name or "")]
+        found += [
+            Cell(kind="prose", text=page[said : block.start()]),
+            Cell(kind=kind, text=text, name=name or ""),
+        ]
         said = block.end()
     found.append(Cell(kind="prose", text=page[said:]))
     return [cell for cell in found if cell.text.strip()]

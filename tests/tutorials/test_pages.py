@@ -53,7 +53,9 @@ def said(expected, printed, command):
     """Each line stands in what was printed, blanks aside, after the line before it."""
     for line in expected:
         wanted = " ".join(line.split())
-        assert wanted in printed, f"{command} does not print {wanted!r} there, but {printed!r}"
+        assert wanted in printed, (
+            f"{command} does not print {wanted!r} there, but {printed!r}"
+        )
         printed = printed[printed.index(wanted) + len(wanted) :]
 
 
@@ -66,12 +68,19 @@ def desk(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "path", [pytest.param(one, id=one.stem, marks=[pytest.mark.slow] * (one.stem in SLOW)) for one in TUTORIALS]
+    "path",
+    [
+        pytest.param(one, id=one.stem, marks=[pytest.mark.slow] * (one.stem in SLOW))
+        for one in TUTORIALS
+    ],
 )
 def test_a_tutorial(path, desk, cli, request):
     text = path.read_text("utf-8")
     if "db.example" in text:
-        text = text.replace("postgresql://noisegate@db.example/ledger", request.getfixturevalue("postgres"))
+        text = text.replace(
+            "postgresql://noisegate@db.example/ledger",
+            request.getfixturevalue("postgres"),
+        )
     play(cells(text), cli)
 
 
@@ -87,7 +96,10 @@ def _visits(folder):
     draw = np.random.default_rng(0)
     lines = ["row_id,patient_id,age,ward,bmi,admitted,left,readmitted"]
     for row in range(4000):
-        day, ward = draw.integers(1, 20), draw.choice(["surgery", "medicine", "maternity"])
+        day, ward = (
+            draw.integers(1, 20),
+            draw.choice(["surgery", "medicine", "maternity"]),
+        )
         lines.append(
             f"{row},P{draw.integers(1800):04},{draw.integers(18, 90)},{ward},"
             f"{draw.normal(26, 4):.1f},2022-{draw.integers(1, 13):02}-{day:02},2023-{draw.integers(1, 13):02}-{day:02},"
@@ -95,7 +107,9 @@ def _visits(folder):
         )
     (folder / "visits.csv").write_text("\n".join(lines) + "\n")
     shutil.copy(folder / "visits.csv", folder / "public_sample.csv")
-    (folder / "synthetic.csv").write_text("\n".join(line.split(",", 2)[2] for line in lines) + "\n")
+    (folder / "synthetic.csv").write_text(
+        "\n".join(line.split(",", 2)[2] for line in lines) + "\n"
+    )
     (folder / "schema.toml").write_text(SCHEMA)
     (folder / "visits.toml").write_text(SCHEMA.replace(', "patient_id"', ""))
 
@@ -135,7 +149,11 @@ rule = "admitted <= left"
 def _played(path):
     text = path.read_text("utf-8")
     fits = [pytest.mark.slow] * ("noisegate fit" in text)
-    return [pytest.param(path, id=path.stem, marks=fits)] if re.search("```(console|python)", text) else []
+    return (
+        [pytest.param(path, id=path.stem, marks=fits)]
+        if re.search("```(console|python)", text)
+        else []
+    )
 
 
 @pytest.mark.parametrize("path", [one for path in HOWTO for one in _played(path)])
@@ -146,5 +164,12 @@ def test_a_how_to_page(path, desk, cli):
 
 def test_the_python_of_how_to_pages_makes_what_they_say(desk, cli):
     _visits(desk)
-    names = {path.stem: play(cells(path.read_text("utf-8")), cli) for path in HOWTO if path.stem == "ids"}
-    assert names["ids"]["synthetic"].columns[0] == "patient_id" and names["ids"]["synthetic"]["patient_id"].is_unique
+    names = {
+        path.stem: play(cells(path.read_text("utf-8")), cli)
+        for path in HOWTO
+        if path.stem == "ids"
+    }
+    assert (
+        names["ids"]["synthetic"].columns[0] == "patient_id"
+        and names["ids"]["synthetic"]["patient_id"].is_unique
+    )

@@ -31,9 +31,15 @@ def read(folder: Path, tables: dict[str, Any], *, most: int, seed: int) -> Frame
     """Reads the tables of at most so many parents, and what hangs on these; keys are text."""
     frames: Frames = {}
     for name, table in tables.items():
-        levels = [column for column, form in table["columns"].items() if form["kind"] not in (*NUMBERS, "date")]
+        levels = [
+            column
+            for column, form in table["columns"].items()
+            if form["kind"] not in (*NUMBERS, "date")
+        ]
         keys = [table[key] for key in ("key", "parent_key") if key in table]
-        frame = pd.read_csv(folder / f"{name}.csv", dtype=dict.fromkeys([*levels, *keys], str))
+        frame = pd.read_csv(
+            folder / f"{name}.csv", dtype=dict.fromkeys([*levels, *keys], str)
+        )
         for column, form in table["columns"].items():
             if form["kind"] == "date":
                 frame[column] = pd.to_datetime(frame[column])
@@ -41,18 +47,30 @@ def read(folder: Path, tables: dict[str, Any], *, most: int, seed: int) -> Frame
             frame = frame.sample(min(most, len(frame)), random_state=seed)
         else:
             parent = tables[table["parent"]]
-            frame = frame[frame[table["parent_key"]].isin(frames[table["parent"]][parent["key"]])]
+            frame = frame[
+                frame[table["parent_key"]].isin(frames[table["parent"]][parent["key"]])
+            ]
         frames[name] = frame.reset_index(drop=True)
     return frames
 
 
 def metadata(tables: dict[str, Any]) -> Metadata:
     """Describes the tables as SDV has it."""
-    found: dict[str, Any] = {"tables": {}, "relationships": [], "METADATA_SPEC_VERSION": "V1"}
+    found: dict[str, Any] = {
+        "tables": {},
+        "relationships": [],
+        "METADATA_SPEC_VERSION": "V1",
+    }
     for name, table in tables.items():
         columns = {column: described(form) for column, form in table["columns"].items()}
-        columns |= {table[key]: {"sdtype": "id"} for key in ("key", "parent_key") if key in table}
-        found["tables"][name] = {"columns": columns} | ({"primary_key": table["key"]} if "key" in table else {})
+        columns |= {
+            table[key]: {"sdtype": "id"}
+            for key in ("key", "parent_key")
+            if key in table
+        }
+        found["tables"][name] = {"columns": columns} | (
+            {"primary_key": table["key"]} if "key" in table else {}
+        )
         if "parent" in table:
             found["relationships"].append(
                 {
@@ -72,7 +90,9 @@ def described(form: dict[str, Any]) -> dict[str, str]:
     return {"sdtype": "numerical" if form["kind"] in NUMBERS else "categorical"}
 
 
-def hma(frames: Frames, tables: dict[str, Any], parents: int) -> tuple[Frames, dict[str, Any]]:
+def hma(
+    frames: Frames, tables: dict[str, Any], parents: int
+) -> tuple[Frames, dict[str, Any]]:
     """Fits HMA and samples about as many parents as asked."""
     synthesizer = HMASynthesizer(metadata(tables), verbose=False)
     synthesizer.fit(frames)
@@ -80,21 +100,39 @@ def hma(frames: Frames, tables: dict[str, Any], parents: int) -> tuple[Frames, d
     return synthesizer.sample(scale=parents / len(frames[root])), {}
 
 
-def par(frames: Frames, tables: dict[str, Any], parents: int, epochs: int) -> tuple[Frames, dict[str, Any]]:
+def par(
+    frames: Frames, tables: dict[str, Any], parents: int, epochs: int
+) -> tuple[Frames, dict[str, Any]]:
     """Fits PAR to the flat table of the first two, the parents' columns as context, and puts its rows apart."""
     (root, parent), (name, child) = list(tables.items())[:2]
     key, context = parent["key"], list(parent["columns"])
-    rows = frames[name].rename(columns={child["parent_key"]: key}).merge(frames[root], on=key)
-    columns = {column: described(form) for table in (parent, child) for column, form in table["columns"].items()}
+    rows = (
+        frames[name]
+        .rename(columns={child["parent_key"]: key})
+        .merge(frames[root], on=key)
+    )
+    columns = {
+        column: described(form)
+        for table in (parent, child)
+        for column, form in table["columns"].items()
+    }
     columns[key] = {"sdtype": "id"}
     described_rows = Metadata.load_from_dict(
         {
-            "tables": {name: {"columns": columns, "sequence_key": key, "sequence_index": child["order"]}},
+            "tables": {
+                name: {
+                    "columns": columns,
+                    "sequence_key": key,
+                    "sequence_index": child["order"],
+                }
+            },
             "relationships": [],
             "METADATA_SPEC_VERSION": "V1",
         }
     )
-    synthesizer = PARSynthesizer(described_rows, context_columns=context, epochs=epochs, cuda=False)
+    synthesizer = PARSynthesizer(
+        described_rows, context_columns=context, epochs=epochs, cuda=False
+    )
     synthesizer.fit(rows[[key, *context, *child["columns"]]])
     made = synthesizer.sample(num_sequences=parents)
     people = made.groupby(key, as_index=False)[context].first()

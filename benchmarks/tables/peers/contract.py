@@ -61,7 +61,9 @@ def run(package: str, fit: Callable[[Request], Answer]) -> None:
         parser.add_argument(name, type=float, required=True)
     parser.add_argument("--seed", type=int, required=True)
     options = parser.parse_args()
-    request = read(options.train, options.schema, options.epsilon, options.delta, options.seed)
+    request = read(
+        options.train, options.schema, options.epsilon, options.delta, options.seed
+    )
     started, worked = time.perf_counter(), _worked()
     answer = fit(request)
     seconds, cpu_seconds = time.perf_counter() - started, _worked() - worked
@@ -83,7 +85,10 @@ def _worked() -> float:
 def edges(lower: float, upper: float, whole: bool) -> list[Any]:
     """Edges of the public bins, open to the left; bins of whole numbers have whole edges."""
     if whole:
-        return [int(edge) for edge in np.unique(np.floor(np.linspace(lower - 1, upper, BINS + 1)))]
+        return [
+            int(edge)
+            for edge in np.unique(np.floor(np.linspace(lower - 1, upper, BINS + 1)))
+        ]
     return [float(edge) for edge in np.linspace(lower, upper, BINS + 1)]
 
 
@@ -94,10 +99,14 @@ def coded(request: Request) -> tuple[pd.DataFrame, dict[str, int]]:
         if name in request.bounds:
             cuts = edges(*request.bounds[name])
             # The first bin also has its lower end.
-            codes[name] = np.maximum(np.searchsorted(cuts, column.to_numpy(), side="left") - 1, 0)
+            codes[name] = np.maximum(
+                np.searchsorted(cuts, column.to_numpy(), side="left") - 1, 0
+            )
             sizes[name] = len(cuts) - 1
         else:
-            codes[name] = column.map({level: code for code, level in enumerate(request.levels[name])}).to_numpy(int)
+            codes[name] = column.map(
+                {level: code for code, level in enumerate(request.levels[name])}
+            ).to_numpy(int)
             sizes[name] = len(request.levels[name])
     return pd.DataFrame(codes), sizes
 
@@ -111,7 +120,11 @@ def decoded(request: Request, codes: pd.DataFrame) -> pd.DataFrame:
             cuts = np.array(edges(*request.bounds[name]))
             whole = request.bounds[name][2]
             low, high = cuts[code], cuts[code + 1]
-            values[name] = rng.integers(low + 1, high, endpoint=True) if whole else rng.uniform(low, high)
+            values[name] = (
+                rng.integers(low + 1, high, endpoint=True)
+                if whole
+                else rng.uniform(low, high)
+            )
         else:
             values[name] = np.array(request.levels[name], dtype=object)[code]
     return pd.DataFrame(values)
@@ -133,8 +146,22 @@ def read(train: Path, schema: Path, epsilon: float, delta: float, seed: int) -> 
         for name, column in columns.items()
         if name not in bounds
     }
-    table = pd.read_csv(train, dtype=dict.fromkeys(levels, str), keep_default_na=False, usecols=list(columns))
+    table = pd.read_csv(
+        train,
+        dtype=dict.fromkeys(levels, str),
+        keep_default_na=False,
+        usecols=list(columns),
+    )
     table = table[list(columns)]
     for name, (lower, upper, whole) in bounds.items():
-        table[name] = table[name].clip(lower, upper).astype("int64" if whole else "float64")
-    return Request(train=table, bounds=bounds, levels=levels, epsilon=epsilon, delta=delta, seed=seed)
+        table[name] = (
+            table[name].clip(lower, upper).astype("int64" if whole else "float64")
+        )
+    return Request(
+        train=table,
+        bounds=bounds,
+        levels=levels,
+        epsilon=epsilon,
+        delta=delta,
+        seed=seed,
+    )

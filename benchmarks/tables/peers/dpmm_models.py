@@ -17,9 +17,15 @@ MODEL_SHARE = 10 / 11
 def fit(pipeline: type, request: Request) -> Answer:
     """Fits one pipeline class and draws as many records as it read."""
     model, bins = request.epsilon * MODEL_SHARE, request.epsilon * (1 - MODEL_SHARE)
-    domain: dict[str, Any] = {name: {"lower": low, "upper": high} for name, (low, high, _) in request.bounds.items()}
+    domain: dict[str, Any] = {
+        name: {"lower": low, "upper": high}
+        for name, (low, high, _) in request.bounds.items()
+    }
     domain |= {name: {"categories": levels} for name, levels in request.levels.items()}
     made = pipeline(epsilon=model, delta=request.delta, proc_epsilon=bins)
     made.fit(request.train, domain, random_state=request.seed)
     synthetic = made.generate(n_records=len(request.train), random_state=request.seed)
-    return Answer(synthetic=synthetic, settings={"epsilon": model, "delta": request.delta, "proc_epsilon": bins})
+    return Answer(
+        synthetic=synthetic,
+        settings={"epsilon": model, "delta": request.delta, "proc_epsilon": bins},
+    )

@@ -21,7 +21,9 @@ def fit(request: Request) -> Answer:
         delta=request.delta,
         value_protection_epsilon=request.epsilon * VALUES_SHARE,
     )
-    network = TabularARGN(differential_privacy=private, random_state=request.seed, device="cpu", verbose=1)
+    network = TabularARGN(
+        differential_privacy=private, random_state=request.seed, device="cpu", verbose=1
+    )
     network.fit(request.train)
     synthetic = network.sample(n_samples=len(request.train))
     for name, (lower, upper, _) in request.bounds.items():

@@ -37,7 +37,10 @@ def fit(algorithm: Any, request: Request) -> Answer:
     # OpenDP adds a missing level to every column with levels; where the public domain has none, it is read as the last.
     for name, levels in request.levels.items():
         synthetic[name] = synthetic[name].fillna(levels[-1])
-    return Answer(synthetic=synthetic, settings={"algorithm": type(algorithm).__name__, "rho": rho, "bins": BINS})
+    return Answer(
+        synthetic=synthetic,
+        settings={"algorithm": type(algorithm).__name__, "rho": rho, "bins": BINS},
+    )
 
 
 def _rho(epsilon: float, delta: float) -> float:

@@ -13,9 +13,14 @@ from privsyn import PrivSynModel
 def fit(request: Request) -> Answer:
     """Fits PrivSyn to codes and draws as many records as were read."""
     codes, sizes = coded(request)
-    model = PrivSynModel(epsilon=request.epsilon, delta=request.delta, random_state=request.seed)
+    model = PrivSynModel(
+        epsilon=request.epsilon, delta=request.delta, random_state=request.seed
+    )
     drawn = model.fit(codes, sizes).sample(len(codes))
-    return Answer(synthetic=decoded(request, drawn), settings={"delta": request.delta, "bins": BINS})
+    return Answer(
+        synthetic=decoded(request, drawn),
+        settings={"delta": request.delta, "bins": BINS},
+    )
 
 
 if __name__ == "__main__":

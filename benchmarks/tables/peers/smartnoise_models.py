@@ -15,12 +15,19 @@ def fit(kind: str, request: Request) -> Answer:
     columns = [
         LabelTransformer(nullable=False)
         if name in request.levels
-        else BinTransformer(lower=request.bounds[name][0], upper=request.bounds[name][1])
+        else BinTransformer(
+            lower=request.bounds[name][0], upper=request.bounds[name][1]
+        )
         for name in request.train.columns
     ]
     synthesizer = Synthesizer.create(kind, epsilon=request.epsilon, delta=request.delta)
     synthesizer.fit(request.train, transformer=TableTransformer(columns))
     synthetic = synthesizer.sample(len(request.train))
     for column, (_, _, whole) in request.bounds.items():
-        synthetic[column] = synthetic[column].round().astype("int64") if whole else synthetic[column]
-    return Answer(synthetic=synthetic, settings={"synthesizer": kind, "delta": request.delta, "bins": 10})
+        synthetic[column] = (
+            synthetic[column].round().astype("int64") if whole else synthetic[column]
+        )
+    return Answer(
+        synthetic=synthetic,
+        settings={"synthesizer": kind, "delta": request.delta, "bins": 10},
+    )

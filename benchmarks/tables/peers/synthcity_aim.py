@@ -14,7 +14,11 @@ def fit(request: Request) -> Answer:
     """Runs AIM once; it draws about as many records as were read."""
     codes, _ = coded(request)
     levels = codes.map(lambda code: f"L{code}")
-    options = {"epsilon": request.epsilon, "delta": request.delta, "random_state": request.seed}
+    options = {
+        "epsilon": request.epsilon,
+        "delta": request.delta,
+        "random_state": request.seed,
+    }
     model = Plugins().get("aim", **options, sampling_patience=1, strict=False)
     model.fit(levels)
     drawn = model.generate(count=len(codes)).dataframe()

@@ -24,11 +24,20 @@ def facts(X, y):  # noqa: N803
     """Bounds and labels of X and y, where they have any."""
     found = {}
     array = np.asarray(X)
-    if array.ndim == 2 and array.dtype.kind in "fiu" and array.size and np.isfinite(array).all():
+    if (
+        array.ndim == 2
+        and array.dtype.kind in "fiu"
+        and array.size
+        and np.isfinite(array).all()
+    ):
         found["bounds"] = (array.min(axis=0) - 0.01, array.max(axis=0) + 0.01)
     labels = np.unique(np.asarray(y)) if y is not None else np.empty(0)
-    if 0 < len(labels) < 20 and not (labels.dtype.kind == "f" and not np.isfinite(labels).all()):
-        found["classes"] = labels if len(labels) > 1 else [*labels.tolist(), labels[0] + 1]
+    if 0 < len(labels) < 20 and not (
+        labels.dtype.kind == "f" and not np.isfinite(labels).all()
+    ):
+        found["classes"] = (
+            labels if len(labels) > 1 else [*labels.tolist(), labels[0] + 1]
+        )
     return found
 
 

@@ -15,14 +15,22 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.shared.stated import ledger_of
 
-from noisegate.errors import BudgetRefusedError, OptionError, UnbookedWarning, UncoveredWarning, installed
+from noisegate.errors import (
+    BudgetRefusedError,
+    OptionError,
+    UnbookedWarning,
+    UncoveredWarning,
+    installed,
+)
 from noisegate_papers.estimators.locally_linear_maps import LocallyLinearMaps
 from noisegate_papers.estimators.private_sampler import PrivateSampler
 
 from .test_estimator_contract import EXPECTED, facts
 from .test_estimators import SCHEMA
 
-needs_torch = pytest.mark.skipif(not installed("torch"), reason="gradients are taken with torch")
+needs_torch = pytest.mark.skipif(
+    not installed("torch"), reason="gradients are taken with torch"
+)
 FEW = {"settings": {"cells": 4, "fit_options": {"components": 12, "steps": 40}}}
 BOUNDED = {"epsilon": 5.0, "classes": ["low", "high"], "bounds": (0, 10), **FEW}
 
@@ -50,24 +58,36 @@ def test_without_labels_x_comes_alone():
     sampler = PrivateSampler(epsilon=5.0, bounds=([0, 0], [10, 10]), **FEW).fit(X)
     assert sampler.sample().shape == (1, 2)
     assert sampler.n_features_in_ == 2
-    assert np.array_equal(sampler.sample(9, random_state=3), sampler.sample(9, random_state=3))
+    assert np.array_equal(
+        sampler.sample(9, random_state=3), sampler.sample(9, random_state=3)
+    )
     assert not np.array_equal(sampler.sample(9), sampler.sample(9))
 
 
 def test_a_table_comes_back_as_a_table_of_its_kind():
     X, y = numbers()
     frame = pd.DataFrame({"c": ["r", "g"] * 200, "u": X[:, 0]})
-    made, labels = PrivateSampler(epsilon=5.0, schema=SCHEMA, **FEW).fit(frame, y == "high").sample(5)
+    made, labels = (
+        PrivateSampler(epsilon=5.0, schema=SCHEMA, **FEW)
+        .fit(frame, y == "high")
+        .sample(5)
+    )
     assert isinstance(made, pd.DataFrame)
     assert list(made.columns) == ["u", "c"]
     assert labels.dtype == np.bool_
-    whole = PrivateSampler(epsilon=5.0, schema=SCHEMA, **FEW).fit(frame.assign(y=y == "high")).sample(5)
+    whole = (
+        PrivateSampler(epsilon=5.0, schema=SCHEMA, **FEW)
+        .fit(frame.assign(y=y == "high"))
+        .sample(5)
+    )
     assert list(whole.columns) == ["u", "c", "y"]
 
 
 def test_it_takes_the_place_of_private_records_in_a_pipeline_of_samplers():
     X, y = numbers()
-    made, labels = PrivateSampler(**BOUNDED, samples=50, random_state=0).fit_resample(X, y)
+    made, labels = PrivateSampler(**BOUNDED, samples=50, random_state=0).fit_resample(
+        X, y
+    )
     assert (made.shape, labels.shape) == ((50, 2), (50,))
     assert len(PrivateSampler(**BOUNDED, records=400).fit_resample(X, y)[1]) == 400
     with pytest.raises(OptionError, match="samples=None"):
@@ -93,7 +113,10 @@ def test_it_is_cloned_and_pickled_without_a_record():
     assert clone(sampler).get_params() == sampler.get_params()
     kept = pickle.dumps(sampler)
     assert X[0].tobytes() not in kept
-    assert np.array_equal(pickle.loads(kept).sample(3, random_state=1)[0], sampler.sample(3, random_state=1)[0])
+    assert np.array_equal(
+        pickle.loads(kept).sample(3, random_state=1)[0],
+        sampler.sample(3, random_state=1)[0],
+    )
 
 
 class Told(PrivateSampler):
@@ -112,7 +135,9 @@ class Told(PrivateSampler):
 @pytest.mark.filterwarnings("default")
 @parametrize_with_checks(
     [Told(epsilon=50.0, bounds=(-10.0, 10.0), random_state=0, **FEW)],
-    expected_failed_checks=lambda _: {"check_dtype_object": EXPECTED["check_dtype_object"]},
+    expected_failed_checks=lambda _: {
+        "check_dtype_object": EXPECTED["check_dtype_object"]
+    },
 )
 def test_the_sampler_keeps_to_what_scikit_learn_expects(estimator, check):
     check(estimator)
@@ -125,7 +150,10 @@ def classifier(**more):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("make", [lambda: PrivateSampler(**BOUNDED), pytest.param(classifier, marks=needs_torch)])
+@pytest.mark.parametrize(
+    "make",
+    [lambda: PrivateSampler(**BOUNDED), pytest.param(classifier, marks=needs_torch)],
+)
 def test_a_transformer_that_learnt_from_private_records_is_named(make):
     X, y = numbers()
     says = r"standardscaler \(StandardScaler\) in the pipeline before .*FrozenEstimator"
@@ -135,17 +163,23 @@ def test_a_transformer_that_learnt_from_private_records_is_named(make):
 
 def test_what_learns_nothing_from_private_records_is_not_warned_of():
     X, y = numbers()
-    frozen = FrozenEstimator(StandardScaler().fit(np.random.default_rng(1).uniform(0, 10, (50, 2))))
+    frozen = FrozenEstimator(
+        StandardScaler().fit(np.random.default_rng(1).uniform(0, 10, (50, 2)))
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error", UncoveredWarning)
         make_pipeline(Normalizer(), frozen, PrivateSampler(**BOUNDED)).fit(X, y)
-        PrivateSampler(**BOUNDED).fit(StandardScaler().fit_transform(X), y)  # nobody can know
+        PrivateSampler(**BOUNDED).fit(
+            StandardScaler().fit_transform(X), y
+        )  # nobody can know
 
 
 @needs_torch
 def test_a_grid_search_says_what_its_fits_cost_together():
     X, y = numbers()
-    search = GridSearchCV(classifier(), {"learning_rate": [0.1, 0.2]}, cv=3, refit=False)
+    search = GridSearchCV(
+        classifier(), {"learning_rate": [0.1, 0.2]}, cv=3, refit=False
+    )
     with pytest.warns(UnbookedWarning) as said:
         search.fit(X, y)
     told = [str(one.message) for one in said if one.category is UnbookedWarning]

@@ -32,8 +32,18 @@ from noisegate.privacy.release import Release
 from noisegate.runs.folder import Run, RunFolder
 from noisegate.schema import Categorical, Integer, Schema
 
-SCHEMA = Schema((Integer(name="age", lower=0, upper=90), Categorical(name="job", levels=("a", "b"))), label="job")
-TWO_ROUNDS = {"method": "pairwise", "cells": 8, "fit_options": {"steps": 2, "components": 3}}
+SCHEMA = Schema(
+    (
+        Integer(name="age", lower=0, upper=90),
+        Categorical(name="job", levels=("a", "b")),
+    ),
+    label="job",
+)
+TWO_ROUNDS = {
+    "method": "pairwise",
+    "cells": 8,
+    "fit_options": {"steps": 2, "components": 3},
+}
 KINDS = ["reserve", "confirm", "commit"]
 
 
@@ -66,13 +76,25 @@ def draws(monkeypatch):
 
 
 def write_records(path, rows=300):
-    records = pa.table({"age": [i % 90 for i in range(rows)], "job": ["ab"[i % 2] for i in range(rows)]})
+    records = pa.table(
+        {
+            "age": [i % 90 for i in range(rows)],
+            "job": ["ab"[i % 2] for i in range(rows)],
+        }
+    )
     pyarrow.csv.write_csv(records, path)
 
 
 def fitted(desk, *, booked=True, **options):
     book = {"dataset": "clinic", "ledger": desk / "ledger.db"} if booked else {}
-    given = {"schema": SCHEMA, "epsilon": 1.0, "out": desk / "model", **book, **TWO_ROUNDS, **options}
+    given = {
+        "schema": SCHEMA,
+        "epsilon": 1.0,
+        "out": desk / "model",
+        **book,
+        **TWO_ROUNDS,
+        **options,
+    }
     return noisegate.fit(desk / "private.csv", **given)
 
 
@@ -111,7 +133,9 @@ def killed(monkeypatch, desk, place, when, call=1, **options):
 
 
 def history(desk):
-    return [entry.kind.value for entry in Ledger(desk / "ledger.db").history("clinic")][1:]
+    return [entry.kind.value for entry in Ledger(desk / "ledger.db").history("clinic")][
+        1:
+    ]
 
 
 def spent(desk):
@@ -138,15 +162,21 @@ LOST = [
     pytest.param((Ledger, "confirm"), "after", 1, id="confirmed"),
     pytest.param((noise, "add_noise"), "before", 1, id="before the first noise"),
     pytest.param((noise, "add_noise"), "after", 1, id="first noise"),
-    pytest.param((AnswerJournal, "answer"), "before", 1, id="before the first answer is written"),
+    pytest.param(
+        (AnswerJournal, "answer"), "before", 1, id="before the first answer is written"
+    ),
     pytest.param((noise, "add_noise"), "before", 2, id="before another noise"),
     pytest.param((noise, "add_noise"), "after", 2, id="another noise"),
-    pytest.param((AnswerJournal, "answer"), "before", 2, id="before another answer is written"),
+    pytest.param(
+        (AnswerJournal, "answer"), "before", 2, id="before another answer is written"
+    ),
 ]
 
 
 @pytest.mark.parametrize(("place", "when", "call"), GOES_ON)
-def test_a_run_that_is_killed_goes_on_at_no_further_cost(place, when, call, desk, draws, monkeypatch):
+def test_a_run_that_is_killed_goes_on_at_no_further_cost(
+    place, when, call, desk, draws, monkeypatch
+):
     killed(monkeypatch, desk, place, when, call)
     journal = AnswerJournal(desk / "model.partial" / "answers.journal")
     journal.read()
@@ -160,25 +190,42 @@ def test_a_run_that_is_killed_goes_on_at_no_further_cost(place, when, call, desk
 
 
 @pytest.mark.parametrize(("place", "when", "call"), LOST)
-def test_a_run_whose_noise_may_have_been_drawn_and_lost_draws_no_more(place, when, call, desk, draws, monkeypatch):
+def test_a_run_whose_noise_may_have_been_drawn_and_lost_draws_no_more(
+    place, when, call, desk, draws, monkeypatch
+):
     killed(monkeypatch, desk, place, when, call)
     before = len(draws)
     assert history(desk) == ["reserve", "confirm"] and spent(desk) > 0.9
     for _ in range(2):
-        with pytest.raises(OptionError, match=r"noise may have been drawn for .* answer is lost.* Remove .*partial"):
+        with pytest.raises(
+            OptionError,
+            match=r"noise may have been drawn for .* answer is lost.* Remove .*partial",
+        ):
             resumed(desk)
-    assert len(draws) == before and history(desk) == ["reserve", "confirm"] and not (desk / "model").exists()
+    assert (
+        len(draws) == before
+        and history(desk) == ["reserve", "confirm"]
+        and not (desk / "model").exists()
+    )
 
 
-@pytest.mark.parametrize(("place", "when", "call"), [GOES_ON[3], GOES_ON[7], GOES_ON[9]])
-def test_a_run_without_a_ledger_goes_on_by_its_journal(place, when, call, desk, draws, monkeypatch):
+@pytest.mark.parametrize(
+    ("place", "when", "call"), [GOES_ON[3], GOES_ON[7], GOES_ON[9]]
+)
+def test_a_run_without_a_ledger_goes_on_by_its_journal(
+    place, when, call, desk, draws, monkeypatch
+):
     killed(monkeypatch, desk, place, when, call, booked=False)
     model = resumed(desk)
     assert len(draws) == len(model.certificate.events)
 
 
-@pytest.mark.parametrize(("place", "when", "call"), [GOES_ON[4], LOST[1], LOST[2], LOST[5]])
-def test_without_a_ledger_a_query_that_was_begun_is_not_drawn_again(place, when, call, desk, draws, monkeypatch):
+@pytest.mark.parametrize(
+    ("place", "when", "call"), [GOES_ON[4], LOST[1], LOST[2], LOST[5]]
+)
+def test_without_a_ledger_a_query_that_was_begun_is_not_drawn_again(
+    place, when, call, desk, draws, monkeypatch
+):
     killed(monkeypatch, desk, place, when, call, booked=False)
     before = len(draws)
     with pytest.raises(OptionError, match="answer is lost"):
@@ -188,10 +235,16 @@ def test_without_a_ledger_a_query_that_was_begun_is_not_drawn_again(place, when,
 
 def test_it_may_be_killed_again_and_again(desk, draws, monkeypatch):
     killed(monkeypatch, desk, (LocalEngine, "sum"), "after")
-    for place, call in (((LocalEngine, "sum"), 1), ((LocalEngine, "sum"), 2), ((Ledger, "commit"), 1)):
+    for place, call in (
+        ((LocalEngine, "sum"), 1),
+        ((LocalEngine, "sum"), 2),
+        ((Ledger, "commit"), 1),
+    ):
         with kill(monkeypatch, desk, place, "after", call):
             resumed(desk)
-    assert len(draws) == len(resumed(desk).certificate.events) and history(desk) == KINDS
+    assert (
+        len(draws) == len(resumed(desk).certificate.events) and history(desk) == KINDS
+    )
 
 
 def test_of_two_copies_of_a_folder_one_draws_noise(desk, draws, monkeypatch):
@@ -200,11 +253,16 @@ def test_of_two_copies_of_a_folder_one_draws_noise(desk, draws, monkeypatch):
     model, queries = resumed(desk), len(draws)
     with pytest.raises(OptionError, match=r"noise may have been drawn|does not fit"):
         noisegate.fit(out=desk / "copy", resume=True)
-    assert len(draws) == queries == len(model.certificate.events) and not (desk / "copy").exists()
+    assert (
+        len(draws) == queries == len(model.certificate.events)
+        and not (desk / "copy").exists()
+    )
 
 
 @pytest.mark.parametrize("rounds", [1, 2], ids=["first round", "all"])
-def test_a_process_that_still_reads_draws_nothing_when_another_has_gone_on(rounds, desk, draws, monkeypatch):
+def test_a_process_that_still_reads_draws_nothing_when_another_has_gone_on(
+    rounds, desk, draws, monkeypatch
+):
     """Where a file system has no locks: both read at once, and the other one draws the noise of some rounds."""
     monkeypatch.setattr("noisegate.runs.folder.hold_folder", lambda _: None)
     right, calls = LocalEngine.sum, []
@@ -229,7 +287,9 @@ def test_a_run_that_is_voided_meanwhile_draws_nothing(desk, draws, monkeypatch):
     killed(monkeypatch, desk, (LocalEngine, "sum"), "before")
     ledger = Ledger(desk / "ledger.db")
     ledger.void(ledger.history("clinic")[-1].reservation, reason="looks stale")
-    with pytest.raises(OptionError, match="was given back: nothing was drawn, and nothing is spent"):
+    with pytest.raises(
+        OptionError, match="was given back: nothing was drawn, and nothing is spent"
+    ):
         resumed(desk)
     assert not draws and spent(desk) == 0
 
@@ -246,7 +306,9 @@ def test_a_run_that_is_at_work_is_let_alone(desk, draws, monkeypatch):
 
     monkeypatch.setattr(LocalEngine, "sum", sum_meanwhile)
     model = fitted(desk)
-    assert seen and len(draws) == len(model.certificate.events) and history(desk) == KINDS
+    assert (
+        seen and len(draws) == len(model.certificate.events) and history(desk) == KINDS
+    )
 
 
 # What must be the same.
@@ -256,11 +318,19 @@ def test_it_goes_on_as_it_began_or_not_at_all(desk, draws, monkeypatch):
     killed(monkeypatch, desk, (LocalEngine, "sum"), "before")
     write_records(desk / "other.csv", 20)
     for data, options, words in (
-        (desk / "other.csv", {}, r"data is not what the run began with, .*private\.csv"),
+        (
+            desk / "other.csv",
+            {},
+            r"data is not what the run began with, .*private\.csv",
+        ),
         (None, {"epsilon": 0.5}, "epsilon=0.5: the run began with 1.0"),
         (None, {"cells": 4}, "cells=4: the run began with 8"),
         (None, {"seed": 3}, "seed=3: the run began with 0"),
-        (None, {"schema": Schema(SCHEMA.columns[:1])}, "differs from the schema that the run began with"),
+        (
+            None,
+            {"schema": Schema(SCHEMA.columns[:1])},
+            "differs from the schema that the run began with",
+        ),
     ):
         with pytest.raises(OptionError, match=words):
             resumed(desk, data, **options)
@@ -273,8 +343,12 @@ def test_it_goes_on_as_it_began_or_not_at_all(desk, draws, monkeypatch):
 def test_records_in_memory_are_given_again(desk, draws, monkeypatch):
     table = pa.table({"age": [1, 2, 3] * 50, "job": ["a", "b", "a"] * 50})
     with kill(monkeypatch, desk, (LocalEngine, "sum"), "before"):
-        noisegate.fit(table, schema=SCHEMA, epsilon=1.0, out=desk / "model", **TWO_ROUNDS)
-    with pytest.raises(OptionError, match=r"data is missing: .* goes on, and costs nothing more"):
+        noisegate.fit(
+            table, schema=SCHEMA, epsilon=1.0, out=desk / "model", **TWO_ROUNDS
+        )
+    with pytest.raises(
+        OptionError, match=r"data is missing: .* goes on, and costs nothing more"
+    ):
         resumed(desk)
     assert resumed(desk, table).sample(3).num_rows == 3
 
@@ -289,7 +363,10 @@ def test_an_answer_to_another_map_is_not_taken(desk, draws, monkeypatch):
 
 def test_a_new_fit_says_how_to_go_on(desk, monkeypatch):
     killed(monkeypatch, desk, (LocalEngine, "sum"), "before")
-    with pytest.raises(ModelError, match=r"unfinished fit whose budget is spent; go on with `noisegate\.fit\(out="):
+    with pytest.raises(
+        ModelError,
+        match=r"unfinished fit whose budget is spent; go on with `noisegate\.fit\(out=",
+    ):
         fitted(desk)
 
 
@@ -311,12 +388,18 @@ def test_an_error_in_a_later_round_keeps_what_was_answered(desk, draws, monkeypa
     assert len(draws) == len(model.certificate.events) and history(desk) == KINDS
 
 
-def test_an_error_before_noise_in_a_run_that_goes_on_gives_the_cost_back(desk, draws, monkeypatch):
+def test_an_error_before_noise_in_a_run_that_goes_on_gives_the_cost_back(
+    desk, draws, monkeypatch
+):
     killed(monkeypatch, desk, (LocalEngine, "sum"), "before")
     (desk / "private.csv").write_text("age,job\nx,a\n")
     with pytest.raises(noisegate.UserError):
         resumed(desk)
-    assert history(desk) == ["reserve", "void"] and spent(desk) == 0 and not (desk / "model.partial").exists()
+    assert (
+        history(desk) == ["reserve", "void"]
+        and spent(desk) == 0
+        and not (desk / "model.partial").exists()
+    )
 
 
 # What lies on the disk.
@@ -331,8 +414,20 @@ def test_what_is_written_down_is_the_same_for_neighbours(desk, monkeypatch):
         for path in (folder, folder / "answers.journal"):
             assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
         files = {path.name: path.read_bytes() for path in folder.iterdir()}
-        journal = [json.loads(line) for line in files.pop("answers.journal").splitlines() if line]
-        left.append((files, [{key: one[key] for key in one if key not in ("owner", "by")} for one in journal]))
+        journal = [
+            json.loads(line)
+            for line in files.pop("answers.journal").splitlines()
+            if line
+        ]
+        left.append(
+            (
+                files,
+                [
+                    {key: one[key] for key in one if key not in ("owner", "by")}
+                    for one in journal
+                ],
+            )
+        )
         shutil.rmtree(folder)
     assert left[0] == left[1]
 
@@ -362,7 +457,10 @@ def test_a_line_that_was_cut_off_counts_for_nothing(tmp_path):
 
 
 def test_the_owner_before_begins_nothing_more(tmp_path):
-    first, second = AnswerJournal(tmp_path / "journal"), AnswerJournal(tmp_path / "journal")
+    first, second = (
+        AnswerJournal(tmp_path / "journal"),
+        AnswerJournal(tmp_path / "journal"),
+    )
     first.create("run", "r")
     assert second.take_up("run") == "r"
     with pytest.raises(OptionError, match="another process goes on with this run"):
@@ -377,7 +475,10 @@ def test_a_state_folder_that_lay_there_open_to_others_is_closed(desk, monkeypatc
     runs = desk / "state" / "noisegate" / "runs"
     runs.mkdir(parents=True)
     runs.chmod(0o777)
-    assert RunFolder(None).path.parent == runs and stat.S_IMODE(runs.stat().st_mode) == 0o700
+    assert (
+        RunFolder(None).path.parent == runs
+        and stat.S_IMODE(runs.stat().st_mode) == 0o700
+    )
     monkeypatch.setattr(os, "geteuid", lambda: 12345, raising=False)
     assert RunFolder(None).path.parent != runs
 
@@ -388,11 +489,19 @@ def test_a_state_folder_that_lay_there_open_to_others_is_closed(desk, monkeypatc
 @pytest.mark.parametrize("call", [1, 4])
 def test_linked_tables_go_on_too(call, desk, draws, monkeypatch):
     for name, table in linked_tables.tables().items():
-        kept_rows = {"visits": [0, 1, 2, 4], "finds": [0, 1, 2, 3]}  # those that have parents
+        kept_rows = {
+            "visits": [0, 1, 2, 4],
+            "finds": [0, 1, 2, 3],
+        }  # those that have parents
         table = table.take(kept_rows.get(name, list(range(len(table)))))
         pyarrow.csv.write_csv(table, desk / f"{name}.csv")
     paths = {name: desk / f"{name}.csv" for name in linked_tables.SCHEMA.names}
-    options = {"schema": linked_tables.SCHEMA, "epsilon": 5.0, "out": desk / "model", "method": "linked"}
+    options = {
+        "schema": linked_tables.SCHEMA,
+        "epsilon": 5.0,
+        "out": desk / "model",
+        "method": "linked",
+    }
     with kill(monkeypatch, desk, (LocalEngine, "sum"), "before", call):
         noisegate.fit(paths, **options)
     model = resumed(desk)
@@ -403,18 +512,40 @@ def test_a_training_that_is_killed_while_it_reads_goes_on(desk, draws, monkeypat
     pytest.importorskip("torch")
     from noisegate.gate.queries.gradients import GradientSession
 
-    options = {"method": "dp-llm", "records": 300, "steps": 2, "maps": 2, "sampling_probability": 0.25}
-    given = {"schema": SCHEMA, "epsilon": 1.0, "out": desk / "model", "device": "cpu", **options}
+    options = {
+        "method": "dp-llm",
+        "records": 300,
+        "steps": 2,
+        "maps": 2,
+        "sampling_probability": 0.25,
+    }
+    given = {
+        "schema": SCHEMA,
+        "epsilon": 1.0,
+        "out": desk / "model",
+        "device": "cpu",
+        **options,
+    }
     with kill(monkeypatch, desk, (GradientSession, "_read"), "after"):
-        noisegate.fit(desk / "private.csv", dataset="clinic", ledger=desk / "ledger.db", **given)
+        noisegate.fit(
+            desk / "private.csv", dataset="clinic", ledger=desk / "ledger.db", **given
+        )
     assert history(desk) == ["reserve"]
     model = resumed(desk)
-    assert len(draws) == 2 and history(desk) == KINDS and model.certificate.epsilon == 1.0
+    assert (
+        len(draws) == 2 and history(desk) == KINDS and model.certificate.epsilon == 1.0
+    )
 
 
 def test_steps_on_shards_that_were_begun_do_not_go_on(desk, draws, monkeypatch):
     pytest.importorskip("torch")
-    options = {"method": "pate-gan", "records": 300, "steps": 3, "teachers": 5, "device": "cpu"}
+    options = {
+        "method": "pate-gan",
+        "records": 300,
+        "steps": 3,
+        "teachers": 5,
+        "device": "cpu",
+    }
     given = {"schema": SCHEMA, "epsilon": 1.0, "out": desk / "model", **options}
     with kill(monkeypatch, desk, (noise, "add_noise"), "after", 2):
         noisegate.fit(desk / "private.csv", **given)
@@ -427,9 +558,22 @@ def test_steps_on_shards_that_were_begun_do_not_go_on(desk, draws, monkeypatch):
 def test_a_training_that_has_released_does_not_begin_anew(desk, draws, monkeypatch):
     """Its journal of steps is gone, and its release is not kept yet."""
     pytest.importorskip("torch")
-    options = {"method": "dp-llm", "records": 300, "steps": 2, "maps": 2, "sampling_probability": 0.25}
+    options = {
+        "method": "dp-llm",
+        "records": 300,
+        "steps": 2,
+        "maps": 2,
+        "sampling_probability": 0.25,
+    }
     with kill(monkeypatch, desk, (RunFolder, "keep"), "before"):
-        noisegate.fit(desk / "private.csv", schema=SCHEMA, epsilon=1.0, out=desk / "model", device="cpu", **options)
+        noisegate.fit(
+            desk / "private.csv",
+            schema=SCHEMA,
+            epsilon=1.0,
+            out=desk / "model",
+            device="cpu",
+            **options,
+        )
     with pytest.raises(OptionError, match="answer is lost"):
         resumed(desk)
     assert len(draws) == 2
@@ -461,29 +605,58 @@ WRITES = [
     pytest.param((journals, "_write"), full, "unspent", id="lines of the journal"),
     pytest.param((Transaction, "append"), full_database, "unspent", id="ledger"),
     pytest.param((AnswerJournal, "_append"), full, "unspent", id="begun queries"),
-    pytest.param((AnswerJournal, "_append"), no_room_for_answers, "whole", id="answers"),
+    pytest.param(
+        (AnswerJournal, "_append"), no_room_for_answers, "whole", id="answers"
+    ),
     pytest.param((Release, "save"), full, "goes on", id="release"),
     pytest.param((models, "hidden_beside"), full, "goes on", id="model"),
 ]
 
 
 @pytest.mark.parametrize(("place", "wrong", "ends"), WRITES)
-def test_a_disk_that_is_full_wastes_nothing(place, wrong, ends, desk, draws, monkeypatch):
-    command = [desk / "private.csv", "--schema", desk / "schema.toml", "--epsilon", "1", "--method", "pairwise"]
-    command += ["--set", "cells=8", "--set", 'fit_options={"steps": 2, "components": 3}', "--out", desk / "model"]
+def test_a_disk_that_is_full_wastes_nothing(
+    place, wrong, ends, desk, draws, monkeypatch
+):
+    command = [
+        desk / "private.csv",
+        "--schema",
+        desk / "schema.toml",
+        "--epsilon",
+        "1",
+        "--method",
+        "pairwise",
+    ]
+    command += [
+        "--set",
+        "cells=8",
+        "--set",
+        'fit_options={"steps": 2, "components": 3}',
+        "--out",
+        desk / "model",
+    ]
     SCHEMA.to_toml(desk / "schema.toml")
     with monkeypatch.context() as patched:
         patched.setattr(*place, wrong)
-        code, _, message = program("fit", *command, "--dataset", "clinic", "--ledger", desk / "ledger.db")
+        code, _, message = program(
+            "fit", *command, "--dataset", "clinic", "--ledger", desk / "ledger.db"
+        )
     assert "Traceback" not in message and "fault in noisegate" not in message, message
     assert code == (0 if ends == "whole" else 2)
     if ends == "unspent":
         assert "No space left" in message or "is full" in message
-        assert not draws and spent(desk) == 0 and history(desk) in ([], ["reserve", "void"])
+        assert (
+            not draws
+            and spent(desk) == 0
+            and history(desk) in ([], ["reserve", "void"])
+        )
         assert not (desk / "model.partial").exists()
-        code, _, message = program("fit", *command, "--dataset", "clinic", "--ledger", desk / "ledger.db")
+        code, _, message = program(
+            "fit", *command, "--dataset", "clinic", "--ledger", desk / "ledger.db"
+        )
     elif ends == "goes on":
         code, _, message = program("fit", "--resume", "--out", desk / "model")
     assert code == 0, message
     assert len(draws) == 4 and history(desk)[-3:] == KINDS and spent(desk) <= 1
-    assert (desk / "model" / "certificate.json").exists() and not (desk / "model.partial").exists()
+    assert (desk / "model" / "certificate.json").exists() and not (
+        desk / "model.partial"
+    ).exists()

@@ -25,11 +25,29 @@ if TYPE_CHECKING:
         manifold_figures,
     )
     from noisegate_evaluate.metrics.links import LinkDistances
-    from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance, marginal_distances
-    from noisegate_evaluate.metrics.ndb import DifferentBins, DistributionScores, different_bins, distribution_scores
+    from noisegate_evaluate.metrics.marginals import (
+        MarginalReport,
+        OrderDistance,
+        marginal_distances,
+    )
+    from noisegate_evaluate.metrics.ndb import (
+        DifferentBins,
+        DistributionScores,
+        different_bins,
+        distribution_scores,
+    )
     from noisegate_evaluate.metrics.result import CAVEAT
-    from noisegate_evaluate.report import evaluate_images, evaluate_linked, evaluate_tables
-    from noisegate_evaluate.tables import RegressionReport, RegressionScores, downstream_scores, regression_scores
+    from noisegate_evaluate.report import (
+        evaluate_images,
+        evaluate_linked,
+        evaluate_tables,
+    )
+    from noisegate_evaluate.tables import (
+        RegressionReport,
+        RegressionScores,
+        downstream_scores,
+        regression_scores,
+    )
     from noisegate_evaluate.utility.networks import (
         NETWORKS,
         NETWORKS_VERSION,
@@ -38,7 +56,13 @@ if TYPE_CHECKING:
         Training,
         build_network,
     )
-    from noisegate_evaluate.utility.recipe import LabelledRows, PrintedScores, Recipe, Scores, Suite
+    from noisegate_evaluate.utility.recipe import (
+        LabelledRows,
+        PrintedScores,
+        Recipe,
+        Scores,
+        Suite,
+    )
     from noisegate_evaluate.utility.runner import UtilityReport, utility_scores
     from noisegate_evaluate.utility.suites import (
         THREE_VERSION,

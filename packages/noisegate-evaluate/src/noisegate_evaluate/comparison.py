@@ -12,7 +12,15 @@ from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.errors import installed
 from noisegate.verdict import Verdict
 from noisegate_evaluate.images import ImageDistances
-from noisegate_evaluate.judging import lowered, of_analyses, of_distance, of_marginals, of_models, of_number, of_rules
+from noisegate_evaluate.judging import (
+    lowered,
+    of_analyses,
+    of_distance,
+    of_marginals,
+    of_models,
+    of_number,
+    of_rules,
+)
 from noisegate_evaluate.metrics.links import LinkDistances
 from noisegate_evaluate.metrics.marginals import MarginalReport
 from noisegate_evaluate.metrics.result import CAVEAT, MetricResult, as_json, numbers_in
@@ -61,7 +69,12 @@ class EvaluationReport(Shown):
 
     def _json(self, **figures: Any) -> dict[str, object]:
         """The figures as JSON values, with the sentence that they are outside the guarantee."""
-        told = {"caveat": CAVEAT, "compared_with": self.compared_with, **figures, "verdict": self.verdict}
+        told = {
+            "caveat": CAVEAT,
+            "compared_with": self.compared_with,
+            **figures,
+            "verdict": self.verdict,
+        }
         return {**as_json(told), "notes": list(self.notes)}
 
     def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -112,11 +125,17 @@ class EvaluationReport(Shown):
         """The figures as a card for a terminal, which has the verdict, or a notebook, which has all."""
         facts = {}
         if (verdict := self.verdict) is not None:
-            facts = {"verdict": verdict.headline} | dict(zip(("because", "and"), verdict.reasons, strict=False))
+            facts = {"verdict": verdict.headline} | dict(
+                zip(("because", "and"), verdict.reasons, strict=False)
+            )
         sheets = []
         for sheet in self._sheets():
             headings = [heading.removeprefix(">") for heading in sheet.headings]
-            sheets.append(replace(sheet, headings=headings, rows=[row for row in sheet.rows if row]))
+            sheets.append(
+                replace(
+                    sheet, headings=headings, rows=[row for row in sheet.rows if row]
+                )
+            )
         title = f"{type(self).__name__}: synthetic records against real {self.compared_with} records"
         return ResultCard(title=title, facts=facts, sheets=sheets, notes=[CAVEAT])
 
@@ -130,7 +149,11 @@ class EvaluationReport(Shown):
         parts += [Text(f"Note: {note}.") for note in self.notes]
         if self.verdict is not None:
             parts.append(self.verdict.render())
-        parts.append(Panel(Text(CAVEAT, style="bold"), border_style="yellow", title="Not private"))
+        parts.append(
+            Panel(
+                Text(CAVEAT, style="bold"), border_style="yellow", title="Not private"
+            )
+        )
         return Group(*parts)
 
 
@@ -159,12 +182,21 @@ class Report(EvaluationReport):
             downstream=self.downstream,
             downstream_ceiling=self.ceiling,
         )
-        more = {"regression": self.regression, "regression_ceiling": self.regression_ceiling}
-        several = {"metrics": self.metrics, "metrics_floor": self.metrics_floor} if self.metrics else {}
+        more = {
+            "regression": self.regression,
+            "regression_ceiling": self.regression_ceiling,
+        }
+        several = (
+            {"metrics": self.metrics, "metrics_floor": self.metrics_floor}
+            if self.metrics
+            else {}
+        )
         return {**told, **as_json(more | several)}
 
     def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        yield from _score_rows(self.regression or self.downstream, self.regression_ceiling or self.ceiling)
+        yield from _score_rows(
+            self.regression or self.downstream, self.regression_ceiling or self.ceiling
+        )
         yield from _order_rows("marginals", self.marginals, compared=_MADE)
         yield from _order_rows("marginals", self.floor, compared=_FLOOR)
         yield from _numbered("metrics", "metric", self.metrics, self.metrics_floor)
@@ -185,41 +217,77 @@ class Report(EvaluationReport):
         headings += [">train vs test"] if self.floor else []
         rows = []
         for entry in self.marginals.orders:
-            floor = [] if self.floor is None else [f"{self.floor.order(entry.order).mean:.4f}"]
-            used = str(entry.used) if entry.used == entry.total else f"{entry.used} of {entry.total}"
+            floor = (
+                []
+                if self.floor is None
+                else [f"{self.floor.order(entry.order).mean:.4f}"]
+            )
+            used = (
+                str(entry.used)
+                if entry.used == entry.total
+                else f"{entry.used} of {entry.total}"
+            )
             largest = f"{entry.largest:.4f}  {' × '.join(entry.largest_columns)}"
-            rows.append([f"{entry.order}-way", used, f"{entry.mean:.4f}", *floor, largest])
+            rows.append(
+                [f"{entry.order}-way", used, f"{entry.mean:.4f}", *floor, largest]
+            )
         title = "Marginals: mean total variation distance (0 = the same)"
         yield Sheet(title=title, headings=[*headings, "largest"], rows=rows)
         if self.metrics:
             shown = [printed(each) for each in (self.metrics, self.metrics_floor)]
-            yield _compared("Other figures", self.compared_with, *shown, floored=bool(self.metrics_floor))
+            yield _compared(
+                "Other figures",
+                self.compared_with,
+                *shown,
+                floored=bool(self.metrics_floor),
+            )
 
     def scores(self) -> Sheet | None:
         """Returns what classifiers, or regressors, reach on the test table; None where none was scored."""
         if self.regression is not None:
-            title = f"Regressors that predict {self.regression.label!r} on the test table"
+            title = (
+                f"Regressors that predict {self.regression.label!r} on the test table"
+            )
             figures = {"R²": ("r2", 3), "absolute error / range": ("absolute_error", 4)}
-            return _score_sheet(title, figures, self.regression, self.regression_ceiling)
+            return _score_sheet(
+                title, figures, self.regression, self.regression_ceiling
+            )
         if self.downstream is None:
             return None
         suite = self.downstream.suite
         title = f"Models that predict {self.downstream.label!r} on the test table; {self.downstream.averaging}"
-        figures = {"ROC-AUC": ("roc_auc", 3), "avg. prec.": ("average_precision", 3), "F1": ("f1", 3)}
+        figures = {
+            "ROC-AUC": ("roc_auc", 3),
+            "avg. prec.": ("average_precision", 3),
+            "F1": ("f1", 3),
+        }
         figures["accuracy"] = ("accuracy", 3)
         title += f"; list {suite.name!r}, version {suite.version}"
         return _score_sheet(title, figures, self.downstream, self.ceiling, spread=True)
 
     def _more(self) -> Iterator[Sheet]:
         both = {"synthetic": self.downstream, "real train (ceiling)": self.ceiling}
-        means = {what: scored.printed_mean for what, scored in both.items() if scored is not None}
+        means = {
+            what: scored.printed_mean
+            for what, scored in both.items()
+            if scored is not None
+        }
         if self.downstream is not None and self.downstream.printed:
             yield Sheet(
                 title="As DP-MERF and DP-HP print them: areas under curves of hard predictions, F1 weighted by class",
-                headings=("trained on", "model", ">ROC-AUC", ">avg. prec.", ">weighted F1"),
+                headings=(
+                    "trained on",
+                    "model",
+                    ">ROC-AUC",
+                    ">avg. prec.",
+                    ">weighted F1",
+                ),
                 rows=[
                     [what, "mean of the models"]
-                    + ["" if one is None else f"{one:.3f}" for one in (mean.roc_auc, mean.average_precision)]
+                    + [
+                        "" if one is None else f"{one:.3f}"
+                        for one in (mean.roc_auc, mean.average_precision)
+                    ]
                     + [f"{mean.weighted_f1:.3f}"]
                     for what, mean in means.items()
                     if mean is not None
@@ -244,7 +312,11 @@ class LinkedReport(Report):
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
-        several = {"tables": self.tables, "links": self.links, "links_floor": self.links_floor}
+        several = {
+            "tables": self.tables,
+            "links": self.links,
+            "links_floor": self.links_floor,
+        }
         return {**super().to_json(), **as_json(several)}
 
     def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -258,7 +330,10 @@ class LinkedReport(Report):
         for name, marginals in self.tables.items():
             yield of_marginals(marginals, name)
         for name, link in self.links.items():
-            pairs = {f"parents and {name}": link.parent_child, f"successive {name}": link.transitions}
+            pairs = {
+                f"parents and {name}": link.parent_child,
+                f"successive {name}": link.transitions,
+            }
             for what, distance in pairs.items():
                 if distance is not None:
                     yield of_distance(distance, f"a pair of columns of {what}")
@@ -267,10 +342,18 @@ class LinkedReport(Report):
     def _more(self) -> Iterator[Sheet]:
         for name, link in self.links.items():
             floor = dict(self.links_floor[name].lines()) if self.links_floor else {}
-            ours, least = ({what: figure for what, (figure, _) in one.items()} for one in (dict(link.lines()), floor))
+            ours, least = (
+                {what: figure for what, (figure, _) in one.items()}
+                for one in (dict(link.lines()), floor)
+            )
             title = f"{name} and their parents (0 = the same)"
-            sheet = _compared(title, self.compared_with, ours, least, floored=bool(floor))
-            rows = [[*row, largest] for row, (_, (_, largest)) in zip(sheet.rows, link.lines(), strict=True)]
+            sheet = _compared(
+                title, self.compared_with, ours, least, floored=bool(floor)
+            )
+            rows = [
+                [*row, largest]
+                for row, (_, (_, largest)) in zip(sheet.rows, link.lines(), strict=True)
+            ]
             yield replace(sheet, headings=[*sheet.headings, "largest"], rows=rows)
         yield from super()._more()
 
@@ -288,14 +371,23 @@ class ImageReport(EvaluationReport):
         """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
         both = {"downstream": self.downstream, "downstream_ceiling": self.ceiling}
         scores = {
-            name: None if one is None else one.to_image_json() | {"twelve_version": TWELVE_VERSION}
+            name: None
+            if one is None
+            else one.to_image_json() | {"twelve_version": TWELVE_VERSION}
             for name, one in both.items()
         }
-        return self._json(distances=self.distances, distances_floor=self.floor, **scores)
+        return self._json(
+            distances=self.distances, distances_floor=self.floor, **scores
+        )
 
     def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from _score_rows(self.downstream, self.ceiling)
-        yield from _numbered("distances", "metric", self.distances.results, self.floor.results if self.floor else {})
+        yield from _numbered(
+            "distances",
+            "metric",
+            self.distances.results,
+            self.floor.results if self.floor else {},
+        )
 
     def _judged(self) -> Iterator[Verdict | None]:
         yield of_models("accuracy", "accuracy", 0.0, self.downstream, self.ceiling)
@@ -310,7 +402,11 @@ class ImageReport(EvaluationReport):
         if self.downstream is None:
             return None
         title = "Classifiers tested on the test images; networks chosen by held-out images of their own source"
-        figures = {"accuracy": ("accuracy", 4), "F1": ("f1", 4), "ROC-AUC": ("roc_auc", 4)}
+        figures = {
+            "accuracy": ("accuracy", 4),
+            "F1": ("f1", 4),
+            "ROC-AUC": ("roc_auc", 4),
+        }
         return _score_sheet(title, figures, self.downstream, self.ceiling)
 
 
@@ -320,9 +416,18 @@ def _score_rows(made: Any, real: Any) -> Iterator[tuple[str, dict[str, Any]]]:
             yield "scores", {"trained_on": what, "model": model, **asdict(scores)}
 
 
-def _order_rows(frame: str, marginals: MarginalReport | None, **told: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _order_rows(
+    frame: str, marginals: MarginalReport | None, **told: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
     for entry in marginals.orders if marginals is not None else ():
-        yield frame, {**told, **entry.to_json(), "largest_columns": " × ".join(entry.largest_columns)}
+        yield (
+            frame,
+            {
+                **told,
+                **entry.to_json(),
+                "largest_columns": " × ".join(entry.largest_columns),
+            },
+        )
 
 
 def _numbered(
@@ -332,29 +437,70 @@ def _numbered(
     for compared, results in ((_MADE, ours), (_FLOOR, floor)):
         for name, result in results.items():
             for figure, value in numbers_in(as_json(result)):
-                yield frame, {"compared": compared, kind: name, "figure": figure, "value": value}
+                yield (
+                    frame,
+                    {
+                        "compared": compared,
+                        kind: name,
+                        "figure": figure,
+                        "value": value,
+                    },
+                )
 
 
 def printed(results: Mapping[str, MetricResult | None]) -> dict[str, str]:
     """Returns the figures of several metrics as they are printed, by what each is called."""
-    return {what: told for name, one in results.items() if one for what, told in one.page(name).items()}
+    return {
+        what: told
+        for name, one in results.items()
+        if one
+        for what, told in one.page(name).items()
+    }
 
 
-def _compared(title: str, real: str, ours: Mapping[str, str], floor: Mapping[str, str], *, floored: bool) -> Sheet:
+def _compared(
+    title: str,
+    real: str,
+    ours: Mapping[str, str],
+    floor: Mapping[str, str],
+    *,
+    floored: bool,
+) -> Sheet:
     """Returns figures of the synthetic records, beside those of two sets of real ones where there are any."""
-    headings = ["figure", f">synthetic vs {real}", *([">train vs test"] if floored else [])]
-    rows = [[name, told, *([floor.get(name, "")] if floored else [])] for name, told in ours.items()]
+    headings = [
+        "figure",
+        f">synthetic vs {real}",
+        *([">train vs test"] if floored else []),
+    ]
+    rows = [
+        [name, told, *([floor.get(name, "")] if floored else [])]
+        for name, told in ours.items()
+    ]
     return Sheet(title=title, headings=headings, rows=rows)
 
 
 def _score_sheet(
-    title: str, figures: Mapping[str, tuple[str, int]], made: Any, real: Any, *, spread: bool = False
+    title: str,
+    figures: Mapping[str, tuple[str, int]],
+    made: Any,
+    real: Any,
+    *,
+    spread: bool = False,
 ) -> Sheet:
     """Returns the scores of models trained on both; ``figures`` has the attribute and the digits of each column."""
     rows: list[list[str]] = []
 
     def add(what: str, model: str, scores: Any) -> None:
-        rows.append([what, model, *(f"{getattr(scores, name):.{digits}f}" for name, digits in figures.values())])
+        rows.append(
+            [
+                what,
+                model,
+                *(
+                    f"{getattr(scores, name):.{digits}f}"
+                    for name, digits in figures.values()
+                ),
+            ]
+        )
 
     for what, scored in (("synthetic", made), ("real train (ceiling)", real)):
         for model, scores in scored.models.items() if scored is not None else ():
@@ -365,7 +511,11 @@ def _score_sheet(
             add(what, "mean of the models", scored.mean)
             add(what, "± over the models", scored.deviation)
         rows.append([])
-    return Sheet(title=title, headings=("trained on", "model", *(f">{name}" for name in figures)), rows=rows)
+    return Sheet(
+        title=title,
+        headings=("trained on", "model", *(f">{name}" for name in figures)),
+        rows=rows,
+    )
 
 
 def _table(sheet: Sheet) -> Table:
@@ -374,8 +524,15 @@ def _table(sheet: Sheet) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    page = Table(title=Text(sheet.title, style="italic"), title_justify="left", box=box.SIMPLE_HEAD)
-    page.show_edge, page.padding = False, (0, 1, 0, 0)  # six columns fit into 80 letters
+    page = Table(
+        title=Text(sheet.title, style="italic"),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+    )
+    page.show_edge, page.padding = (
+        False,
+        (0, 1, 0, 0),
+    )  # six columns fit into 80 letters
     for heading in sheet.headings:
         page.add_column(
             heading.removeprefix(">"),

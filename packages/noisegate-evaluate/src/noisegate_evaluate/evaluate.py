@@ -59,44 +59,79 @@ def evaluate(
     made = synthetic if isinstance(synthetic, Synthesizer) else None
     if isinstance(schema, str | Path):
         schema = read_schema(schema)
-    schema = schema or (synthetic.schema if isinstance(synthetic, Synthesizer | LinkedModel) else None)
+    schema = schema or (
+        synthetic.schema if isinstance(synthetic, Synthesizer | LinkedModel) else None
+    )
     if isinstance(schema, LinkedSchema):
         with _told(progress) as progressing:
-            return _evaluate_linked(synthetic, test, schema, train, seed=seed, progress=progressing, **options)
+            return _evaluate_linked(
+                synthetic,
+                test,
+                schema,
+                train,
+                seed=seed,
+                progress=progressing,
+                **options,
+            )
     if not isinstance(schema, Schema):
-        raise OptionError("schema=None: give the schema of the records, or the model that made them as synthetic=.")
+        raise OptionError(
+            "schema=None: give the schema of the records, or the model that made them as synthetic=."
+        )
     known = schema
 
     def read(records: Any) -> Any:
         if known.images is None:
             return read_table(records, known, show_values=show_values)
-        return images_of(open_source(records, known, show_values=show_values).batches(), known)
+        return images_of(
+            open_source(records, known, show_values=show_values).batches(), known
+        )
 
     real, used = read(test), None if train is None else read(train)
     if made is not None:
         records = made.records(len(real if used is None else used), seed=seed)
-        drawn = images_of(records, known) if known.images else decode(EncodedTable.concatenate(list(records)), known)
+        drawn = (
+            images_of(records, known)
+            if known.images
+            else decode(EncodedTable.concatenate(list(records)), known)
+        )
     else:
         drawn = read(synthetic)
     measure: Any = evaluate_tables if known.images is None else evaluate_images
     with _told(progress) as told:
         report = measure(drawn, real, known, used, seed=seed, progress=told, **options)
-    return cast("Report | ImageReport", replace(report, fitted=None if made is None else made.verdict))
+    return cast(
+        "Report | ImageReport",
+        replace(report, fitted=None if made is None else made.verdict),
+    )
 
 
-def _evaluate_linked(synthetic: Any, test: Any, schema: LinkedSchema, train: Any, **options: Any) -> LinkedReport:
+def _evaluate_linked(
+    synthetic: Any, test: Any, schema: LinkedSchema, train: Any, **options: Any
+) -> LinkedReport:
     """Returns how linked tables compare, folders or mappings; a model draws as many families as there are real ones."""
     from noisegate.data.frames import read_linked
     from noisegate_evaluate import evaluate_linked
 
-    real, used = read_linked(test, schema), None if train is None else read_linked(train, schema)
+    real, used = (
+        read_linked(test, schema),
+        None if train is None else read_linked(train, schema),
+    )
     fitted = getattr(synthetic, "verdict", None)
     if hasattr(synthetic, "sample"):
-        synthetic = synthetic.sample(len((used or real)[schema.root.name]), seed=options["seed"])
-    return replace(evaluate_linked(read_linked(synthetic, schema), real, schema, used, **options), fitted=fitted)
+        synthetic = synthetic.sample(
+            len((used or real)[schema.root.name]), seed=options["seed"]
+        )
+    return replace(
+        evaluate_linked(read_linked(synthetic, schema), real, schema, used, **options),
+        fitted=fitted,
+    )
 
 
 @contextmanager
 def _told(progress: bool) -> Iterator[Callable[[str, int, int], None] | None]:
     with shown("Evaluating", None) if progress else nullcontext() as tell:
-        yield (lambda name, done, total: tell(done, f"{done} of {total}: {name}")) if tell else None
+        yield (
+            (lambda name, done, total: tell(done, f"{done} of {total}: {name}"))
+            if tell
+            else None
+        )

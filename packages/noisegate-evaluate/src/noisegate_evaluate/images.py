@@ -62,7 +62,9 @@ class EncoderFeatures:
 
     def __init__(self, encoder: Encoder | None = None, *, name: str = "") -> None:
         if encoder is not None and not name:
-            raise OptionError("name is missing; figures in the features of an encoder of your own need one")
+            raise OptionError(
+                "name is missing; figures in the features of an encoder of your own need one"
+            )
         if encoder is None:
             from noisegate_images.networks.encoder import load_encoder
 
@@ -73,7 +75,9 @@ class EncoderFeatures:
         """Returns 144 features per image."""
         from torch import nn
 
-        return in_batches(nn.Sequential(self._encoder, nn.AdaptiveAvgPool2d(1), nn.Flatten()), pixels)
+        return in_batches(
+            nn.Sequential(self._encoder, nn.AdaptiveAvgPool2d(1), nn.Flatten()), pixels
+        )
 
 
 class Inception:
@@ -101,19 +105,27 @@ def named_features(name: str, weights: Path | None = None) -> ImageFeatures:
         ModelError: weights are not where they must be, or are other ones.
     """
     if name not in FEATURES:
-        raise OptionError(f"features is {name!r}; expected one of {', '.join(map(repr, FEATURES))}")
+        raise OptionError(
+            f"features is {name!r}; expected one of {', '.join(map(repr, FEATURES))}"
+        )
     if name == "inception-v3":
         return Inception(weights)
     if weights is not None:
-        raise OptionError(f"weights is for the features 'inception-v3', not for {name!r}; leave it out")
+        raise OptionError(
+            f"weights is for the features 'inception-v3', not for {name!r}; leave it out"
+        )
     return Pixels() if name == "pixels" else EncoderFeatures()
 
 
 def check_pixels(pixels: np.ndarray) -> None:
     """Checks that an array holds images: uint8, (rows, height, width, channels), at least one row."""
     if pixels.ndim != 4 or pixels.dtype != np.uint8 or not len(pixels):
-        expected = "expected at least one, uint8 of shape (rows, height, width, channels)"
-        raise DataError(f"images have the shape {pixels.shape} and the type {pixels.dtype}; {expected}")
+        expected = (
+            "expected at least one, uint8 of shape (rows, height, width, channels)"
+        )
+        raise DataError(
+            f"images have the shape {pixels.shape} and the type {pixels.dtype}; {expected}"
+        )
 
 
 def in_batches(network: nn.Module, pixels: np.ndarray) -> np.ndarray:
@@ -129,7 +141,9 @@ def in_batches(network: nn.Module, pixels: np.ndarray) -> np.ndarray:
     parts = []
     with one_thread(device), torch.inference_mode():
         for at in range(0, len(pixels), _IMAGES_AT_ONCE):
-            batch = torch.from_numpy(np.ascontiguousarray(pixels[at : at + _IMAGES_AT_ONCE])).to(device)
+            batch = torch.from_numpy(
+                np.ascontiguousarray(pixels[at : at + _IMAGES_AT_ONCE])
+            ).to(device)
             parts.append(network(batch.permute(0, 3, 1, 2).float() / 255).float().cpu())
     return torch.cat(parts).numpy()
 
@@ -158,7 +172,9 @@ def images_of(batches: Iterable[Rows], schema: Schema) -> Images:
 def image_form(schema: Schema) -> ImageForm:
     """Returns what the schema says of images; a SchemaError where it describes a table."""
     if schema.images is None:
-        raise SchemaError("the schema describes a table; describe images with noisegate.schema.pixel_schema(...)")
+        raise SchemaError(
+            "the schema describes a table; describe images with noisegate.schema.pixel_schema(...)"
+        )
     return schema.images
 
 
@@ -167,18 +183,26 @@ def check_images(images: Images, what: str, form: ImageForm) -> None:
     shape = form.shape
     if images.pixels.shape[1:] != shape.axes:
         expected = f"expected uint8 of shape (rows, {shape.height}, {shape.width}, {shape.channels})"
-        raise DataError(f"the {what} images have the shape {images.pixels.shape} and the type uint8; {expected}")
+        raise DataError(
+            f"the {what} images have the shape {images.pixels.shape} and the type uint8; {expected}"
+        )
     if not len(images):
         raise DataError(f"there are no {what} images; expected at least one")
     if (images.labels is None) != (form.label is None):
-        raise DataError(f"the {what} images and the schema do not agree about labels; give both or neither")
+        raise DataError(
+            f"the {what} images and the schema do not agree about labels; give both or neither"
+        )
 
 
 def drawn(images: Images, count: int, *, seed: int) -> np.ndarray:
     """Returns the pixels of at most ``count`` images, drawn without replacement by a public seed if there are more."""
     if len(images) <= count:
         return images.pixels
-    return np.asarray(images.pixels[np.random.default_rng(seed).choice(len(images), count, replace=False)])
+    return np.asarray(
+        images.pixels[
+            np.random.default_rng(seed).choice(len(images), count, replace=False)
+        ]
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,28 +216,58 @@ class ImageDistances:
 
     def __getitem__(self, name: str) -> Any:
         """Returns the result of a metric, by its name without features: ``kid``."""
-        return {full.partition("(")[0]: result for full, result in self.results.items()}[name]
+        return {
+            full.partition("(")[0]: result for full, result in self.results.items()
+        }[name]
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values."""
-        told = {"features": self.features, "synthetic_images": self.synthetic, "real_images": self.real}
-        return told | {name: result.to_json() if result else None for name, result in self.results.items()}
+        told = {
+            "features": self.features,
+            "synthetic_images": self.synthetic,
+            "real_images": self.real,
+        }
+        return told | {
+            name: result.to_json() if result else None
+            for name, result in self.results.items()
+        }
 
     def page(self) -> dict[str, str]:
         """Returns the figures as they are printed, by name."""
-        found = [result.page(name).items() for name, result in self.results.items() if result]
-        return {**dict(chain.from_iterable(found)), "images": f"{self.synthetic:,} vs {self.real:,}"}
+        found = [
+            result.page(name).items() for name, result in self.results.items() if result
+        ]
+        return {
+            **dict(chain.from_iterable(found)),
+            "images": f"{self.synthetic:,} vs {self.real:,}",
+        }
 
 
 def image_distances(
-    synthetic: Images, real: Images, features: ImageFeatures, *, images: int = IMAGES, seed: int = 0
+    synthetic: Images,
+    real: Images,
+    features: ImageFeatures,
+    *,
+    images: int = IMAGES,
+    seed: int = 0,
 ) -> ImageDistances:
     """Returns the figures of all metrics on at most so many images of either set, drawn by a public seed."""
     some = [drawn(several, images, seed=seed) for several in (synthetic, real)]
     seen = {"features": list(map(features, some)), "pixels": list(map(Pixels(), some))}
-    names, metrics = {"features": features.name, "pixels": Pixels.name}, metrics_of("features", "pixels")
-    results = {each.named(names[each.KIND]): each.measured(*seen[each.KIND], seed=seed) for each in metrics}
-    return ImageDistances(features=features.name, synthetic=len(some[0]), real=len(some[1]), results=results)
+    names, metrics = (
+        {"features": features.name, "pixels": Pixels.name},
+        metrics_of("features", "pixels"),
+    )
+    results = {
+        each.named(names[each.KIND]): each.measured(*seen[each.KIND], seed=seed)
+        for each in metrics
+    }
+    return ImageDistances(
+        features=features.name,
+        synthetic=len(some[0]),
+        real=len(some[1]),
+        results=results,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +284,9 @@ class PixelColumns:
             images[:, place] = read_numbers(table, column, schema).unit
             if gaps := int(np.isnan(images[:, place]).sum()):
                 says = f"column {column.name!r} of the {what} table is missing or no number in {gaps} row(s)"
-                raise DataError(f"{says}; networks need every pixel: fill them, or leave these rows out")
+                raise DataError(
+                    f"{says}; networks need every pixel: fill them, or leave these rows out"
+                )
         return images.reshape(-1, *self.shape.axes)
 
 
@@ -242,7 +298,9 @@ def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns
     columns: dict[str, Continuous | Decimal | Integer] = {}
     for column in (one for one in schema.columns if one.name != label):
         if not isinstance(column, Continuous | Decimal | Integer):
-            raise OptionError(f"column {column.name!r} is {column.kind}, no intensity of a pixel; networks need images")
+            raise OptionError(
+                f"column {column.name!r} is {column.kind}, no intensity of a pixel; networks need images"
+            )
         columns[column.name] = column
     named = _named_shape(columns)
     if image is not None and image.size != len(columns):
@@ -250,8 +308,15 @@ def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns
         raise OptionError(f"{says}; correct one of them")
     if named is not None:
         if image not in (None, named):
-            raise OptionError(f"image {image} does not fit the names of the columns, which are those of {named}")
-        return PixelColumns(shape=named, columns=tuple(columns[named.pixel_name(place)] for place in range(named.size)))
+            raise OptionError(
+                f"image {image} does not fit the names of the columns, which are those of {named}"
+            )
+        return PixelColumns(
+            shape=named,
+            columns=tuple(
+                columns[named.pixel_name(place)] for place in range(named.size)
+            ),
+        )
     if image is None:
         raise OptionError(
             f"the names of the {len(columns)} columns do not tell the shape of an image; give it as "
@@ -264,15 +329,37 @@ def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns
 def read_image(text: str) -> ImageShape:
     """Returns a shape of height, width and channels, which may be left out, for instance of "28,28,1"."""
     parts = text.split(",")
-    if len(parts) not in (2, 3) or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-        raise OptionError(f"image is {text!r}; expected HEIGHT,WIDTH,CHANNELS in pixels, for instance 28,28,1")
-    return ImageShape(**dict(zip(("height", "width", "channels"), map(int, parts), strict=False)))
+    if len(parts) not in (2, 3) or not all(
+        part.strip().isdecimal() and int(part) > 0 for part in parts
+    ):
+        raise OptionError(
+            f"image is {text!r}; expected HEIGHT,WIDTH,CHANNELS in pixels, for instance 28,28,1"
+        )
+    return ImageShape(
+        **dict(zip(("height", "width", "channels"), map(int, parts), strict=False))
+    )
 
 
 def _named_shape(names: Collection[str]) -> ImageShape | None:
-    last = max(([int(part) for part in name.split("_")[1:] if part.isdecimal()] for name in names), default=[])
+    last = max(
+        (
+            [int(part) for part in name.split("_")[1:] if part.isdecimal()]
+            for name in names
+        ),
+        default=[],
+    )
     if len(last) not in (2, 3):
         return None
-    shape = ImageShape(**dict(zip(("height", "width", "channels"), (place + 1 for place in last), strict=False)))
-    fits = shape.size == len(names) and set(map(shape.pixel_name, range(shape.size))) == set(names)
+    shape = ImageShape(
+        **dict(
+            zip(
+                ("height", "width", "channels"),
+                (place + 1 for place in last),
+                strict=False,
+            )
+        )
+    )
+    fits = shape.size == len(names) and set(
+        map(shape.pixel_name, range(shape.size))
+    ) == set(names)
     return shape if fits else None

@@ -23,11 +23,16 @@ if TYPE_CHECKING:
 
 DIGEST = "6726825d"
 """What the SHA-256 of the weights starts with: the part that their publishers put into the name of the file."""
-FILES = (f"pt_inception-2015-12-05-{DIGEST}.pth", f"weights-inception-2015-12-05-{DIGEST}.pth")
+FILES = (
+    f"pt_inception-2015-12-05-{DIGEST}.pth",
+    f"weights-inception-2015-12-05-{DIGEST}.pth",
+)
 """As pytorch-fid and torch-fidelity leave them in the cache of torch."""
 SIDE = 299
 LAYER = "feature"  # the module that gives the feature
-_AVERAGING = tuple(f"Mixed_{block}" for block in ("5b", "5c", "5d", "6b", "6c", "6d", "6e", "7b"))
+_AVERAGING = tuple(
+    f"Mixed_{block}" for block in ("5b", "5c", "5d", "6b", "6c", "6d", "6e", "7b")
+)
 
 
 def build_inception() -> nn.Module:
@@ -35,8 +40,12 @@ def build_inception() -> nn.Module:
     try:
         from torchvision.models import inception_v3  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError as error:
-        raise ModelError("Inception-v3 needs torchvision: pip install 'noisegate[vision]'") from error
-    network = inception_v3(weights=None, aux_logits=False, transform_input=False, init_weights=False)
+        raise ModelError(
+            "Inception-v3 needs torchvision: pip install 'noisegate[vision]'"
+        ) from error
+    network = inception_v3(
+        weights=None, aux_logits=False, transform_input=False, init_weights=False
+    )
     network.fc = nn.Identity()
     for name in _AVERAGING:
         average_within(getattr(network, name).branch_pool)
@@ -55,10 +64,14 @@ def load_weights(network: nn.Module, path: Path, digest: str = DIGEST) -> None:
     try:
         # The classifier at the end is not part of the features.
         held = torch.load(path, map_location="cpu", weights_only=True)
-        tensors = {name: value for name, value in held.items() if not name.startswith("fc.")}
+        tensors = {
+            name: value for name, value in held.items() if not name.startswith("fc.")
+        }
         network.get_submodule("inception").load_state_dict(tensors)
     except (RuntimeError, AttributeError, ValueError) as error:
-        raise ModelError(f"weights of Inception-v3: {str(path)!r} holds other tensors ({error})") from None
+        raise ModelError(
+            f"weights of Inception-v3: {str(path)!r} holds other tensors ({error})"
+        ) from None
 
 
 def cached_weights() -> Path:
@@ -68,22 +81,35 @@ def cached_weights() -> Path:
         if (folder / name).is_file():
             return folder / name
     cure = "put one there or give its path. Nothing is downloaded"
-    raise ModelError(f"weights of Inception-v3: neither {FILES[0]!r} nor {FILES[1]!r} is in {str(folder)!r}; {cure}")
+    raise ModelError(
+        f"weights of Inception-v3: neither {FILES[0]!r} nor {FILES[1]!r} is in {str(folder)!r}; {cure}"
+    )
 
 
-def load_inception(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
+def load_inception(
+    model: str, weights: str | None, sha256: str | None
+) -> FrozenNetwork:
     """Returns Inception-v3 of Fréchet distances, "v3", as the encoder by which DP-MEPF stops; see `load_network`."""
     # Its feature is the last pooling layer, 2,048 numbers. The weights are those of pytorch-fid, by default where it or
     # torch-fidelity leave them in the cache of torch, and no others: their digest is known.
     if model != "v3":
-        raise OptionError(f"network='inception:{model}': there is 'inception:v3' alone.")
+        raise OptionError(
+            f"network='inception:{model}': there is 'inception:v3' alone."
+        )
     path = cached_weights() if weights is None else Path(weights)
-    digest = check_digest(file_digest(path, f"weights={str(path)!r}"), sha256, f"weights={str(path)!r}", required=False)
+    digest = check_digest(
+        file_digest(path, f"weights={str(path)!r}"),
+        sha256,
+        f"weights={str(path)!r}",
+        required=False,
+    )
     with seeded(0):
         network = build_inception()
     load_weights(network, path)
     return FrozenNetwork(
-        module=nn.Sequential(OrderedDict({"network": network, LAYER: nn.Identity()})).requires_grad_(False).eval(),
+        module=nn.Sequential(OrderedDict({"network": network, LAYER: nn.Identity()}))
+        .requires_grad_(False)
+        .eval(),
         layers=(LAYER,),
         nonnegative=frozenset(),
         # It brings images of any size to its own, and takes intensities as they are.
@@ -98,7 +124,9 @@ def average_within(behind: nn.Module) -> None:
 
     def corrected(_: nn.Module, given: Any) -> Float[torch.Tensor, "rows channels h w"]:
         (pooled,) = given
-        there = functional.avg_pool2d(torch.ones_like(pooled[:1, :1]), kernel_size=3, stride=1, padding=1)
+        there = functional.avg_pool2d(
+            torch.ones_like(pooled[:1, :1]), kernel_size=3, stride=1, padding=1
+        )
         return torch.div(pooled, there)
 
     behind.register_forward_pre_hook(corrected)
@@ -111,10 +139,14 @@ class _Resized(nn.Module):
         super().__init__()
         self.inception = inception
 
-    def forward(self, images: Float[torch.Tensor, "rows channels h w"]) -> Float[torch.Tensor, "rows features"]:
+    def forward(
+        self, images: Float[torch.Tensor, "rows channels h w"]
+    ) -> Float[torch.Tensor, "rows features"]:
         """Returns features of images with intensities in [0, 1]."""
         colour = images.expand(-1, 3, -1, -1)
-        square = functional.interpolate(colour, (SIDE, SIDE), mode="bilinear", align_corners=False)
+        square = functional.interpolate(
+            colour, (SIDE, SIDE), mode="bilinear", align_corners=False
+        )
         features: torch.Tensor = self.inception(2 * square - 1)
         return features
 
@@ -127,7 +159,9 @@ class _LastBlock(nn.Module):
         for name, part in block.named_children():
             self.add_module(name, part)
 
-    def forward(self, maps: Float[torch.Tensor, "rows entering h w"]) -> Float[torch.Tensor, "rows leaving h w"]:
+    def forward(
+        self, maps: Float[torch.Tensor, "rows entering h w"]
+    ) -> Float[torch.Tensor, "rows leaving h w"]:
         """Returns the four branches side by side, in the order of torchvision."""
         parts = dict(self.named_children())
         middle = parts["branch3x3_1"](maps)
@@ -136,6 +170,8 @@ class _LastBlock(nn.Module):
             parts["branch1x1"](maps),
             *(parts[name](middle) for name in ("branch3x3_2a", "branch3x3_2b")),
             *(parts[name](double) for name in ("branch3x3dbl_3a", "branch3x3dbl_3b")),
-            parts["branch_pool"](functional.max_pool2d(maps, kernel_size=3, stride=1, padding=1)),
+            parts["branch_pool"](
+                functional.max_pool2d(maps, kernel_size=3, stride=1, padding=1)
+            ),
         )
         return torch.cat(after, dim=1)

@@ -16,8 +16,17 @@ from noisegate.verdict import (
     word_of_kept,
     word_of_misplaced,
 )
-from noisegate_evaluate.metrics.analyses import STRONG, Associations, Quantiles, Regressions
-from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance, RulesKept
+from noisegate_evaluate.metrics.analyses import (
+    STRONG,
+    Associations,
+    Quantiles,
+    Regressions,
+)
+from noisegate_evaluate.metrics.marginals import (
+    MarginalReport,
+    OrderDistance,
+    RulesKept,
+)
 from noisegate_evaluate.metrics.result import MetricResult
 
 # Scores differ by as much from one draw of a few thousand records to the next.
@@ -25,7 +34,9 @@ _ALLOWANCE = 0.02
 # Real records whose own models do hardly better than guessing say nothing about synthetic ones.
 _LEAST_SKILL = 0.05
 _STRETCHED = 0.25  # a tail that is off by more than this part misleads
-_MARGINAL_CURE = "more records, a larger epsilon or fewer columns, as `noisegate plan` says for each"
+_MARGINAL_CURE = (
+    "more records, a larger epsilon or fewer columns, as `noisegate plan` says for each"
+)
 _MODEL_CURE = "a larger epsilon or more records, for what models learn"
 
 
@@ -49,7 +60,9 @@ def of_distance(entry: OrderDistance, what: str) -> Verdict:
     """Returns what the distance of ``what`` says, beyond what sampling does."""
     share = entry.beyond_sampling
     word = word_of_misplaced(share)
-    reason = f"total variation error of {in_percent(share)} in {what}, beyond sampling error"
+    reason = (
+        f"total variation error of {in_percent(share)} in {what}, beyond sampling error"
+    )
     if word != "good":
         reason += f"; most in {' × '.join(entry.largest_columns)}"
     figure = "out_of_place_in_pairs" if entry.order == 2 else "out_of_place_in_singles"
@@ -64,19 +77,32 @@ def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]
         word = word_of_kept(found.kept)
         reason = f"of {len(found.strong)} associations above {STRONG} the mean part kept is {found.kept:.0%}"
         if found.lost:
-            told = [f"{pair} {made:.2f} for {real:.2f}" for pair, real, made in found.lost]
+            told = [
+                f"{pair} {made:.2f} for {real:.2f}" for pair, real, made in found.lost
+            ]
             reason += f"; weakened or lost: {', '.join(told[:3])}{f' and {len(told) - 3} more' * (len(told) > 3)}"
-        yield _said("rough" if word == "noise" else word, reason, _MARGINAL_CURE, associations_kept=found.kept)
+        yield _said(
+            "rough" if word == "noise" else word,
+            reason,
+            _MARGINAL_CURE,
+            associations_kept=found.kept,
+        )
     if isinstance(regressions, Regressions) and regressions.kept is not None:
         yield of_coefficients(regressions.kept, "evaluate")
     if isinstance(quantiles, Quantiles):
         if quantiles.stretched > _STRETCHED:
             apart = f"{quantiles.stretched:.0%} of its distance from the median"
-            reason = f"the 1 or 99 % quantile of {quantiles.reaching!r} is off by {apart}"
+            reason = (
+                f"the 1 or 99 % quantile of {quantiles.reaching!r} is off by {apart}"
+            )
             cure = f"bounds of {quantiles.reaching!r} that are nearer to its values, or a larger epsilon"
             yield _said("usable", reason, cure, tail_error=quantiles.stretched)
         beyond = max(quantiles.largest - quantiles.chance, 0.0)
-        if (word := next((word for word, most in RANKS.items() if beyond <= most), "rough")) != "good":
+        if (
+            word := next(
+                (word for word, most in RANKS.items() if beyond <= most), "rough"
+            )
+        ) != "good":
             reason = f"{quantiles.largest:.0%} of real records lie between the {quantiles.at:.0%} quantiles of "
             reason += f"{quantiles.column!r}, real and synthetic"
             cure = f"bounds of {quantiles.column!r} that are nearer to its values, or a larger epsilon"
@@ -87,13 +113,19 @@ def of_rules(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]:
     """Yields which rules of real records synthetic ones break; where many do, they are usable at best."""
     found = metrics.get("rules")
     if isinstance(found, RulesKept) and found.broken:
-        told = [f"{rule} ({made:.0%} for {real:.0%})" for rule, real, made in found.broken]
+        told = [
+            f"{rule} ({made:.0%} for {real:.0%})" for rule, real, made in found.broken
+        ]
         reason = f"of {found.found} rules of real records {len(told)} are broken: {'; '.join(told[:3])}"
         cure = "rules that are public knowledge as constraints in the schema, and sums left out and added up afterwards"
-        yield _said("usable" if found.broken[0][2] > MISPLACED["good"] else "good", reason, cure)
+        yield _said(
+            "usable" if found.broken[0][2] > MISPLACED["good"] else "good", reason, cure
+        )
 
 
-def of_models(score: str, name: str, chance: float, made: Any, ceiling: Any) -> Verdict | None:
+def of_models(
+    score: str, name: str, chance: float, made: Any, ceiling: Any
+) -> Verdict | None:
     """Returns the word for the part of a mean score above chance that is kept; None where nothing real was trained."""
     if made is None or ceiling is None:
         return None
@@ -101,7 +133,12 @@ def of_models(score: str, name: str, chance: float, made: Any, ceiling: Any) -> 
     figures = {"score": score, "score_of_synthetic": synthetic, "score_of_real": real}
     compared = f"models reach {score} {synthetic:.3f} where those of real records reach {real:.3f}"
     if not math.isfinite(real) or real - chance < _LEAST_SKILL:
-        return _said(None, f"{compared}, hardly better than guessing: nothing follows from it", "", **figures)
+        return _said(
+            None,
+            f"{compared}, hardly better than guessing: nothing follows from it",
+            "",
+            **figures,
+        )
     # What is said is the part itself; the word forgives what may be chance.
     plain = max((synthetic - chance) / (real - chance), 0.0)
     kept = 1 - max(real - synthetic - _ALLOWANCE, 0.0) / (real - chance)
@@ -112,7 +149,9 @@ def of_models(score: str, name: str, chance: float, made: Any, ceiling: Any) -> 
 def _said(word: Word | None, reason: str, cure: str, **figures: Any) -> Verdict:
     """Returns a verdict; what is good, or nothing, needs no cure."""
     cures = () if word in ("good", None) else (cure,)
-    return Verdict(word=word, source="evaluate", reasons=(reason,), cures=cures, figures=figures)
+    return Verdict(
+        word=word, source="evaluate", reasons=(reason,), cures=cures, figures=figures
+    )
 
 
 def lowered(found: Verdict | None, fitted: Verdict | None) -> Verdict | None:

@@ -68,12 +68,22 @@ class LinkedFound:
         for link in model.schema.links:
             bins, tables = read.released_link(model.release, link)
             released = Released(layout=link.schema.layout, bins=bins, tables=tables)
-            links.append(ReleasedLink(link=link, released=released, drawn=self._transitions(drawn, link)))
+            links.append(
+                ReleasedLink(
+                    link=link, released=released, drawn=self._transitions(drawn, link)
+                )
+            )
         told: Any = {"schema": model.schema, "links": links, **heading}
         return linked_page(model.release, fitted.verdict, fitted.discrepancy, **told)
 
     def measured(
-        self, test: Any, train: Any, *, classifiers: str | None, progress: Progress | None, show_values: bool
+        self,
+        test: Any,
+        train: Any,
+        *,
+        classifiers: str | None,
+        progress: Progress | None,
+        show_values: bool,
     ) -> Measured:
         """Reads real tables, and returns what compares them with as many synthetic families, or 20,000."""
         from noisegate.data.frames import read_linked
@@ -81,11 +91,26 @@ class LinkedFound:
         from noisegate_evaluate.reporting.private import compared_linked
 
         schema = self.model.schema
-        held_out, used = read_linked(test, schema), None if train is None else read_linked(train, schema)
-        made = self._tables(min(len((used or held_out)[schema.root.name]), _MOST_FAMILIES))
-        how: Any = {"classifiers": classifiers or "three", "progress": progress, "seed": _SEED}
+        held_out, used = (
+            read_linked(test, schema),
+            None if train is None else read_linked(train, schema),
+        )
+        made = self._tables(
+            min(len((used or held_out)[schema.root.name]), _MOST_FAMILIES)
+        )
+        how: Any = {
+            "classifiers": classifiers or "three",
+            "progress": progress,
+            "seed": _SEED,
+        }
         report = evaluate_linked(made, held_out, schema, used, **how)
-        return compared_linked(replace(report, fitted=self.model.summary.verdict), made, held_out, used, schema)
+        return compared_linked(
+            replace(report, fitted=self.model.summary.verdict),
+            made,
+            held_out,
+            used,
+            schema,
+        )
 
     def _tables(self, families: int) -> dict[str, pa.Table]:
         return replace(self.model, convert=None).sample(families, seed=_SEED)
@@ -96,10 +121,14 @@ class LinkedFound:
 
         with LinkedSource(drawn, self.model.schema, key=bytes(16)) as source:
             parts = list(source.transitions(link))
-        rows = EncodedTable.concatenate([EncodedTable(part.numeric, part.codes) for part in parts])
+        rows = EncodedTable.concatenate(
+            [EncodedTable(part.numeric, part.codes) for part in parts]
+        )
         weights = np.concatenate([part.weights for part in parts]).astype(np.float64)
         random = np.random.default_rng(_SEED)
-        return rows.rows(random.choice(len(rows), size=_FAMILIES, p=weights / weights.sum()))
+        return rows.rows(
+            random.choice(len(rows), size=_FAMILIES, p=weights / weights.sum())
+        )
 
 
 PUBLIC, PRIVATE = PUBLIC_PAGE, "private.html"
@@ -165,21 +194,37 @@ def report(
     folder = Path(out)
     check_named(folder)
     if train is not None and test is None:
-        cure = "a private page scores on real records that the fit did not use; give test."
+        cure = (
+            "a private page scores on real records that the fit did not use; give test."
+        )
         raise OptionError(f"train without test: {cure}")
     if test is not None and (folder / MODEL_FILE).exists():
         says = f"out={str(out)!r} is a model folder, which is made to be handed on, and the page with test is private"
         raise OptionError(f"{says}; choose another folder.")
-    if not isinstance(model, str | Path) and not isinstance(getattr(model, "release", None), Release):
-        raise OptionError(f"model={type(model).__name__}: expected the path of a model folder, or a fitted model.")
+    if not isinstance(model, str | Path) and not isinstance(
+        getattr(model, "release", None), Release
+    ):
+        raise OptionError(
+            f"model={type(model).__name__}: expected the path of a model folder, or a fitted model."
+        )
     given = {"title": title, "owner": owner}
-    heading = {name: text_option(name, text) for name, text in given.items() if text is not None}
+    heading = {
+        name: text_option(name, text)
+        for name, text in given.items()
+        if text is not None
+    }
     found = _found(load(model) if isinstance(model, str | Path) else model)
     texts, measured = {PUBLIC: found.page(**heading)}, None
     if test is not None:
         from noisegate_evaluate.reporting.private import private_page
 
-        measured = found.measured(test, train, classifiers=classifiers, progress=progress, show_values=show_values)
+        measured = found.measured(
+            test,
+            train,
+            classifiers=classifiers,
+            progress=progress,
+            show_values=show_values,
+        )
         texts[PRIVATE] = private_page(measured, **heading)
     try:
         folder.mkdir(exist_ok=True)
@@ -187,7 +232,9 @@ def report(
         raise unwritable(folder, "out", error) from None
     for name, text in texts.items():
         _write(folder / name, text)
-    private, figures = (None, None) if measured is None else (folder / PRIVATE, measured.report)
+    private, figures = (
+        (None, None) if measured is None else (folder / PRIVATE, measured.report)
+    )
     return Pages(public=folder / PUBLIC, private=private, evaluation=figures)
 
 
@@ -197,7 +244,9 @@ def add_public_page(model: Model, folder: Path) -> None:
 
 
 def _found(model: Any) -> _Found | LinkedFound:
-    return LinkedFound(model=model) if isinstance(model, LinkedModel) else _Found.of(model)
+    return (
+        LinkedFound(model=model) if isinstance(model, LinkedModel) else _Found.of(model)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,16 +264,27 @@ class _Found:
         from noisegate_evaluate.reporting.released import Released
 
         certificate, layout = model.release.certificate, model.release.schema.layout
-        exact = certificate.adjacency is Adjacency.REPLACE_ONE and certificate.public.get("records") is not None
+        exact = (
+            certificate.adjacency is Adjacency.REPLACE_ONE
+            and certificate.public.get("records") is not None
+        )
         known = float(certificate.public["records"]) if exact else None
         try:
             method = method_of(certificate)
-        except UserError:  # of a package that is not installed, or with settings of an earlier version
+        except (
+            UserError
+        ):  # of a package that is not installed, or with settings of an earlier version
             method = None
-        bins, tables = ((), []) if method is None else method.released_tables(model.release)
+        bins, tables = (
+            ((), []) if method is None else method.released_tables(model.release)
+        )
         released = Released(layout=layout, bins=bins, tables=tables, known=known)
-        bins, tables = ((), []) if method is None else method.unfitted_tables(model.release)
-        unfitted = Released(layout=layout, bins=bins, tables=tables, known=released.records)
+        bins, tables = (
+            ((), []) if method is None else method.unfitted_tables(model.release)
+        )
+        unfitted = Released(
+            layout=layout, bins=bins, tables=tables, known=released.records
+        )
         return cls(model=model, method=method, released=released, unfitted=unfitted)
 
     def page(self, **heading: str) -> str:
@@ -233,11 +293,24 @@ class _Found:
         from noisegate_evaluate.reporting.public import public_page
 
         model, summary = self.model, getattr(self.model, "summary", None)
-        fitted = getattr(summary, "verdict", None), getattr(summary, "discrepancy", None)
-        drawn, png, rules = _drawn(model) if isinstance(model, Synthesizer) else (None, None, None)
-        told: Any = heading | {"released": self.released, "unfitted": self.unfitted, "bounds": self._bounds()}
+        fitted = (
+            getattr(summary, "verdict", None),
+            getattr(summary, "discrepancy", None),
+        )
+        drawn, png, rules = (
+            _drawn(model) if isinstance(model, Synthesizer) else (None, None, None)
+        )
+        told: Any = heading | {
+            "released": self.released,
+            "unfitted": self.unfitted,
+            "bounds": self._bounds(),
+        }
         told["rules"] = rules
-        told["changed"] = [] if self.method is None else changes(model.release, self.method.released_tables)
+        told["changed"] = (
+            []
+            if self.method is None
+            else changes(model.release, self.method.released_tables)
+        )
         return public_page(model.release, *fitted, **told, drawn=drawn, png=png)
 
     def _bounds(self) -> list[str]:
@@ -247,10 +320,21 @@ class _Found:
         of_budget = "epsilon", "delta", "adjacency", "unit", "contributions"
         budget = Budget(**{name: getattr(certificate, name) for name in of_budget})
         records = round(self.released.records)
-        return [bound.text() for bound in self.method.error_bounds(self.model.release.schema, budget, records)]
+        return [
+            bound.text()
+            for bound in self.method.error_bounds(
+                self.model.release.schema, budget, records
+            )
+        ]
 
     def measured(
-        self, test: Any, train: Any, *, classifiers: str | None, progress: Progress | None, show_values: bool
+        self,
+        test: Any,
+        train: Any,
+        *,
+        classifiers: str | None,
+        progress: Progress | None,
+        show_values: bool,
     ) -> Measured:
         """Reads real records, and returns what compares them with synthetic ones."""
         from noisegate.data.sources import open_source
@@ -260,10 +344,25 @@ class _Found:
         if not isinstance(model, Synthesizer):
             cure = "leave test out, or score its predictions."
             raise OptionError(f"test: a classifier draws no records to compare; {cure}")
-        held_out = list(open_source(test, model.schema, show_values=show_values).batches())
-        used = None if train is None else list(open_source(train, model.schema, show_values=show_values).batches())
+        held_out = list(
+            open_source(test, model.schema, show_values=show_values).batches()
+        )
+        used = (
+            None
+            if train is None
+            else list(
+                open_source(train, model.schema, show_values=show_values).batches()
+            )
+        )
         records = round(self.released.records)
-        return measure(model, held_out, used, records=records, classifiers=classifiers, progress=progress)
+        return measure(
+            model,
+            held_out,
+            used,
+            records=records,
+            classifiers=classifiers,
+            progress=progress,
+        )
 
 
 def _drawn(model: Synthesizer) -> tuple[EncodedTable, bytes | None, ModelRules | None]:
@@ -280,7 +379,9 @@ def _drawn(model: Synthesizer) -> tuple[EncodedTable, bytes | None, ModelRules |
         records, tally = model.records_within(_ROWS, seed=_SEED, limit=_PAGE_CANDIDATES)
         if tally.share >= USUALLY_KEPT:
             return records, None, None
-        rules = ModelRules(drawn=tally.drawn, accepted=tally.accepted, rejecting=model.rejecting_rules)
+        rules = ModelRules(
+            drawn=tally.drawn, accepted=tally.accepted, rejecting=model.rejecting_rules
+        )
         if len(records) < _MIN_SHOWN:
             records = records.rows(slice(0, 0))
         return records, None, rules
@@ -307,5 +408,7 @@ def _grid(model: Synthesizer, batches: list[EncodedTable]) -> bytes | None:
 
 def _write(path: Path, page: str) -> None:
     with new_file(path, force=True) as beside:
-        beside.chmod(0o600 if path.name == PRIVATE else beside.stat().st_mode)  # for its owner alone
+        beside.chmod(
+            0o600 if path.name == PRIVATE else beside.stat().st_mode
+        )  # for its owner alone
         beside.write_text(page, encoding="utf-8")

@@ -17,7 +17,17 @@ from noisegate.errors import DataError, OptionError
 from noisegate.linked.schema import Link, LinkedSchema
 from noisegate.linked.table_schema import Key, key_parts
 from noisegate.records import Rows
-from noisegate.schema import Boolean, CodedColumn, Column, Continuous, Date, Datetime, Integer, NumericColumn, Schema
+from noisegate.schema import (
+    Boolean,
+    CodedColumn,
+    Column,
+    Continuous,
+    Date,
+    Datetime,
+    Integer,
+    NumericColumn,
+    Schema,
+)
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import (
     DAY,
@@ -79,7 +89,9 @@ def read_levels(table: pa.Table, column: CodedColumn, schema: Schema) -> ColumnL
     return ColumnLevels(np.where(outside, count + 1, codes).astype(np.int64), count)
 
 
-def cells(table: pa.Table, column: Column, schema: Schema, *, bins: int = 20) -> ColumnLevels:
+def cells(
+    table: pa.Table, column: Column, schema: Schema, *, bins: int = 20
+) -> ColumnLevels:
     """Returns the cell of each row: its level, or one of equal-width bins between the bounds of a number or date."""
     if bins < 1:
         raise OptionError(f"bins is {bins}; expected at least 1")
@@ -89,38 +101,64 @@ def cells(table: pa.Table, column: Column, schema: Schema, *, bins: int = 20) ->
     absent = np.isnan(unit)
     # The upper bound belongs to the last bin.
     binned = np.minimum(np.where(absent, 0.0, unit) * bins, bins - 1).astype(np.int64)
-    return ColumnLevels(np.where(absent, np.where(outside, bins + 1, bins), binned), bins)
+    return ColumnLevels(
+        np.where(absent, np.where(outside, bins + 1, bins), binned), bins
+    )
 
 
 def some_rows(table: pa.Table, most: int, draw: np.random.Generator) -> pa.Table:
     """Returns at most so many rows, drawn without replacement, in their order."""
-    return table if table.num_rows <= most else table.take(np.sort(draw.permutation(table.num_rows)[:most]))
+    return (
+        table
+        if table.num_rows <= most
+        else table.take(np.sort(draw.permutation(table.num_rows)[:most]))
+    )
 
 
 def read_rows(table: pa.Table, schema: Schema, most: int) -> Rows:
     """Returns at most so many records, evenly taken, as the schema encodes them; those that do not fit are left out."""
-    table = table.take(pa.array(range(0, table.num_rows, -(-table.num_rows // most) or 1)))
+    table = table.take(
+        pa.array(range(0, table.num_rows, -(-table.num_rows // most) or 1))
+    )
     layout = schema.layout
     numbers = [read_numbers(table, column, schema) for column in layout.numeric]
     codes = [_encoded(table, column, schema) for column in layout.coded]
     fits = np.ones(table.num_rows, dtype=np.bool_)
-    for column, (values, outside) in zip((*layout.numeric, *layout.coded), (*numbers, *codes), strict=True):
-        fits &= ~outside & (np.ones_like(fits) if column.numeric else values < column.size)
-    numeric = np.stack([one.unit for one in numbers], axis=1) if numbers else np.empty((len(fits), 0))
-    coded = np.stack([one for one, _ in codes], axis=1) if codes else np.empty((len(fits), 0))
+    for column, (values, outside) in zip(
+        (*layout.numeric, *layout.coded), (*numbers, *codes), strict=True
+    ):
+        fits &= ~outside & (
+            np.ones_like(fits) if column.numeric else values < column.size
+        )
+    numeric = (
+        np.stack([one.unit for one in numbers], axis=1)
+        if numbers
+        else np.empty((len(fits), 0))
+    )
+    coded = (
+        np.stack([one for one, _ in codes], axis=1)
+        if codes
+        else np.empty((len(fits), 0))
+    )
     return Rows(numeric[fits], coded[fits].astype(np.int32))
 
 
-def _encoded(table: pa.Table, column: Column, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
+def _encoded(
+    table: pa.Table, column: Column, schema: Schema
+) -> tuple[np.ndarray, np.ndarray]:
     cells = _column(table, column.name, " of the schema")
-    return encode_tolerantly(column, cells, pa.array(schema.missing_values, pa.string()))
+    return encode_tolerantly(
+        column, cells, pa.array(schema.missing_values, pa.string())
+    )
 
 
 def _column(table: pa.Table, name: str, which: str) -> pa.Array:
     if name not in table.column_names:
         known = ", ".join(map(repr, table.column_names))
         cure = "evaluate tables that were made with this schema"
-        raise DataError(f"column {name!r}{which} is not in the table, which has {known}; {cure}")
+        raise DataError(
+            f"column {name!r}{which} is not in the table, which has {known}; {cure}"
+        )
     return table.column(name).combine_chunks()
 
 
@@ -170,12 +208,18 @@ def bring_together(tables: Tables, schema: LinkedSchema, what: str) -> LinkedTab
     if absent := [name for name in schema.names if name not in tables]:
         each = f"give a table for each of the schema: {', '.join(schema.names)}"
         raise DataError(f"the {what} tables lack {absent[0]!r}; {each}")
-    return LinkedTables(tables=tables, families={link.name: _families(tables, link) for link in schema.links})
+    return LinkedTables(
+        tables=tables,
+        families={link.name: _families(tables, link) for link in schema.links},
+    )
 
 
 def _families(tables: Tables, link: Link) -> LinkedPair:
     parents, children = tables[link.parent.name], tables[link.name]
-    known, asked = _keys(parents, link.parent.key), _keys(children, link.child.parent_key)
+    known, asked = (
+        _keys(parents, link.parent.key),
+        _keys(children, link.child.parent_key),
+    )
     found = pc.index_in(asked, value_set=known, skip_nulls=True)
     parent = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     rows = np.flatnonzero(parent >= 0)
@@ -183,18 +227,35 @@ def _families(tables: Tables, link: Link) -> LinkedPair:
     position, backwards = None, 0
     if link.order is not None:
         position = read_numbers(children, link.order, link.child.schema).unit
-        backwards = int(((np.diff(position[rows]) < 0) & (np.diff(parent[rows]) == 0)).sum())
+        backwards = int(
+            ((np.diff(position[rows]) < 0) & (np.diff(parent[rows]) == 0)).sum()
+        )
         rows = rows[np.lexsort((position[rows], parent[rows]))]
     counts = np.bincount(parent[rows], minlength=parents.num_rows)
     position = None if position is None else position[rows]
-    wrong = {"orphans": children.num_rows - len(rows), "repeated": parents.num_rows - len(pc.unique(known))}
-    return LinkedPair(parent=parent[rows], rows=rows, counts=counts, position=position, backwards=backwards, **wrong)
+    wrong = {
+        "orphans": children.num_rows - len(rows),
+        "repeated": parents.num_rows - len(pc.unique(known)),
+    }
+    return LinkedPair(
+        parent=parent[rows],
+        rows=rows,
+        counts=counts,
+        position=position,
+        backwards=backwards,
+        **wrong,
+    )
 
 
 def _keys(table: pa.Table, key: Key) -> pa.Array:
     """Keys as text, so that 1 in one table is "1" in another."""
     try:
-        return joined_names([names_of(_column(table, name, " of the schema, a key,"), name) for name in key_parts(key)])
+        return joined_names(
+            [
+                names_of(_column(table, name, " of the schema, a key,"), name)
+                for name in key_parts(key)
+            ]
+        )
     except Problem as problem:
         says = problem.says
     raise DataError(says)
@@ -203,18 +264,38 @@ def _keys(table: pa.Table, key: Key) -> pa.Array:
 def beside(linked: LinkedTables, schema: LinkedSchema) -> tuple[pa.Table, Schema]:
     """Returns the table of the units of privacy with numeric columns for what is linked to them, and its schema."""
     root, below, most = schema.root, dict[str, LinkedPair](), {schema.root.name: 1}
-    table, columns = linked.tables[root.name].select(root.schema.names), list(root.schema.columns)
+    table, columns = (
+        linked.tables[root.name].select(root.schema.names),
+        list(root.schema.columns),
+    )
     for link in schema.links:
         families, name = linked.families[link.name], link.name
-        below[name] = families.of_grandparents(below[link.parent.name]) if link.parent.name in below else families
+        below[name] = (
+            families.of_grandparents(below[link.parent.name])
+            if link.parent.name in below
+            else families
+        )
         most[name] = most[link.parent.name] * (link.child.most or 1)
         columns.append(Integer(name=f"{name}.number", lower=0, upper=most[name]))
         table = table.append_column(columns[-1].name, pa.array(below[name].counts))
         for column in link.child.schema.columns:
-            for what, values in _summaries(linked.tables[name], column, link.child.schema, below[name]):
-                columns.append(Continuous(name=f"{name}.{column.name}.{what}", lower=0.0, upper=1.0, missing=True))
-                table = table.append_column(columns[-1].name, pa.array(values, from_pandas=True))
-    return table, Schema(columns, label=root.schema.label, missing_values=root.schema.missing_values)
+            for what, values in _summaries(
+                linked.tables[name], column, link.child.schema, below[name]
+            ):
+                columns.append(
+                    Continuous(
+                        name=f"{name}.{column.name}.{what}",
+                        lower=0.0,
+                        upper=1.0,
+                        missing=True,
+                    )
+                )
+                table = table.append_column(
+                    columns[-1].name, pa.array(values, from_pandas=True)
+                )
+    return table, Schema(
+        columns, label=root.schema.label, missing_values=root.schema.missing_values
+    )
 
 
 def _summaries(
@@ -226,7 +307,10 @@ def _summaries(
         values = read_numbers(table, column, schema).unit[families.rows]
         known = ~np.isnan(values)
         values, parent = values[known], parent[known]
-        sums, counts = np.bincount(parent, weights=values, minlength=parents), np.bincount(parent, minlength=parents)
+        sums, counts = (
+            np.bincount(parent, weights=values, minlength=parents),
+            np.bincount(parent, minlength=parents),
+        )
         yield "mean", _ratio(sums, counts)
         last = np.full(parents, np.nan)
         last[parent] = values  # the last one that is written stays
@@ -234,7 +318,12 @@ def _summaries(
         return
     codes = read_levels(table, column, schema).codes[families.rows]
     for code, level in enumerate(column.levels):
-        yield f"{level}", _ratio(np.bincount(parent[codes == code], minlength=parents), families.counts)
+        yield (
+            f"{level}",
+            _ratio(
+                np.bincount(parent[codes == code], minlength=parents), families.counts
+            ),
+        )
 
 
 def _ratio(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -243,22 +332,35 @@ def _ratio(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return found
 
 
-def encode_tolerantly(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
+def encode_tolerantly(
+    column: Column, array: pa.Array, tokens: pa.Array
+) -> tuple[npt.NDArray[Any], Mask]:
     """Returns the positions or codes of one column, and where it is outside of all that it can say, (rows,)."""
     # Positions are float64 in [0, 1], NaN where missing or outside; codes are int32, there the number of levels.
     if pt.is_nested(array.type):  # as text, which no schema can place
-        array = pa.array([None if cell is None else str(cell) for cell in array.to_pylist()], pa.string())
+        array = pa.array(
+            [None if cell is None else str(cell) for cell in array.to_pylist()],
+            pa.string(),
+        )
     known: Collection[Any] = () if column.numeric else column.levels
-    usual = pa.array([text for text in ("", "nan", "NaN") if text not in known], pa.string())
+    usual = pa.array(
+        [text for text in ("", "nan", "NaN") if text not in known], pa.string()
+    )
     array, present = plain_cells(array, pa.concat_arrays([tokens, usual]))
     outside = np.zeros(len(array), dtype=np.bool_)
     if pt.is_null(array.type):
         return placed(column, np.zeros(0), present), outside
     rows = np.flatnonzero(present)
     try:
-        parsed = _tolerant_parser(column)(plain_text(column, array.filter(pa.array(present))))
+        parsed = _tolerant_parser(column)(
+            plain_text(column, array.filter(pa.array(present)))
+        )
     except UnexpectedType:
-        parsed = Parsed(np.zeros(len(rows)), np.ones(len(rows), dtype=np.bool_), np.zeros(len(rows), dtype=np.bool_))
+        parsed = Parsed(
+            np.zeros(len(rows)),
+            np.ones(len(rows), dtype=np.bool_),
+            np.zeros(len(rows), dtype=np.bool_),
+        )
     outside[rows[parsed.bad]] = True
     gone = parsed.bad | parsed.missing
     present[rows[gone]] = False
@@ -272,36 +374,64 @@ def _tolerant_parser(column: Column) -> Parser:
         return partial(_guessed_codes, column)
     if isinstance(column, Date | Datetime):
         return partial(_any_moments, in_days=isinstance(column, Date))
-    return lambda values: floats(values.cast(pa.int8()) if pt.is_boolean(values.type) else values)
+    return lambda values: floats(
+        values.cast(pa.int8()) if pt.is_boolean(values.type) else values
+    )
 
 
 def _any_moments(values: pa.Array, *, in_days: bool) -> Parsed:
     if is_text(values.type):
-        naive, aware = microseconds(values, aware=False), microseconds(values, aware=True)
-        found = Parsed(np.where(naive.bad, aware.numbers, naive.numbers), naive.bad & aware.bad, naive.missing)
+        naive, aware = (
+            microseconds(values, aware=False),
+            microseconds(values, aware=True),
+        )
+        found = Parsed(
+            np.where(naive.bad, aware.numbers, naive.numbers),
+            naive.bad & aware.bad,
+            naive.missing,
+        )
     else:
-        found = microseconds(values, aware=pt.is_timestamp(values.type) and values.type.tz is not None)
+        found = microseconds(
+            values, aware=pt.is_timestamp(values.type) and values.type.tz is not None
+        )
     return Parsed(found.numbers // DAY, found.bad, found.missing) if in_days else found
 
 
 def _guessed_codes(column: CodedColumn, values: pa.Array) -> Parsed:
     """Returns codes as `codes_of` does; of what is no text also by what its reader may have taken the level for."""
     if is_text(values.type) or not isinstance(column.levels[0], str):
-        return codes_of(column, values.cast(pa.int8()) if pt.is_boolean(values.type) else values)
-    places = {_guess(level): code for code, level in reversed(list(enumerate(column.levels)))}
+        return codes_of(
+            column, values.cast(pa.int8()) if pt.is_boolean(values.type) else values
+        )
+    places = {
+        _guess(level): code for code, level in reversed(list(enumerate(column.levels)))
+    }
     places |= {str(level): code for code, level in enumerate(column.levels)}
     other = getattr(column, "other", None)
     unknown = -1 if other is None else column.levels.index(other)
     distinct = values.dictionary_encode()
     cells, rows = distinct.dictionary.to_pylist(), distinct.indices.to_numpy()
-    codes = np.array([places.get(_spelled(cell), places.get(_guess(cell), unknown)) for cell in cells], dtype=np.int32)
-    found, missing = codes[rows], np.array([cell != cell for cell in cells], dtype=np.bool_)[rows]
+    codes = np.array(
+        [
+            places.get(_spelled(cell), places.get(_guess(cell), unknown))
+            for cell in cells
+        ],
+        dtype=np.int32,
+    )
+    found, missing = (
+        codes[rows],
+        np.array([cell != cell for cell in cells], dtype=np.bool_)[rows],
+    )
     return Parsed(found, (found < 0) & ~missing, missing)
 
 
 def _spelled(cell: Any) -> str:
     """Returns a value as a level would be written: 3.0 is written 3, as nullable integers often arrive as floats."""
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
+    return (
+        str(int(cell))
+        if isinstance(cell, float) and cell.is_integer()
+        else str(cell).strip()
+    )
 
 
 def _guess(cell: Any) -> str:

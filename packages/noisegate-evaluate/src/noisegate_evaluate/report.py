@@ -25,7 +25,13 @@ from noisegate_evaluate.metrics.links import LinkDistances, link_distances
 from noisegate_evaluate.metrics.marginals import marginal_distances
 from noisegate_evaluate.metrics.result import MetricResult, metrics_of
 from noisegate_evaluate.reading import LinkedTables, Tables, beside, bring_together
-from noisegate_evaluate.tables import REGRESSORS, RegressionReport, downstream_scores, regression_scores, unscorable
+from noisegate_evaluate.tables import (
+    REGRESSORS,
+    RegressionReport,
+    downstream_scores,
+    regression_scores,
+    unscorable,
+)
 from noisegate_evaluate.utility.networks import NetworkOptions
 from noisegate_evaluate.utility.recipe import LabelledRows, Suite
 from noisegate_evaluate.utility.runner import Progress, UtilityReport, utility_scores
@@ -60,25 +66,50 @@ def evaluate_tables(
         MissingExtraError: a classifier needs a package that is not installed.
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)
-    suite = read_suite(classifiers, networks) if isinstance(classifiers, str) else classifiers
+    suite = (
+        read_suite(classifiers, networks)
+        if isinstance(classifiers, str)
+        else classifiers
+    )
     if suite.name == "networks":
         find_pixels(schema, networks.image if networks else None)
 
     regress = isinstance(schema.label_column, NumericColumn)
 
-    def scores(table: pa.Table, told: Progress | None) -> UtilityReport | RegressionReport:
+    def scores(
+        table: pa.Table, told: Progress | None
+    ) -> UtilityReport | RegressionReport:
         if regress:
             return regression_scores(table, test, schema, seed=seed, progress=told)
         return downstream_scores(
-            table, test, schema, seed=seed, classifiers=suite, networks=networks, jobs=jobs, progress=told
+            table,
+            test,
+            schema,
+            seed=seed,
+            classifiers=suite,
+            networks=networks,
+            jobs=jobs,
+            progress=told,
         )
 
-    reason, count = unscorable(test, schema, regress=regress), REGRESSORS if regress else suite.count
-    made, real, notes = _scores((synthetic, train), "table", reason, count, scores, progress)
-    models = {"regression": made, "regression_ceiling": real} if regress else {"downstream": made, "ceiling": real}
+    reason, count = (
+        unscorable(test, schema, regress=regress),
+        REGRESSORS if regress else suite.count,
+    )
+    made, real, notes = _scores(
+        (synthetic, train), "table", reason, count, scores, progress
+    )
+    models = (
+        {"regression": made, "regression_ceiling": real}
+        if regress
+        else {"downstream": made, "ceiling": real}
+    )
 
     def others(ours: pa.Table, theirs: pa.Table) -> dict[str, MetricResult | None]:
-        return {each.METRIC: each.measured(ours, theirs, schema=schema, seed=seed) for each in metrics_of("tables")}
+        return {
+            each.METRIC: each.measured(ours, theirs, schema=schema, seed=seed)
+            for each in metrics_of("tables")
+        }
 
     other = test if train is None else train
     return Report(
@@ -86,7 +117,9 @@ def evaluate_tables(
         **{"downstream": None, "ceiling": None} | models,
         notes=notes,
         marginals=marginal_distances(synthetic, other, schema, seed=seed),
-        floor=None if train is None else marginal_distances(train, test, schema, seed=seed),
+        floor=None
+        if train is None
+        else marginal_distances(train, test, schema, seed=seed),
         metrics=others(synthetic, other),
         metrics_floor={} if train is None else others(train, test),
     )
@@ -124,19 +157,44 @@ def evaluate_images(
             check_images(several, what, form)
     suite.check_installed()
     space = features or EncoderFeatures()
-    distances = image_distances(synthetic, test if train is None else train, space, images=images, seed=seed)
-    floor = None if train is None else image_distances(train, test, space, images=images, seed=seed)
+    distances = image_distances(
+        synthetic, test if train is None else train, space, images=images, seed=seed
+    )
+    floor = (
+        None
+        if train is None
+        else image_distances(train, test, space, images=images, seed=seed)
+    )
 
     def scores(some: Images, told: Progress | None) -> UtilityReport:
-        rows, real = (LabelledRows(features=each.pixels, labels=each.codes[:, 0]) for each in (some, test))
-        return utility_scores(suite, rows, real, classes=len(form.labels), seed=seed, jobs=1, progress=told)
+        rows, real = (
+            LabelledRows(features=each.pixels, labels=each.codes[:, 0])
+            for each in (some, test)
+        )
+        return utility_scores(
+            suite,
+            rows,
+            real,
+            classes=len(form.labels),
+            seed=seed,
+            jobs=1,
+            progress=told,
+        )
 
     found = 0 if test.labels is None else len(np.unique(test.labels))
-    reason = f"the test images have {found} class(es); scores need at least 2" if found < 2 else ""
+    reason = (
+        f"the test images have {found} class(es); scores need at least 2"
+        if found < 2
+        else ""
+    )
     reason = "the images have no labels" if test.labels is None else reason
-    made, real, notes = _scores((synthetic, train), "images", reason, suite.count, scores, progress)
+    made, real, notes = _scores(
+        (synthetic, train), "images", reason, suite.count, scores, progress
+    )
     told: Any = {"compared_with": "test" if train is None else "train", "notes": notes}
-    return ImageReport(downstream=made, ceiling=real, distances=distances, floor=floor, **told)
+    return ImageReport(
+        downstream=made, ceiling=real, distances=distances, floor=floor, **told
+    )
 
 
 def evaluate_linked(
@@ -178,21 +236,35 @@ def evaluate_linked(
         >>> evaluate_linked(tables, tables, schema).links["visits"].transitions.mean
         0.0
     """
-    several = {"synthetic": synthetic, "test": test} | ({} if train is None else {"training": train})
-    read = {what: bring_together(tables, schema, what) for what, tables in several.items()}
+    several = {"synthetic": synthetic, "test": test} | (
+        {} if train is None else {"training": train}
+    )
+    read = {
+        what: bring_together(tables, schema, what) for what, tables in several.items()
+    }
     flat = {what: beside(linked, schema) for what, linked in read.items()}
     real, held_out = read["test" if train is None else "training"], read["test"]
-    how: Any = {"seed": seed, "classifiers": classifiers, "jobs": jobs, "progress": progress}
+    how: Any = {
+        "seed": seed,
+        "classifiers": classifiers,
+        "jobs": jobs,
+        "progress": progress,
+    }
     used = None if train is None else flat["training"][0]
     report = evaluate_tables(flat["synthetic"][0], *flat["test"], used, **how)
 
     def links(made: LinkedTables, other: LinkedTables) -> dict[str, LinkDistances]:
-        return {link.name: link_distances(made, other, link, bins=bins) for link in schema.links}
+        return {
+            link.name: link_distances(made, other, link, bins=bins)
+            for link in schema.links
+        }
 
     return LinkedReport(
         **{field.name: getattr(report, field.name) for field in fields(report)},
         tables={
-            table.name: marginal_distances(synthetic[table.name], real.tables[table.name], table.schema, seed=seed)
+            table.name: marginal_distances(
+                synthetic[table.name], real.tables[table.name], table.schema, seed=seed
+            )
             for table in schema.tables
             if synthetic[table.name].num_rows and real.tables[table.name].num_rows
         },
@@ -217,9 +289,21 @@ def _scores(
     def counted(before: int) -> Progress | None:
         """Counts on from the models of an earlier set."""
         total = count * (1 if train is None else 2)
-        return None if progress is None else lambda name, done, _: progress(name, before + done, total)
+        return (
+            None
+            if progress is None
+            else lambda name, done, _: progress(name, before + done, total)
+        )
 
     first = scores(made, counted(0))
     second = None if train is None else scores(train, counted(count))
     told = {"synthetic": first.notes, "real": second.notes if second else ()}
-    return first, second, tuple(f"trained on the {what} {kind}: {note}" for what in told for note in told[what])
+    return (
+        first,
+        second,
+        tuple(
+            f"trained on the {what} {kind}: {note}"
+            for what in told
+            for note in told[what]
+        ),
+    )

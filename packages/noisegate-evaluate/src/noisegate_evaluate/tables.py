@@ -47,7 +47,11 @@ def downstream_scores(
         MissingExtraError: a classifier needs a package that is not installed.
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)
-    suite = read_suite(classifiers, networks) if isinstance(classifiers, str) else classifiers
+    suite = (
+        read_suite(classifiers, networks)
+        if isinstance(classifiers, str)
+        else classifiers
+    )
     if reason := unscorable(test, schema):
         raise DataError(f"no downstream scores: {reason}")
     rows = LabelledTables.of(synthetic, test, schema)
@@ -55,11 +59,25 @@ def downstream_scores(
     assert isinstance(column, CodedColumn)  # unscorable() said so
     if suite.name == "networks":
         pixels = find_pixels(schema, networks.image if networks else None)
-        features = {what: pixels.read(table, schema, what) for what, table in rows.tables.items()}
+        features = {
+            what: pixels.read(table, schema, what)
+            for what, table in rows.tables.items()
+        }
     else:
         features = rows.features()
-    train, held_out = (LabelledRows(features=features[what], labels=rows.labels[what]) for what in rows.tables)
-    report = utility_scores(suite, train, held_out, classes=len(column.levels), seed=seed, jobs=jobs, progress=progress)
+    train, held_out = (
+        LabelledRows(features=features[what], labels=rows.labels[what])
+        for what in rows.tables
+    )
+    report = utility_scores(
+        suite,
+        train,
+        held_out,
+        classes=len(column.levels),
+        seed=seed,
+        jobs=jobs,
+        progress=progress,
+    )
     remarks = (*rows.remarks, *(_one_class(train.labels, column) or report.remarks))
     number, averaging = len(column.levels), f"positive class {column.levels[-1]!r}"
     if number != 2:
@@ -84,7 +102,9 @@ def unscorable(test: pa.Table, schema: Schema, *, regress: bool = False) -> str:
     return f"the label {column.name!r} has {found} class(es) in the test table; scores need at least 2"
 
 
-def _labels(table: pa.Table, column: Column, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
+def _labels(
+    table: pa.Table, column: Column, schema: Schema
+) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(column, NumericColumn):
         unit = read_numbers(table, column, schema).unit
         return unit, ~np.isnan(unit)
@@ -112,21 +132,37 @@ class LabelledTables:
             values, known = _labels(table, column, schema)
             tables[what], labels[what] = table.filter(pa.array(known)), values[known]
             if gone := int((~known).sum()):
-                remarks.append(f"{gone} rows of the {what} table have no known {column.name!r} and were left out")
-        return cls(column=column, schema=schema, tables=tables, labels=labels, remarks=tuple(remarks))
+                remarks.append(
+                    f"{gone} rows of the {what} table have no known {column.name!r} and were left out"
+                )
+        return cls(
+            column=column,
+            schema=schema,
+            tables=tables,
+            labels=labels,
+            remarks=tuple(remarks),
+        )
 
     def features(self) -> dict[str, np.ndarray]:
         """Returns the features of both, float32, (rows, features), by the training table; none is the label."""
         # A missing number becomes the training median, with an indicator column where training had missing ones. A
         # missing level has a column of its own, and a value outside the levels has none, so it never crashes.
-        train, columns = self.tables["training"], (one for one in self.schema.columns if one.name != self.column.name)
+        train, columns = (
+            self.tables["training"],
+            (one for one in self.schema.columns if one.name != self.column.name),
+        )
         blocks = [_block(train, column, self.schema) for column in columns]
         # A leading constant, so that a table whose only column is the label still has a feature.
         blocks = [lambda table: np.ones((table.num_rows, 1), dtype=np.float32), *blocks]
-        return {what: np.hstack([block(table) for block in blocks]) for what, table in self.tables.items()}
+        return {
+            what: np.hstack([block(table) for block in blocks])
+            for what, table in self.tables.items()
+        }
 
 
-def _block(train: pa.Table, column: Column, schema: Schema) -> Callable[[pa.Table], np.ndarray]:
+def _block(
+    train: pa.Table, column: Column, schema: Schema
+) -> Callable[[pa.Table], np.ndarray]:
     """What makes the features of one column, float32, (rows, features of the column)."""
     if not isinstance(column, NumericColumn):
         levels = len(column.levels)
@@ -137,14 +173,18 @@ def _block(train: pa.Table, column: Column, schema: Schema) -> Callable[[pa.Tabl
     known = unit[~np.isnan(unit)]
     gaps = len(known) < len(unit)
     # Without a number to learn from: the middle of the bounds, which are public.
-    median, centre, spread = (np.median(known), known.mean(), known.std()) if len(known) else (0.5, 0.5, 1.0)
+    median, centre, spread = (
+        (np.median(known), known.mean(), known.std()) if len(known) else (0.5, 0.5, 1.0)
+    )
     scale = spread if spread > _LEAST_SPREAD else 1.0
 
     def scaled(table: pa.Table) -> np.ndarray:
         unit = read_numbers(table, column, schema).unit
         absent = np.isnan(unit)
         filled = (np.where(absent, median, unit) - centre) / scale
-        return np.column_stack([filled, absent] if gaps else [filled]).astype(np.float32)
+        return np.column_stack([filled, absent] if gaps else [filled]).astype(
+            np.float32
+        )
 
     return scaled
 
@@ -153,8 +193,14 @@ def _one_class(labels: np.ndarray, column: CodedColumn) -> tuple[str, ...]:
     found = np.unique(labels)
     if len(found) > 1:
         return ()
-    kind = f"only the class {column.levels[found[0]]!r}" if len(found) else "no class at all"
-    return (f"the training table has {kind} of {column.name!r}: every row gets the same score for each class",)
+    kind = (
+        f"only the class {column.levels[found[0]]!r}"
+        if len(found)
+        else "no class at all"
+    )
+    return (
+        f"the training table has {kind} of {column.name!r}: every row gets the same score for each class",
+    )
 
 
 REGRESSORS, REGRESSORS_VERSION = 2, "2026.1"
@@ -193,12 +239,27 @@ class RegressionReport:
     def to_json(self) -> dict[str, object]:
         """The figures as JSON values, with the sentence about the guarantee."""
         models = {name: scores.to_json() for name, scores in self.models.items()}
-        told = {"caveat": CAVEAT, "label": self.label, "version": REGRESSORS_VERSION, "seed": self.seed}
-        return {**told, "mean": self.mean.to_json(), "models": models, "notes": list(self.notes)}
+        told = {
+            "caveat": CAVEAT,
+            "label": self.label,
+            "version": REGRESSORS_VERSION,
+            "seed": self.seed,
+        }
+        return {
+            **told,
+            "mean": self.mean.to_json(),
+            "models": models,
+            "notes": list(self.notes),
+        }
 
 
 def regression_scores(
-    synthetic: pa.Table, test: pa.Table, schema: Schema, *, seed: int = 0, progress: Progress | None = None
+    synthetic: pa.Table,
+    test: pa.Table,
+    schema: Schema,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> RegressionReport:
     """Returns scores of regressors that were trained on another table; rows whose label is missing are left out.
 
@@ -228,24 +289,39 @@ def regression_scores(
         features = rows.features()
         for name, regressor in _regressors(seed).items():
             regressor.fit(features["training"], train)
-            models[name] = _scores(real, np.clip(regressor.predict(features["test"]), 0.0, 1.0))
+            models[name] = _scores(
+                real, np.clip(regressor.predict(features["test"]), 0.0, 1.0)
+            )
             if progress is not None:
                 progress(name, len(models), REGRESSORS)
     else:
-        models = dict.fromkeys(_regressors(seed), _scores(real, np.full(len(real), train[0] if len(train) else 0.5)))
+        models = dict.fromkeys(
+            _regressors(seed),
+            _scores(real, np.full(len(real), train[0] if len(train) else 0.5)),
+        )
         found = f"{len(np.unique(train))} value(s) of {rows.column.name!r}"
-        remarks.append(f"the training table has {found}: every row gets the same answer")
-    return RegressionReport(label=rows.column.name, models=models, seed=seed, notes=tuple(remarks))
+        remarks.append(
+            f"the training table has {found}: every row gets the same answer"
+        )
+    return RegressionReport(
+        label=rows.column.name, models=models, seed=seed, notes=tuple(remarks)
+    )
 
 
 def _regressors(seed: int) -> dict[str, Any]:
     from sklearn.ensemble import HistGradientBoostingRegressor
     from sklearn.linear_model import Ridge
 
-    boosting = HistGradientBoostingRegressor(max_iter=100, early_stopping=False, random_state=seed)
+    boosting = HistGradientBoostingRegressor(
+        max_iter=100, early_stopping=False, random_state=seed
+    )
     return {"ridge regression": Ridge(alpha=1.0), "gradient boosting": boosting}
 
 
 def _scores(real: np.ndarray, predicted: np.ndarray) -> RegressionScores:
-    r2 = 1 - float(np.square(real - predicted).sum() / np.square(real - real.mean()).sum())
-    return RegressionScores(r2=r2, absolute_error=float(np.abs(real - predicted).mean()))
+    r2 = 1 - float(
+        np.square(real - predicted).sum() / np.square(real - real.mean()).sum()
+    )
+    return RegressionScores(
+        r2=r2, absolute_error=float(np.abs(real - predicted).mean())
+    )

@@ -11,7 +11,13 @@ from noisegate.privacy.events import Adjacency, Sampler, ZeroConcentratedEvent
 from noisegate_evaluate.auditing import measure as bounds
 
 GAUSSIAN = summed(sensitivity=2.0**20, noise_std=2.0**20)
-SAMPLED = sampled(rate=1.0, steps=1, sensitivity=2.0**20, noise_std=2.0**20, sampler=Sampler.DISCRETE_GAUSSIAN)
+SAMPLED = sampled(
+    rate=1.0,
+    steps=1,
+    sensitivity=2.0**20,
+    noise_std=2.0**20,
+    sampler=Sampler.DISCRETE_GAUSSIAN,
+)
 
 
 def test_limits_of_the_spread_hold_as_often_as_they_say():
@@ -21,7 +27,9 @@ def test_limits_of_the_spread_hold_as_often_as_they_say():
     assert 0.16 < missed < 0.24
     assert bounds.spread_limits([], 0.2) == (0.0, math.inf)
     # Given as the root of a sum of squares, the same.
-    assert bounds.spread_limits([3.0, 4.0], 0.1) == pytest.approx(bounds.spread_limits(5.0, 0.1, degrees=2))
+    assert bounds.spread_limits([3.0, 4.0], 0.1) == pytest.approx(
+        bounds.spread_limits(5.0, 0.1, degrees=2)
+    )
 
 
 def test_limits_of_a_rate_are_exact():
@@ -46,11 +54,18 @@ def test_a_perfect_attacker_of_a_gaussian_finds_most_of_it_and_never_more(event,
 def test_guesses_at_random_say_nothing_and_perfect_ones_much():
     random = np.random.default_rng(0)
     coins = random.uniform(size=(2, 200)) < 0.5
-    assert bounds.sensitivity_factor([GAUSSIAN], Adjacency.ADD_REMOVE, *coins, 1e-4) == 0
+    assert (
+        bounds.sensitivity_factor([GAUSSIAN], Adjacency.ADD_REMOVE, *coins, 1e-4) == 0
+    )
     yes = np.ones(200, dtype=bool)
-    assert bounds.sensitivity_factor([GAUSSIAN], Adjacency.ADD_REMOVE, yes, ~yes, 1e-4) > 2
+    assert (
+        bounds.sensitivity_factor([GAUSSIAN], Adjacency.ADD_REMOVE, yes, ~yes, 1e-4) > 2
+    )
     concentrated = ZeroConcentratedEvent(name="z", rho=0.01, mechanism="m")
-    assert bounds.sensitivity_factor([concentrated], Adjacency.ADD_REMOVE, yes, ~yes, 1e-4) > 2
+    assert (
+        bounds.sensitivity_factor([concentrated], Adjacency.ADD_REMOVE, yes, ~yes, 1e-4)
+        > 2
+    )
     assert bounds.scaled(concentrated, 2.0).rho == 0.04
 
 
@@ -60,7 +75,11 @@ def test_the_bound_of_one_run_on_guesses_at_random_and_on_perfect_ones():
 
     def bound(scores):
         return bounds.one_run_epsilon(
-            bounds.right_guesses(coins, scores, 200), 200, len(coins), delta=1e-8, chance=2.5e-5
+            bounds.right_guesses(coins, scores, 200),
+            200,
+            len(coins),
+            delta=1e-8,
+            chance=2.5e-5,
         )
 
     assert bound(random.normal(size=6000)) == 0

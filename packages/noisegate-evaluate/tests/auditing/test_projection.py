@@ -14,7 +14,13 @@ from noisegate.methods.pairwise import Pairwise
 from noisegate.methods.registry import METHODS, make_for
 from noisegate.privacy.events import Adjacency
 from noisegate.schema import Boolean, Categorical, Integer, Schema
-from noisegate_evaluate.auditing.attacks import Auditor, from_samples, of_attribute, one_run, projected
+from noisegate_evaluate.auditing.attacks import (
+    Auditor,
+    from_samples,
+    of_attribute,
+    one_run,
+    projected,
+)
 from noisegate_evaluate.auditing.examples import TABLE
 from noisegate_evaluate.auditing.measure import measured
 from noisegate_papers.methods.classifiers import DPLLM
@@ -28,12 +34,16 @@ LLM = DPLLM(**{**DPLLM.audit_settings, "steps": 12})
 RARE = 1e-7
 
 
-@pytest.mark.parametrize(("epsilon", "adjacency"), [(0.5, "add-remove"), (4.0, "replace-one")])
+@pytest.mark.parametrize(
+    ("epsilon", "adjacency"), [(0.5, "add-remove"), (4.0, "replace-one")]
+)
 def test_right_sums_stay_below_their_claim_and_are_seen(epsilon, adjacency):
     budget = Budget(epsilon=epsilon, adjacency=Adjacency.parse(adjacency))
     # With so many numbers that the limit on the noise is a few hundredths, whatever its draws.
     method = DPMERF(**DPMERF.audit_settings)
-    found = projected(Auditor(method=method, schema=TABLE, budget=budget), runs=60, chance=RARE)
+    found = projected(
+        Auditor(method=method, schema=TABLE, budget=budget), runs=60, chance=RARE
+    )
     assert found.holds, found
     # Under replace-one, few made-up records are as far apart as the bound allows for.
     assert found.lower_bound > (0.9 if adjacency == "add-remove" else 0.7) * epsilon
@@ -52,25 +62,41 @@ def test_right_gradients_stay_below_their_claim_and_are_seen(epsilon):
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_right_vectors_of_whole_samples_stay_below_their_claim_and_are_seen(adjacency):
     budget = Budget(epsilon=1.0, adjacency=Adjacency.parse(adjacency))
-    found = projected(Auditor(method=SINKHORN, schema=TABLE, budget=budget), runs=4, chance=RARE)
+    found = projected(
+        Auditor(method=SINKHORN, schema=TABLE, budget=budget), runs=4, chance=RARE
+    )
     assert found.holds, found
     assert 0.9 < found.noise[0] < 1 < found.noise[1] < 1.1
-    assert found.lower_bound > 0.02  # its loss moves by a small part of the diameter that is claimed
+    assert (
+        found.lower_bound > 0.02
+    )  # its loss moves by a small part of the diameter that is claimed
 
 
 def test_noise_on_vectors_of_whole_samples_that_is_too_quiet_is_found():
     with planted.noise_times(1 / 2):
-        found = projected(Auditor(method=SINKHORN, schema=TABLE, budget=Budget(epsilon=1.0)), runs=4, chance=RARE)
+        found = projected(
+            Auditor(method=SINKHORN, schema=TABLE, budget=Budget(epsilon=1.0)),
+            runs=4,
+            chance=RARE,
+        )
     assert found.too_little_noise and found.noise[1] < 0.6
 
 
 def test_noise_that_is_too_quiet_or_too_loud_is_found():
     """A third of the noise is above the claim; twice the noise is below, and not what is stated."""
     with planted.noise_times(1 / 3):
-        quiet = projected(Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0)), runs=20, chance=RARE)
+        quiet = projected(
+            Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0)),
+            runs=20,
+            chance=RARE,
+        )
     assert quiet.exceeded and quiet.too_little_noise
     with planted.noise_times(2.0):
-        loud = projected(Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0)), runs=12, chance=RARE)
+        loud = projected(
+            Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0)),
+            runs=12,
+            chance=RARE,
+        )
     assert not loud.exceeded and loud.too_much_noise
     assert not loud.holds
 
@@ -94,28 +120,43 @@ def test_noise_that_is_missing_along_one_query_or_but_there_is_told_by_itself():
 
 def test_noise_whose_gradient_passes_un_noised_is_found():
     with planted.detached_noise():
-        found = projected(Auditor(method=LLM, schema=TABLE, budget=Budget(epsilon=1.0)), runs=4, chance=RARE)
+        found = projected(
+            Auditor(method=LLM, schema=TABLE, budget=Budget(epsilon=1.0)),
+            runs=4,
+            chance=RARE,
+        )
     assert found.lower_bound > 3.0
 
 
 def test_the_sensitivity_of_another_quantity_is_found():
     """Two-sided: with mutual information itself, in nats, the same audit finds nothing."""
-    wrong = measured(*planted.choices(planted.normalised, epsilon=1.0, runs=1000), kind="choices", chance=RARE)
+    wrong = measured(
+        *planted.choices(planted.normalised, epsilon=1.0, runs=1000),
+        kind="choices",
+        chance=RARE,
+    )
     assert wrong.exceeded
-    right = measured(*planted.choices(planted.mutual_information, epsilon=1.0, runs=1000), kind="choices", chance=RARE)
+    right = measured(
+        *planted.choices(planted.mutual_information, epsilon=1.0, runs=1000),
+        kind="choices",
+        chance=RARE,
+    )
     assert not right.exceeded
     # Two neighbouring tables of 1,000 records, which the plain score tells apart by no more than its sensitivity.
     tables = np.array([[1000, 0], [0, 0]]), np.array([[999, 0], [0, 1]])
-    assert abs(planted.mutual_information(tables[1]) - planted.mutual_information(tables[0])) <= planted.sensitivity(
-        1000
-    )
+    assert abs(
+        planted.mutual_information(tables[1]) - planted.mutual_information(tables[0])
+    ) <= planted.sensitivity(1000)
     assert planted.normalised(tables[1]) == pytest.approx(1.0)
 
 
 def test_right_linked_tables_stay_below_their_claim_and_are_seen():
     found = audit("linked", epsilon=4.0, runs=4)
     assert found.holds, found
-    assert 0.9 < found.noise[0] < 1 < found.noise[1] < 1.1 and found.lower_bound > 0.9 * 4.0
+    assert (
+        0.9 < found.noise[0] < 1 < found.noise[1] < 1.1
+        and found.lower_bound > 0.9 * 4.0
+    )
 
 
 def test_children_that_count_whole_are_found():
@@ -126,7 +167,9 @@ def test_children_that_count_whole_are_found():
 
 @pytest.mark.parametrize("by", ["one-run", "samples", "attribute"])
 def test_linked_tables_are_audited_by_projection_alone(by):
-    with pytest.raises(OptionError, match=f"by='{by}': linked tables are audited by projection alone"):
+    with pytest.raises(
+        OptionError, match=f"by='{by}': linked tables are audited by projection alone"
+    ):
         audit("linked", by=by)
 
 
@@ -134,7 +177,12 @@ def test_linked_tables_are_audited_by_projection_alone(by):
 @pytest.mark.parametrize("bug", planted.ON_SUMS)
 def test_a_planted_bug_in_sums_is_above_the_claim(bug):
     with planted.ON_SUMS[bug]():
-        found = projected(Auditor(method=DPMERF(frequencies=20), schema=TABLE, budget=Budget(epsilon=1.0)), runs=160)
+        found = projected(
+            Auditor(
+                method=DPMERF(frequencies=20), schema=TABLE, budget=Budget(epsilon=1.0)
+            ),
+            runs=160,
+        )
     assert found.exceeded, found
 
 
@@ -150,7 +198,14 @@ def test_every_method_stays_below_its_claim_and_is_seen(name, epsilon):
     assert found.holds, found
     # docs/audit.md says what these do not reach: of a discovery half is printed, OpenDP's choices are not seen, and a
     # loss of whole samples and what a teacher has learnt move by a part of the diameter that is claimed.
-    part = {"aim": 0.6, "mst": 0.5, "discover": 0.25, "dp-mge": 0.6, "dp-sinkhorn": 0.05, "psg": 0.6}
+    part = {
+        "aim": 0.6,
+        "mst": 0.5,
+        "discover": 0.25,
+        "dp-mge": 0.6,
+        "dp-sinkhorn": 0.05,
+        "psg": 0.6,
+    }
     part |= {"datalens": 0.1, "g-pate": 0.1, "gs-wgan": 0.02, "pate-gan": 0.05}
     assert found.lower_bound > part.get(name, 0.8) * epsilon
 
@@ -186,11 +241,15 @@ def test_what_cannot_be_audited_is_refused():
 def audited(name, runs=4, adjacency="add-remove", epsilon=1.0, **settings):
     method = make_for(name, TABLE, {**METHODS[name].audit_settings, **settings})
     budget = Budget(epsilon=epsilon, adjacency=Adjacency.parse(adjacency))
-    return projected(Auditor(method=method, schema=TABLE, budget=budget), runs=runs, chance=RARE)
+    return projected(
+        Auditor(method=method, schema=TABLE, budget=budget), runs=runs, chance=RARE
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "adjacency"), [("pate-gan", "add-remove"), ("g-pate", "replace-one")])
+@pytest.mark.parametrize(
+    ("name", "adjacency"), [("pate-gan", "add-remove"), ("g-pate", "replace-one")]
+)
 def test_right_sums_over_shards_stay_below_their_claim_and_are_seen(name, adjacency):
     found = audited(name, adjacency=adjacency)
     assert found.holds, found
@@ -210,7 +269,11 @@ def test_shards_that_overlap_are_found(monkeypatch):
     def overlapping(words, count):
         every = np.arange(len(words))
         sizes = np.full(count, len(words), dtype=np.intp)
-        return shards._Split(order=np.tile(every, count), first=np.arange(count) * len(words), sizes=sizes)
+        return shards._Split(
+            order=np.tile(every, count),
+            first=np.arange(count) * len(words),
+            sizes=sizes,
+        )
 
     assert audited("pate-gan", teachers=40, teacher_rounds=20, steps=4).holds
     monkeypatch.setattr(shards._Split, "of", overlapping)
@@ -224,7 +287,12 @@ def test_shards_that_overlap_are_found(monkeypatch):
 PRIVBAYES = PrivBayes(cells=3)
 
 # As many levels as canaries, so that most of them are in a cell of their own.
-MANY = Schema((Categorical(name="who", levels=tuple(f"p{place}" for place in range(300))), Boolean(name="ill")))
+MANY = Schema(
+    (
+        Categorical(name="who", levels=tuple(f"p{place}" for place in range(300))),
+        Boolean(name="ill"),
+    )
+)
 
 
 def test_one_run_of_right_code_says_less_than_the_claim_and_of_broken_code_more():
@@ -238,14 +306,21 @@ def test_one_run_of_right_code_says_less_than_the_claim_and_of_broken_code_more(
 
 @pytest.mark.slow
 def test_one_run_at_a_large_epsilon_sees_some_of_it():
-    found = one_run(Auditor(method=DPMERF(frequencies=5), schema=MANY, budget=Budget(epsilon=20.0)), runs=300)
+    found = one_run(
+        Auditor(method=DPMERF(frequencies=5), schema=MANY, budget=Budget(epsilon=20.0)),
+        runs=300,
+    )
     assert 0.3 < found.lower_bound <= 20.0
 
 
 @pytest.mark.slow
 def test_one_run_of_gradients_stays_below_the_claim():
     found = one_run(
-        Auditor(method=DPLLM(steps=20, sampling_probability=0.2, maps=2), schema=TABLE, budget=Budget(epsilon=4.0)),
+        Auditor(
+            method=DPLLM(steps=20, sampling_probability=0.2, maps=2),
+            schema=TABLE,
+            budget=Budget(epsilon=4.0),
+        ),
         runs=100,
     )
     assert found.lower_bound <= 4.0
@@ -254,29 +329,46 @@ def test_one_run_of_gradients_stays_below_the_claim():
 @pytest.mark.slow
 def test_synthetic_records_tell_worlds_apart_where_there_is_next_to_no_noise_and_not_else():
     method = Pairwise(fit_options={"steps": 200})
-    right = from_samples(Auditor(method=method, schema=TABLE, budget=Budget(epsilon=1.0)), runs=24)
+    right = from_samples(
+        Auditor(method=method, schema=TABLE, budget=Budget(epsilon=1.0)), runs=24
+    )
     assert right.lower_bound <= 1.0
-    loud = from_samples(Auditor(method=method, schema=TABLE, budget=Budget(epsilon=1000.0)), runs=60, chance=0.01)
+    loud = from_samples(
+        Auditor(method=method, schema=TABLE, budget=Budget(epsilon=1000.0)),
+        runs=60,
+        chance=0.01,
+    )
     assert 1.0 < loud.lower_bound <= 1000.0
 
 
 def test_a_column_of_a_record_is_guessed_where_there_is_next_to_no_noise():
-    loud = of_attribute(Auditor(method=PRIVBAYES, schema=TABLE, budget=Budget(epsilon=1000.0)), runs=8)
+    loud = of_attribute(
+        Auditor(method=PRIVBAYES, schema=TABLE, budget=Budget(epsilon=1000.0)), runs=8
+    )
     assert loud.guessed[0] == 1.0 and loud.from_noise == 0
 
 
 @pytest.mark.slow
 def test_a_column_is_guessed_where_there_is_next_to_no_noise_and_not_else():
     """Without the record one value in four is right by chance. A fit believes the noise that is stated, so both are."""
-    right = of_attribute(Auditor(method=PRIVBAYES, schema=TABLE, budget=Budget(epsilon=1.0)), runs=40)
+    right = of_attribute(
+        Auditor(method=PRIVBAYES, schema=TABLE, budget=Budget(epsilon=1.0)), runs=40
+    )
     assert right.lower_bound <= 1.0
-    loud = of_attribute(Auditor(method=PRIVBAYES, schema=TABLE, budget=Budget(epsilon=100.0)), runs=100)
+    loud = of_attribute(
+        Auditor(method=PRIVBAYES, schema=TABLE, budget=Budget(epsilon=100.0)), runs=100
+    )
     assert loud.guessed[0] > 0.9 and loud.guessed[1] < 0.6
     assert 0 < loud.lower_bound <= 100
 
 
-@pytest.mark.parametrize("options", [{"contributions": 2}, {"adjacency": Adjacency.REPLACE_ONE}])
+@pytest.mark.parametrize(
+    "options", [{"contributions": 2}, {"adjacency": Adjacency.REPLACE_ONE}]
+)
 def test_a_column_is_guessed_of_units_and_of_records_that_are_replaced(options):
     schema = Schema((Integer(name="age", lower=0, upper=9),))
-    found = of_attribute(Auditor(method=PRIVBAYES, schema=schema, budget=Budget(epsilon=1.0, **options)), runs=4)
+    found = of_attribute(
+        Auditor(method=PRIVBAYES, schema=schema, budget=Budget(epsilon=1.0, **options)),
+        runs=4,
+    )
     assert found.lower_bound <= 1.0 and found.to_json()["guessed"] == found.guessed

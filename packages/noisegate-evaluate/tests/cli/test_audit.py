@@ -20,7 +20,9 @@ def test_a_claim_that_holds_ends_well_and_costs_nothing(desk, cli):
 
 
 @pytest.mark.parametrize(
-    ("factor", "verdict"), [(0.05, "the claim is exceeded"), (3, "more noise than stated")], ids=["quiet", "loud"]
+    ("factor", "verdict"),
+    [(0.05, "the claim is exceeded"), (3, "more noise than stated")],
+    ids=["quiet", "loud"],
 )
 def test_noise_that_is_not_as_stated_ends_with_four(cli, monkeypatch, factor, verdict):
     right = noise.add_noise

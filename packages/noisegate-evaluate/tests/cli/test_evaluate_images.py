@@ -14,7 +14,9 @@ def evaluate(tmp_path, cli):
     random = np.random.default_rng(0)
     for what in ("synthetic", "test", "train"):
         labels = np.arange(24) % 2
-        pixels = (random.integers(0, 100, (24, 4, 4)) + 120 * labels[:, None, None]).astype(np.uint8)
+        pixels = (
+            random.integers(0, 100, (24, 4, 4)) + 120 * labels[:, None, None]
+        ).astype(np.uint8)
         if what == "synthetic":
             np.savez(tmp_path / "synthetic.npz", images=pixels, labels=labels)
             continue
@@ -31,14 +33,28 @@ def evaluate(tmp_path, cli):
 
 
 def test_images_are_measured(evaluate, tmp_path):
-    options = ("--images", "--features", "pixels", "--epochs", 1, "--most", 20, "--classifiers", "logistic")
+    options = (
+        "--images",
+        "--features",
+        "pixels",
+        "--epochs",
+        1,
+        "--most",
+        20,
+        "--classifiers",
+        "logistic",
+    )
     nearest = tmp_path / "private-nearest.png"
-    ended = evaluate(*options, "--train", tmp_path / "train", "--nearest", nearest, "--json")
+    ended = evaluate(
+        *options, "--train", tmp_path / "train", "--nearest", nearest, "--json"
+    )
     assert (ended.code, ended.err) == (0, "")
     assert ended.json["caveat"] == CAVEAT
     assert ended.json["distances"]["frechet(pixels)"] > 0
     assert ended.json["distances"]["real_images"] == 20
-    assert ended.json["downstream"]["classifiers"]["logistic regression"]["accuracy"] > 0.8
+    assert (
+        ended.json["downstream"]["classifiers"]["logistic regression"]["accuracy"] > 0.8
+    )
     assert ended.json["downstream_ceiling"]["classifiers"]
     with Image.open(nearest) as picture:
         assert picture.text["Comment"] == "PRIVATE, DO NOT PUBLISH"
@@ -51,11 +67,19 @@ def test_images_are_measured(evaluate, tmp_path):
         (("--features", "pixels"), "--features is for --images; add --images"),
         (("--images", "--classifiers", "convnet"), "classifiers has 'convnet'"),
         (("--images", "--features", "vgg"), "features is 'vgg'"),
-        (("--images", "--nearest", "private-a.png"), "--nearest shows private records: give --train"),
-        (("--images", "--nearest", "nearest.png", "--train", "train"), "starts with private-"),
+        (
+            ("--images", "--nearest", "private-a.png"),
+            "--nearest shows private records: give --train",
+        ),
+        (
+            ("--images", "--nearest", "nearest.png", "--train", "train"),
+            "starts with private-",
+        ),
     ],
 )
-def test_options_that_do_not_go_together_are_named_before_anything_is_read(evaluate, tmp_path, options, message):
+def test_options_that_do_not_go_together_are_named_before_anything_is_read(
+    evaluate, tmp_path, options, message
+):
     (tmp_path / "synthetic.npz").unlink()
     ended = evaluate(*options)
     assert ended.code == 2

@@ -21,10 +21,14 @@ def evaluate(tmp_path, cli):
     return run
 
 
-def test_folders_of_linked_tables_are_measured_and_keep_to_the_schema_of_the_output(evaluate, tmp_path):
+def test_folders_of_linked_tables_are_measured_and_keep_to_the_schema_of_the_output(
+    evaluate, tmp_path
+):
     ended = evaluate("--train", tmp_path / "train", "--json")
     assert ended.code == 0
     assert ended.json["links"]["visits"]["transitions"]["mean_total_variation"] < 0.1
     assert set(ended.json["links_floor"]) == {"visits"}
     shown = evaluate()
-    assert "visits and their parents" in shown.out and "NOT covered" in " ".join(shown.out.split())
+    assert "visits and their parents" in shown.out and "NOT covered" in " ".join(
+        shown.out.split()
+    )

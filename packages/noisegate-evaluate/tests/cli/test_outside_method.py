@@ -25,9 +25,16 @@ def installed(tmp_path, monkeypatch):
     info.mkdir(parents=True)
     shutil.copy(EXAMPLE / "noisegate_cosines.py", site)
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
-    points = [f"{name} = {place}" for name, place in project["entry-points"]["noisegate.methods"].items()]
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    (info / "entry_points.txt").write_text("\n".join(["[noisegate.methods]", *points, ""]))
+    points = [
+        f"{name} = {place}"
+        for name, place in project["entry-points"]["noisegate.methods"].items()
+    ]
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    (info / "entry_points.txt").write_text(
+        "\n".join(["[noisegate.methods]", *points, ""])
+    )
     monkeypatch.syspath_prepend(site)
     monkeypatch.setattr(METHODS, "_classes", known)  # what is found is forgotten again
     yield
@@ -36,14 +43,32 @@ def installed(tmp_path, monkeypatch):
 
 def test_a_method_of_an_installed_package_does_all_that_ours_do(installed, desk, cli):
     plan = cli("plan", "--schema", desk.schema, "--epsilon", "1", *SETTINGS, "--json")
-    assert [release["name"] for release in json.loads(plan.out)["releases"]] == ["cosines", "levels", "counts"]
+    assert [release["name"] for release in json.loads(plan.out)["releases"]] == [
+        "cosines",
+        "levels",
+        "counts",
+    ]
     fitted = cli(
-        *("fit", desk.data, "--schema", desk.schema, "--epsilon", "1", "--out", desk.out, "--json", *SETTINGS),
+        *(
+            "fit",
+            desk.data,
+            "--schema",
+            desk.schema,
+            "--epsilon",
+            "1",
+            "--out",
+            desk.out,
+            "--json",
+            *SETTINGS,
+        ),
         *("--dataset", "clinic", "--ledger", desk.ledger),
     )
     assert fitted.code == 0, fitted.err
     certificate = json.loads(fitted.out)["certificate"]
-    assert (certificate["method"], certificate["public"]["settings"]["levels_share"]) == ("cosines", 2)
+    assert (
+        certificate["method"],
+        certificate["public"]["settings"]["levels_share"],
+    ) == ("cosines", 2)
     assert desk.account().spent == pytest.approx(1.0, rel=1e-3)
     made = desk.folder / "made.csv"
     assert cli("sample", desk.out, "-n", "20", "-o", made).code == 0
@@ -51,7 +76,9 @@ def test_a_method_of_an_installed_package_does_all_that_ours_do(installed, desk,
     assert cli("verify", desk.out).code == 0
 
 
-def test_its_map_and_the_method_keep_their_contracts_as_the_documentation_checks_them(installed):
+def test_its_map_and_the_method_keep_their_contracts_as_the_documentation_checks_them(
+    installed,
+):
     page = (EXAMPLE.parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
     (checks,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     exec(checks, {})

@@ -18,11 +18,15 @@ BOUNDS = {
 
 @pytest.fixture(scope="module")
 def adult(data_dir):
-    train, test = (csv.read_csv(data_dir / "adult" / f"{part}.csv") for part in ("train", "test"))
+    train, test = (
+        csv.read_csv(data_dir / "adult" / f"{part}.csv") for part in ("train", "test")
+    )
     columns = []
     for name in train.column_names:
         if name in BOUNDS:
-            columns.append(Integer(name=name, lower=BOUNDS[name][0], upper=BOUNDS[name][1]))
+            columns.append(
+                Integer(name=name, lower=BOUNDS[name][0], upper=BOUNDS[name][1])
+            )
         else:
             levels = sorted({*train[name].to_pylist(), *test[name].to_pylist()} - {"?"})
             columns.append(Categorical(name=name, levels=tuple(levels), missing=True))

@@ -23,7 +23,9 @@ def test_children_come_to_their_parents_in_order_and_orphans_are_left_aside():
 def test_a_missing_key_belongs_to_nobody_and_a_repeated_one_is_counted():
     found = tables()
     found["people"] = found["people"].set_column(0, "id", pa.array(["7", "7", None]))
-    found["visits"] = found["visits"].set_column(1, "id", pa.array(["7", None, None, "8", "7"]))
+    found["visits"] = found["visits"].set_column(
+        1, "id", pa.array(["7", None, None, "8", "7"])
+    )
     together = families(found)
     assert together.counts.tolist() == [2, 0, 0]
     assert [together.orphans, together.repeated] == [3, 1]

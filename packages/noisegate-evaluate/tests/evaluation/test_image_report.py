@@ -21,14 +21,19 @@ from noisegate_evaluate.metrics.ndb import distribution_scores
 from .test_report import page
 
 SCHEMA = pixel_schema(4, 4, labels=("no", "yes"))
-ONE = read_classifiers("cnn,logistic", selection=SelectionRecipe(epochs=1, batch=16, shift=0, device="cpu"))
+ONE = read_classifiers(
+    "cnn,logistic", selection=SelectionRecipe(epochs=1, batch=16, shift=0, device="cpu")
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def one_clustering():
     """One, not the average of ten."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("noisegate_evaluate.metrics.ndb.distribution_scores", partial(distribution_scores, runs=1))
+        patch.setattr(
+            "noisegate_evaluate.metrics.ndb.distribution_scores",
+            partial(distribution_scores, runs=1),
+        )
         yield
 
 
@@ -42,7 +47,9 @@ def images(seed, rows=60, bright=120):
 
 
 def measured(*sets, **options):
-    return evaluate_images(*sets, **{"classifiers": ONE, "features": Pixels(), **options})
+    return evaluate_images(
+        *sets, **{"classifiers": ONE, "features": Pixels(), **options}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +57,21 @@ def report():
     return measured(images(0), images(1), SCHEMA, images(2))
 
 
-def test_distances_are_to_the_training_images_and_the_floor_is_between_real_ones(report):
+def test_distances_are_to_the_training_images_and_the_floor_is_between_real_ones(
+    report,
+):
     assert report.compared_with == "train"
     rows = [Pixels()(images(seed).pixels) for seed in range(3)]
     assert report.distances["frechet"].distance == frechet_distance(rows[0], rows[2])
     assert report.floor["frechet"].distance == frechet_distance(rows[2], rows[1])
     assert report.distances["manifold"].precision > 0.5
-    found = report.to_frames()["distances"].set_index(["compared", "metric", "figure"])["value"]
-    assert found["train with test", "frechet(pixels)", "value"] == report.floor["frechet"].distance
+    found = report.to_frames()["distances"].set_index(["compared", "metric", "figure"])[
+        "value"
+    ]
+    assert (
+        found["train with test", "frechet(pixels)", "value"]
+        == report.floor["frechet"].distance
+    )
 
 
 def test_scores_are_on_the_test_images_after_training_on_either(report):

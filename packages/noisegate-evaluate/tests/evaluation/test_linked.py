@@ -13,16 +13,25 @@ from .metrics.test_links import SCHEMA, made
 
 PEOPLE, VISITS = SCHEMA.tables
 LABELLED = LinkedSchema(
-    [LinkedTable(name="people", key="id", schema=Schema(PEOPLE.schema.columns, label="kind")), VISITS]
+    [
+        LinkedTable(
+            name="people", key="id", schema=Schema(PEOPLE.schema.columns, label="kind")
+        ),
+        VISITS,
+    ]
 )
 
 
 def test_a_report_has_tables_links_scores_a_floor_and_a_verdict():
-    report = evaluate_linked(made(seed=1), made(seed=2), LABELLED, made(seed=3), classifiers=LOGISTIC)
+    report = evaluate_linked(
+        made(seed=1), made(seed=2), LABELLED, made(seed=3), classifiers=LOGISTIC
+    )
     told = report.to_json()
     frames = report.to_frames()
     assert set(frames["tables"]["table"]) == set(report.tables)
-    counts = frames["links"].query("compared == 'synthetic with real' and figure == 'orphans'")
+    counts = frames["links"].query(
+        "compared == 'synthetic with real' and figure == 'orphans'"
+    )
     assert counts["value"].tolist() == [link.orphans for link in report.links.values()]
     assert told["caveat"] == CAVEAT
     assert set(told["tables"]) == {"people", "visits"}
@@ -39,7 +48,13 @@ def test_a_report_has_tables_links_scores_a_floor_and_a_verdict():
 
 
 def test_children_of_others_are_found_out_by_the_models():
-    alone = evaluate_linked(made(kind=False, stay=0.5), made(seed=2), LABELLED, made(seed=3), classifiers=LOGISTIC)
+    alone = evaluate_linked(
+        made(kind=False, stay=0.5),
+        made(seed=2),
+        LABELLED,
+        made(seed=3),
+        classifiers=LOGISTIC,
+    )
     assert alone.downstream.mean.accuracy < 0.7 < alone.ceiling.mean.accuracy
     assert alone.verdict.word in ("rough", "noise")
     assert any("successive visits" in reason for reason in alone.verdict.reasons)
@@ -61,5 +76,7 @@ def test_the_one_call_form_takes_mappings_folders_and_what_samples(tmp_path):
     assert (
         first.to_json()
         == second.to_json()
-        == evaluate_linked(made(seed=1), made(seed=2), LABELLED, classifiers=LOGISTIC).to_json()
+        == evaluate_linked(
+            made(seed=1), made(seed=2), LABELLED, classifiers=LOGISTIC
+        ).to_json()
     )

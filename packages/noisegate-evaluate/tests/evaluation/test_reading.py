@@ -12,11 +12,15 @@ NAN = float("nan")
 
 
 def numbers(values, column):
-    return read_numbers(pa.table({column.name: values}), column, Schema(columns=(column,)))
+    return read_numbers(
+        pa.table({column.name: values}), column, Schema(columns=(column,))
+    )
 
 
 def codes(values, column):
-    return read_levels(pa.table({column.name: values}), column, Schema(columns=(column,))).codes.tolist()
+    return read_levels(
+        pa.table({column.name: values}), column, Schema(columns=(column,))
+    ).codes.tolist()
 
 
 AGE = Integer(name="age", lower=0, upper=10, missing=True)
@@ -58,9 +62,17 @@ DAY = Date(name="day", lower=date(2020, 1, 1), upper=date(2020, 1, 11), missing=
         [date(2020, 1, 1), date(2020, 1, 6), date(2020, 1, 11), None],
         ["2020-01-01", "2020-01-06", "2020-01-11", "NA"],
         [datetime(2020, 1, 1), datetime(2020, 1, 6), datetime(2020, 1, 11), None],
-        pa.array([date(2020, 1, 1), date(2020, 1, 6), date(2020, 1, 11), None], pa.date64()),
-        pa.array([datetime(2020, 1, 1), datetime(2020, 1, 6), datetime(2020, 1, 11), None], pa.timestamp("ns")),
-        pa.array([datetime(2020, 1, 1), datetime(2020, 1, 6), datetime(2020, 1, 11), None], pa.timestamp("s")),
+        pa.array(
+            [date(2020, 1, 1), date(2020, 1, 6), date(2020, 1, 11), None], pa.date64()
+        ),
+        pa.array(
+            [datetime(2020, 1, 1), datetime(2020, 1, 6), datetime(2020, 1, 11), None],
+            pa.timestamp("ns"),
+        ),
+        pa.array(
+            [datetime(2020, 1, 1), datetime(2020, 1, 6), datetime(2020, 1, 11), None],
+            pa.timestamp("s"),
+        ),
     ],
 )
 def test_a_date_is_read_from_dates_moments_and_text(values):
@@ -71,4 +83,11 @@ COLOUR = Categorical(name="colour", levels=("red", "blue"))
 
 
 def test_levels_missing_and_outside_have_their_own_codes():
-    assert codes(["red", "blue", None, "?", "green", " red "], COLOUR) == [0, 1, 2, 2, 3, 0]
+    assert codes(["red", "blue", None, "?", "green", " red "], COLOUR) == [
+        0,
+        1,
+        2,
+        2,
+        3,
+        0,
+    ]

@@ -24,7 +24,12 @@ from noisegate.privacy import accounting, noise
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import Grid
 from noisegate.schema import Integer, Schema
-from noisegate_evaluate.auditing.measure import one_run_epsilon, right_guesses, scaled, sensitivity_factor
+from noisegate_evaluate.auditing.measure import (
+    one_run_epsilon,
+    right_guesses,
+    scaled,
+    sensitivity_factor,
+)
 
 CANARIES, ROUNDS, STEPS, BATCHES = 1000, 12, 60, 20
 EPSILON, DELTA, CHANCE = 3.0, 1e-8, 1e-4
@@ -44,9 +49,18 @@ def run():
     coins = np.random.default_rng().uniform(size=CANARIES) < 0.5
     data = pd.DataFrame({"which": np.where(coins, np.arange(CANARIES), CANARIES)})
     gate = Gate(data, schema=SCHEMA, epsilon=EPSILON, delta=DELTA)
-    calibrated = steps_of(CANARIES, steps=STEPS, sampling_probability=1 / BATCHES).calibrate(gate.budget)
-    with gate.gradients(calibrated, loss, method="audit", public={}, microbatch=32) as session:
-        sums = np.array([session.step({"w": torch.zeros(CANARIES)})["w"].numpy() for _ in range(STEPS)])
+    calibrated = steps_of(
+        CANARIES, steps=STEPS, sampling_probability=1 / BATCHES
+    ).calibrate(gate.budget)
+    with gate.gradients(
+        calibrated, loss, method="audit", public={}, microbatch=32
+    ) as session:
+        sums = np.array(
+            [
+                session.step({"w": torch.zeros(CANARIES)})["w"].numpy()
+                for _ in range(STEPS)
+            ]
+        )
     own = np.arange(STEPS)[:, None] % BATCHES == np.arange(CANARIES) % BATCHES
     images = sums.reshape(-1, IMAGES, CANARIES).sum(axis=1).max(axis=0)
     return coins, sums.sum(axis=0), (sums * own).sum(axis=0), images, calibrated.event
@@ -59,7 +73,11 @@ def audit():
     found = []
     # Known beforehand: half of what a canary adds, on average over the steps that are looked at; and most of what it
     # adds to those that share a draw, where they do.
-    for attacker, threshold in ((1, 0.5 * STEPS / BATCHES), (2, 0.5 * STEPS / BATCHES), (3, 0.8 * IMAGES)):
+    for attacker, threshold in (
+        (1, 0.5 * STEPS / BATCHES),
+        (2, 0.5 * STEPS / BATCHES),
+        (3, 0.8 * IMAGES),
+    ):
         scores = np.concatenate([one[attacker] for one in rounds])
         found += [by_one_run(coins, scores), by_noise(coins, scores > threshold, event)]
     return max(found)
@@ -73,7 +91,9 @@ def by_one_run(coins, scores):
 
 def by_noise(coins, guesses, event):
     """ε of the same event with the largest noise that allows so many hits for so few false alarms."""
-    factor = sensitivity_factor([event], Adjacency.ADD_REMOVE, guesses[coins], guesses[~coins], CHANCE / 6)
+    factor = sensitivity_factor(
+        [event], Adjacency.ADD_REMOVE, guesses[coins], guesses[~coins], CHANCE / 6
+    )
     return accounting.epsilon([scaled(event, factor)], DELTA) if factor else 0.0
 
 
@@ -89,20 +109,32 @@ def test_the_right_code_stays_below_its_claim_and_the_audit_sees_much_of_it():
 def halve_noise(patch):
     right = noise.add_noise
     patch.setattr(
-        noise, "add_noise", lambda sums, *, noise_std, sampler: right(sums, noise_std=noise_std / 2, sampler=sampler)
+        noise,
+        "add_noise",
+        lambda sums, *, noise_std, sampler: right(
+            sums, noise_std=noise_std / 2, sampler=sampler
+        ),
     )
 
 
 def skip_clipping(patch):
     def add(self, sums, vectors):
-        sums += (vectors[0].astype(np.float64) * Grid(norm=1.0).scale).sum(axis=0).astype(np.int64)
+        sums += (
+            (vectors[0].astype(np.float64) * Grid(norm=1.0).scale)
+            .sum(axis=0)
+            .astype(np.int64)
+        )
 
     patch.setattr(per_example.RecordGradients, "add", add)
 
 
 def fix_batches(patch):
     step = iter(range(10**9))
-    patch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(next(step) % BATCHES, records, BATCHES))
+    patch.setattr(
+        samples,
+        "poisson_sample",
+        lambda records, rate, _: np.arange(next(step) % BATCHES, records, BATCHES),
+    )
 
 
 def share_draws(patch):

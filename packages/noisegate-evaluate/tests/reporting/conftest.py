@@ -58,18 +58,32 @@ def model():
 @pytest.fixture(scope="session")
 def pages(model, tmp_path_factory):
     with few_trees():
-        return report(model, out=tmp_path_factory.mktemp("pages"), test=rows(1), train=rows(0))
+        return report(
+            model, out=tmp_path_factory.mktemp("pages"), test=rows(1), train=rows(0)
+        )
 
 
 @pytest.fixture(scope="session")
 def wide(tmp_path_factory):
     """Pages of 60 columns of numbers, and what makes the private one again."""
-    schema = Schema([Continuous(name=f"column number {place}", lower=0.0, upper=1.0) for place in range(60)])
-    table = pa.table({name: np.random.default_rng(0).random(300) for name in schema.names})
-    made, out = synthesize(table, schema=schema, epsilon=1.0, **FEW), tmp_path_factory.mktemp("wide")
+    schema = Schema(
+        [
+            Continuous(name=f"column number {place}", lower=0.0, upper=1.0)
+            for place in range(60)
+        ]
+    )
+    table = pa.table(
+        {name: np.random.default_rng(0).random(300) for name in schema.names}
+    )
+    made, out = (
+        synthesize(table, schema=schema, epsilon=1.0, **FEW),
+        tmp_path_factory.mktemp("wide"),
+    )
     with few_trees():
         pages = report(made, out=out, test=table)
-    return SimpleNamespace(**vars(pages), again=lambda: report(made, out=out, test=table).private)
+    return SimpleNamespace(
+        **vars(pages), again=lambda: report(made, out=out, test=table).private
+    )
 
 
 @pytest.fixture
@@ -78,14 +92,18 @@ def look(browser):
     opened = []
 
     def at(path, width=1280, scheme="light"):
-        shown = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        shown = browser.new_page(
+            viewport={"width": width, "height": 900}, color_scheme=scheme
+        )
         opened.append(shown)
         seen = SimpleNamespace(page=shown, requests=[], complaints=[])
         shown.on("request", lambda request: seen.requests.append(request.url))
         shown.on("console", lambda message: seen.complaints.append(message.text))
         shown.on("pageerror", lambda error: seen.complaints.append(str(error)))
         shown.goto(path.absolute().as_uri())
-        shown.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+        shown.evaluate(
+            "document.querySelectorAll('details').forEach(one => one.open = true)"
+        )
         return seen
 
     yield at

@@ -15,27 +15,40 @@ from .conftest import text
 
 @pytest.fixture(scope="module")
 def model():
-    return Linked(fit_options={"steps": 60}).fit(Gate(made(), schema=SCHEMA, epsilon=10.0))
+    return Linked(fit_options={"steps": 60}).fit(
+        Gate(made(), schema=SCHEMA, epsilon=10.0)
+    )
 
 
 def test_the_public_page_follows_from_the_model_alone(model, tmp_path):
     loaded = LinkedModel.load(model.save(tmp_path / "model"))
-    pages = [report(each, out=tmp_path / name) for name, each in (("first", model), ("again", loaded))]
+    pages = [
+        report(each, out=tmp_path / name)
+        for name, each in (("first", model), ("again", loaded))
+    ]
     assert pages[0].public.read_bytes() == pages[1].public.read_bytes()
     shown = text(pages[0].public)
     assert "A synthetic copy of 2 linked tables: people, visits" in shown
-    assert "one record of the table people with all that belongs to it in visits" in shown
+    assert (
+        "one record of the table people with all that belongs to it in visits" in shown
+    )
     assert "one one" not in shown
     assert "they weigh no more together than one would" in shown
     # Six visits have all, in the release and among the families that are drawn: one cell has nearly all of both.
-    number = re.search(r"<h3>visits.number</h3>.*?</article>", pages[0].public.read_text("utf-8"), re.DOTALL)[0]
+    number = re.search(
+        r"<h3>visits.number</h3>.*?</article>",
+        pages[0].public.read_text("utf-8"),
+        re.DOTALL,
+    )[0]
     cells = re.findall(r"<td>(\d+) % ± [^<]*</td><td>(\d+) %</td>", number)
     assert (
         [place for place, cell in enumerate(cells) if int(cell[0]) > 70]
         == [place for place, cell in enumerate(cells) if int(cell[1]) > 70]
         != []
     )
-    assert "visits.previous.state" not in re.findall(r"<h3>([^<]*)</h3>", pages[0].public.read_text("utf-8"))
+    assert "visits.previous.state" not in re.findall(
+        r"<h3>([^<]*)</h3>", pages[0].public.read_text("utf-8")
+    )
 
 
 def test_with_real_tables_there_is_a_private_page(model, tmp_path):

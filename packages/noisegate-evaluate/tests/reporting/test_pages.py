@@ -20,10 +20,15 @@ def test_the_public_page_follows_from_the_model_alone(model, pages, tmp_path):
     made = [
         report(folder, out=tmp_path / "alone"),
         report(load(folder), out=tmp_path / "loaded", test=rows(7, 50)),
-        report(str(folder), out=tmp_path / "other", test=rows(8, 90), train=rows(9, 60)),
+        report(
+            str(folder), out=tmp_path / "other", test=rows(8, 90), train=rows(9, 60)
+        ),
     ]
     assert {one.public.read_bytes() for one in made} == {pages.public.read_bytes()}
-    assert made[0].private is made[0].evaluation is None and made[0].to_frames() == {} != made[1].to_frames()
+    assert (
+        made[0].private is made[0].evaluation is None
+        and made[0].to_frames() == {} != made[1].to_frames()
+    )
     assert made[1].private.read_bytes() != made[2].private.read_bytes()
 
 
@@ -40,19 +45,28 @@ def test_the_public_page_says_what_is_promised_and_what_was_asked(model, pages):
 
 def test_the_private_page_says_so_first_and_last(pages):
     shown = text(pages.private)
-    assert shown.index("Private: do not publish") < shown.index("Synthetic against real", 60)
+    assert shown.index("Private: do not publish") < shown.index(
+        "Synthetic against real", 60
+    )
     assert shown.endswith(CAVEAT) and "equal to one of them in every value" in shown
 
 
 def test_every_column_is_there_however_many_there_are(wide, tmp_path):
     names = [f"column number {place}" for place in range(200)]
     schema = Schema(tuple(Boolean(name=name) for name in names))
-    table = pa.table({name: [place % (number + 2) == 0 for place in range(60)] for number, name in enumerate(names)})
+    table = pa.table(
+        {
+            name: [place % (number + 2) == 0 for place in range(60)]
+            for number, name in enumerate(names)
+        }
+    )
     model = synthesize(table, schema=schema, epsilon=1.0, pairs="none", **FEW)
     pages = [report(model, out=tmp_path / "wide").public, wide.public, wide.private]
     for page, count in zip(pages, (200, 60, 60), strict=True):
         assert page.stat().st_size < (300_000 if count == 60 else 5e6)
-        assert set(names[:count]) <= set(re.findall(r"<h3>(.*?)</h3>", page.read_text("utf-8")))
+        assert set(names[:count]) <= set(
+            re.findall(r"<h3>(.*?)</h3>", page.read_text("utf-8"))
+        )
 
 
 def test_more_columns_than_a_map_has_room_for_are_counted(wide, monkeypatch):
@@ -63,12 +77,23 @@ def test_more_columns_than_a_map_has_room_for_are_counted(wide, monkeypatch):
 
 
 def test_whoever_answers_for_a_page_stands_at_its_head(model, pages, tmp_path):
-    signed = report(model, out=tmp_path / "pages", test=rows(1), title="A <survey>", owner="Office & sons")
+    signed = report(
+        model,
+        out=tmp_path / "pages",
+        test=rows(1),
+        title="A <survey>",
+        owner="Office & sons",
+    )
     for page in map(text, (signed.public, signed.private)):
         assert "A &lt;survey&gt; Office &amp; sons, page of 20" in page
-    assert "page of 20" in text(pages.private) and "page of 20" not in text(pages.public)
+    assert "page of 20" in text(pages.private) and "page of 20" not in text(
+        pages.public
+    )
     for wrong in ("", "two\nlines", "x" * 501, 7):
-        with pytest.raises(OptionError, match=r"owner=.* cannot be recorded; give one line of text, at most 500 "):
+        with pytest.raises(
+            OptionError,
+            match=r"owner=.* cannot be recorded; give one line of text, at most 500 ",
+        ):
             report(model, out=tmp_path / "none", owner=wrong)
 
 
@@ -77,7 +102,12 @@ def test_counts_that_the_fit_did_not_see_score_the_copy_in_public(model, tmp_pat
     bought = synthesize(rows(0), schema=SCHEMA, epsilon=50.0, report_share=0.3, **FEW)
     assert "unfitted" in {event.name for event in bought.certificate.events}
     shown = text(report(bought.save(tmp_path / "model"), out=tmp_path / "pages").public)
-    agree, cells = map(int, re.search(r"(\d+) of (\d+) cells agree within noise and draw, where", shown).groups())
+    agree, cells = map(
+        int,
+        re.search(
+            r"(\d+) of (\d+) cells agree within noise and draw, where", shown
+        ).groups(),
+    )
     # Four cells of age, five of a number that may be missing, four levels, four of dates: each with two classes.
     assert cells == 2 * (4 + 5 + 4 + 4) and cells / 4 < agree <= cells
 
@@ -87,7 +117,9 @@ def test_what_cannot_be_done_is_refused_before_anything_is_written(model, tmp_pa
     before = sorted(folder.iterdir())
     with pytest.raises(OptionError, match="train without test"):
         report(model, out=tmp_path / "pages", train=rows(0))
-    with pytest.raises(OptionError, match="is a model folder, which is made to be handed on"):
+    with pytest.raises(
+        OptionError, match="is a model folder, which is made to be handed on"
+    ):
         report(model, out=folder, test=rows(1))
     with pytest.raises(DataError, match="age"):
         report(model, out=tmp_path / "pages", test=pa.table({"x": [1]}))
@@ -109,6 +141,9 @@ def test_a_page_in_the_model_folder_does_not_hide_that_it_holds(model, tmp_path)
 def test_a_classifier_has_a_public_page_and_no_private_one(tmp_path):
     folder = Path(__file__).parents[4] / "tests" / "golden" / "models" / "llm"
     shown = text(report(folder, out=tmp_path / "pages").public)
-    assert "A classifier that was trained under differential privacy" in shown and "Single columns" not in shown
+    assert (
+        "A classifier that was trained under differential privacy" in shown
+        and "Single columns" not in shown
+    )
     with pytest.raises(OptionError, match="a classifier draws no records"):
         report(folder, out=tmp_path / "pages", test=rows(1))

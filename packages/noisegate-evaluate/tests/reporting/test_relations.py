@@ -21,9 +21,13 @@ def test_numbers_of_children_gaps_and_successions_are_shown():
     assert found.title == "people and their visits"
     number, gap = found.shares
     # All have six visits, each a cell of its own among 0 to 20, missing and outside.
-    assert number.column.name == "visits.number" and np.flatnonzero(number.real).tolist() == [6]
+    assert number.column.name == "visits.number" and np.flatnonzero(
+        number.real
+    ).tolist() == [6]
     # Of 20 spans of 99 days the first one ends before the fifth.
-    assert [np.flatnonzero(shares).tolist() for shares in (gap.real, gap.synthetic)] == [[1], [0]]
+    assert [
+        np.flatnonzero(shares).tolist() for shares in (gap.real, gap.synthetic)
+    ] == [[1], [0]]
     assert dict((row[0], row[1]) for row in found.figures)["gaps"] == "1.0000"
     assert not found.successions[0].rows
     [row] = found.successions[1].rows
@@ -34,4 +38,6 @@ def test_numbers_of_children_gaps_and_successions_are_shown():
 def test_without_children_there_are_no_charts():
     tables = made()
     [found] = related({**tables, "visits": tables["visits"].slice(0, 0)}, tables)
-    assert [one.column.name for one in found.shares] == ["visits.number"] and not found.successions
+    assert [one.column.name for one in found.shares] == [
+        "visits.number"
+    ] and not found.successions

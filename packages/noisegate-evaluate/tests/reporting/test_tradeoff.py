@@ -14,7 +14,14 @@ ALARMS = [0.0, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.5, 0.9, 1.0]
 
 def certificate(*events, adjacency=Adjacency.ADD_REMOVE, delta=1e-5):
     epsilon = accounting.epsilon(events, delta, adjacency)
-    return Certificate(epsilon=epsilon, delta=delta, adjacency=adjacency, unit="record", events=events, method="x")
+    return Certificate(
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency,
+        unit="record",
+        events=events,
+        method="x",
+    )
 
 
 def gaussian(multiplier, name="sums"):
@@ -42,23 +49,42 @@ def test_no_threshold_on_the_noise_itself_beats_the_curve():
         alarms, caught = (without > threshold).mean(), (with_it > threshold).mean()
         # Ten standard errors of a share: a false failure is not to be expected in a lifetime; two thirds of the noise
         # would be seen at once.
-        assert caught <= curve.catches(alarms) + 0.011 and caught >= curve.catches(alarms) - 0.03
+        assert (
+            caught <= curve.catches(alarms) + 0.011
+            and caught >= curve.catches(alarms) - 0.03
+        )
 
 
 def test_the_pair_of_a_certificate_alone_gives_the_region_of_epsilon_and_delta():
     curve = Tradeoff(((1.0, 0.01),))
-    assert curve.catches(0.0) == pytest.approx(0.01) and curve.catches(0.1) == pytest.approx(np.e * 0.1 + 0.01)
-    assert curve.catches(0.9) == pytest.approx(1 - (1 - 0.01 - 0.9) / np.e) and curve.catches(1.0) == 1.0
+    assert curve.catches(0.0) == pytest.approx(0.01) and curve.catches(
+        0.1
+    ) == pytest.approx(np.e * 0.1 + 0.01)
+    assert (
+        curve.catches(0.9) == pytest.approx(1 - (1 - 0.01 - 0.9) / np.e)
+        and curve.catches(1.0) == 1.0
+    )
     # Where both lines meet, guesses at even odds are best.
-    best = max((1 - alarm + curve.catches(alarm)) / 2 for alarm in np.linspace(0, 1, 10_001))
+    best = max(
+        (1 - alarm + curve.catches(alarm)) / 2 for alarm in np.linspace(0, 1, 10_001)
+    )
     assert curve.right == pytest.approx(best, abs=1e-4)
 
 
 def test_steps_on_samples_are_no_better_than_their_stated_pair_and_better_than_it_alone():
-    noise = {"sensitivity": 4000, "noise_std": 4000.0, "coordinates": 4, "sampler": Sampler.CONVOLVED_GAUSSIAN}
-    stated = certificate(SampledGaussianEvent(name="gradients", rate=0.01, steps=200, **noise))
+    noise = {
+        "sensitivity": 4000,
+        "noise_std": 4000.0,
+        "coordinates": 4,
+        "sampler": Sampler.CONVOLVED_GAUSSIAN,
+    }
+    stated = certificate(
+        SampledGaussianEvent(name="gradients", rate=0.01, steps=200, **noise)
+    )
     curve, alone = tradeoff(stated), Tradeoff(((stated.epsilon, stated.delta),))
-    assert 0.5 < curve.right < alone.right and all(curve.catches(alarm) <= alone.catches(alarm) for alarm in ALARMS)
+    assert 0.5 < curve.right < alone.right and all(
+        curve.catches(alarm) <= alone.catches(alarm) for alarm in ALARMS
+    )
     assert all(alarm <= curve.catches(alarm) <= 1 for alarm in ALARMS)
 
 

@@ -30,7 +30,15 @@ The guarantee is epsilon = {epsilon:g}, delta = {delta:g}, for adding or removin
 shown here because it belongs to nobody; private images may not.
 """
 
-_FONTS = ("DejaVuSans", "DejaVuSans-Oblique", "DejaVuSansMono", "DejaVuSerif", "STIXGeneral", "cmss10", "cmtt10")
+_FONTS = (
+    "DejaVuSans",
+    "DejaVuSans-Oblique",
+    "DejaVuSansMono",
+    "DejaVuSerif",
+    "STIXGeneral",
+    "cmss10",
+    "cmtt10",
+)
 # A glyph is drawn larger than it is shown, in a square with room around it, so that a turned one stays inside.
 _LARGER, _CANVAS, _GLYPH = 2.4, 96, 50
 _PENS = (0.8, 1.4, 2.0)  # softness of the pen, in pixels of the canvas
@@ -45,23 +53,40 @@ def copy_digits(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
     schema = pixel_schema(SIDE, SIDE, labels=range(DIGITS))
     schema.to_toml(folder / "images.toml")
     _write_images(folder, "drawn", schema, drawn_digits(COUNT), COUNT)
-    say(f"1. {COUNT:,} digits of {SIDE} x {SIDE} pixels, drawn from fonts, stand for private images.")
+    say(
+        f"1. {COUNT:,} digits of {SIDE} x {SIDE} pixels, drawn from fonts, stand for private images."
+    )
     method = JointEmbedding(image=(SIDE, SIDE, 1), **SETTINGS)
     gate = Gate(folder / "drawn.parquet", schema=schema, epsilon=epsilon, unit="image")
     synthesizer = fitted(method, gate, records="images", sums="sums", model="generator")
     synthesizer.save(folder / MODEL)
     number, certificate = noisy_count(synthesizer), synthesizer.certificate
-    _write_images(folder, "synthetic", schema, synthesizer.images(number, seed=0), number)
+    _write_images(
+        folder, "synthetic", schema, synthesizer.images(number, seed=0), number
+    )
     say(f"4. Drew {number:,} synthetic images.")
     _write_images(folder, "aside", schema, drawn_digits(ASIDE, seed=1), ASIDE)
-    pages(folder, synthesizer, folder / "aside.parquet", folder / "drawn.parquet", classifiers="logistic")
+    pages(
+        folder,
+        synthesizer,
+        folder / "aside.parquet",
+        folder / "drawn.parquet",
+        classifiers="logistic",
+    )
     say(f"5. Compared with {ASIDE:,} digits that were drawn anew.")
-    figures = {"epsilon": certificate.epsilon, "delta": certificate.delta, "images": COUNT, "synthetic": number}
+    figures = {
+        "epsilon": certificate.epsilon,
+        "delta": certificate.delta,
+        "images": COUNT,
+        "synthetic": number,
+    }
     (folder / FIGURES).write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
     return {"figures": figures}, _CAPTION.format(**figures)
 
 
-def _write_images(folder: Path, name: str, schema: Schema, batches: Any, number: int) -> None:
+def _write_images(
+    folder: Path, name: str, schema: Schema, batches: Any, number: int
+) -> None:
     assert schema.images is not None
     shown = SampleGrid(form=schema.images, out=folder / f"{name}.png")
     with image_writer(folder / f"{name}.parquet", schema.images, number) as write:
@@ -81,15 +106,24 @@ def drawn_digits(count: int, *, seed: int = 0) -> Iterator[ImageBatch]:
 
 
 def _drawn(digit: int, random: np.random.Generator) -> npt.NDArray[np.uint8]:
-    glyph = _glyph(_FONTS[random.integers(len(_FONTS))], digit, _PENS[random.integers(len(_PENS))])
+    glyph = _glyph(
+        _FONTS[random.integers(len(_FONTS))], digit, _PENS[random.integers(len(_PENS))]
+    )
     angle, slant = random.normal(0, 0.15), random.normal(0.1, 0.2)
     narrow, size = np.exp(random.normal(0, 0.12)), np.exp(random.normal(0, 0.06))
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     # From places in the image to places on the canvas, which is what Pillow asks for.
     matrix = _LARGER * size * turn @ np.array([[narrow, slant], [0, 1]])
-    corner = _CANVAS / 2 - matrix @ (np.array([SIDE, SIDE]) / 2 + random.normal(0, 0.7, 2))
+    corner = _CANVAS / 2 - matrix @ (
+        np.array([SIDE, SIDE]) / 2 + random.normal(0, 0.7, 2)
+    )
     affine, smooth = Image.Transform.AFFINE, Image.Resampling.BILINEAR
-    bent = glyph.transform((SIDE, SIDE), affine, (*matrix[0], corner[0], *matrix[1], corner[1]), resample=smooth)
+    bent = glyph.transform(
+        (SIDE, SIDE),
+        affine,
+        (*matrix[0], corner[0], *matrix[1], corner[1]),
+        resample=smooth,
+    )
     # A lower threshold makes thicker strokes.
     ink = (np.asarray(bent, dtype=np.float64) / 255 - random.uniform(0.1, 0.4)) * 2.5
     return np.rint(np.clip(ink, 0, 1) * 255).astype(np.uint8)
@@ -102,5 +136,7 @@ def _glyph(font: str, digit: int, pen: float) -> Image.Image:
     canvas = Image.new("L", (_CANVAS, _CANVAS))
     left, top, right, bottom = letters.getbbox(str(digit))
     place = ((_CANVAS - left - right) / 2, (_CANVAS - top - bottom) / 2)
-    ImageDraw.Draw(canvas).text(place, str(digit), font=letters, fill=255, stroke_width=1, stroke_fill=255)
+    ImageDraw.Draw(canvas).text(
+        place, str(digit), font=letters, fill=255, stroke_width=1, stroke_fill=255
+    )
     return canvas.filter(ImageFilter.GaussianBlur(pen))

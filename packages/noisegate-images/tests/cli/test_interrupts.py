@@ -21,7 +21,9 @@ def _partial(desk):
 
 def _release_is_kept(desk):
     """Whether the release is on disk, whole."""
-    return (_partial(desk) / "certificate.json").exists() and not (_partial(desk) / "room").exists()
+    return (_partial(desk) / "certificate.json").exists() and not (
+        _partial(desk) / "room"
+    ).exists()
 
 
 def _slow_to_read(desk):
@@ -32,7 +34,9 @@ def _slow_to_read(desk):
 
 def _samples(desk, cli, model):
     out = desk.folder / f"{model}.csv"
-    assert cli("sample", desk.folder / model, "-n", 300, "--seed", 4, "-o", out).code == 0
+    assert (
+        cli("sample", desk.folder / model, "-n", 300, "--seed", 4, "-o", out).code == 0
+    )
     return out.read_bytes()
 
 
@@ -40,7 +44,11 @@ def test_stopped_and_resumed_is_the_same_as_not_stopped(desk, cli, ctrl_c):
     ctrl_c(MomentMatching, "_descend", 8)
     stopped = cli(*desk.fit())
     assert stopped.code == 130 and "Stopped at step 8." in stopped.err
-    assert "noisegate fit --resume --out" in stopped.err and states(desk.ledger) == (0, 1, 0)
+    assert "noisegate fit --resume --out" in stopped.err and states(desk.ledger) == (
+        0,
+        1,
+        0,
+    )
     assert not desk.out.exists()
     # The same release without a checkpoint: a fit that was never stopped.
     shutil.copytree(_partial(desk), desk.folder / "whole.partial")
@@ -50,8 +58,13 @@ def test_stopped_and_resumed_is_the_same_as_not_stopped(desk, cli, ctrl_c):
     for model in ("model", "whole"):
         ended = cli("fit", "--resume", "--out", desk.folder / model)
         assert ended.code == 0 and "nothing is read or spent" in said(ended.err)
-        assert not (desk.folder / f"{model}.partial").exists() and cli("verify", desk.folder / model).code == 0
-    assert _samples(desk, cli, "model") == _samples(desk, cli, "whole") and states(desk.ledger) == (0, 1, 0)
+        assert (
+            not (desk.folder / f"{model}.partial").exists()
+            and cli("verify", desk.folder / model).code == 0
+        )
+    assert _samples(desk, cli, "model") == _samples(desk, cli, "whole") and states(
+        desk.ledger
+    ) == (0, 1, 0)
 
 
 def test_a_signal_while_reading_spends_nothing(desk, stopped_fit):
@@ -64,7 +77,9 @@ def test_a_signal_while_reading_spends_nothing(desk, stopped_fit):
 
 def test_a_kill_while_reading_is_spent_and_explained(desk, cli, stopped_fit):
     _slow_to_read(desk)
-    stopped_fit(lambda: desk.account().reserved == 1, signal.SIGKILL, more=SLOW_FEATURES)
+    stopped_fit(
+        lambda: desk.account().reserved == 1, signal.SIGKILL, more=SLOW_FEATURES
+    )
     assert states(desk.ledger) == (1, 0, 0)
     resumed = cli("fit", "--resume", "--out", desk.out)
     assert resumed.code == 2 and "before anything left the gate" in resumed.err
@@ -73,7 +88,9 @@ def test_a_kill_while_reading_is_spent_and_explained(desk, cli, stopped_fit):
     assert states(desk.ledger) == (1, 0, 0)
 
 
-@pytest.mark.parametrize("file", ["certificate.json", "release.safetensors", "checkpoint.safetensors"])
+@pytest.mark.parametrize(
+    "file", ["certificate.json", "release.safetensors", "checkpoint.safetensors"]
+)
 def test_a_broken_unfinished_fit_is_named(desk, cli, ctrl_c, file):
     ctrl_c(MomentMatching, "_descend", 3)
     cli(*desk.fit())
@@ -121,19 +138,33 @@ def test_outside_the_main_thread_signals_are_left_alone():
 
 def with_any_seed(schema, settings):
     """Returns the method as a version that checked no seed did."""
-    made = Pairwise(**{name: value for name, value in settings.items() if name != "seed"})
+    made = Pairwise(
+        **{name: value for name, value in settings.items() if name != "seed"}
+    )
     object.__setattr__(made, "seed", settings["seed"])
     return made
 
 
-def test_a_release_that_waits_for_a_fit_may_be_given_another_seed(desk, cli, monkeypatch):
+def test_a_release_that_waits_for_a_fit_may_be_given_another_seed(
+    desk, cli, monkeypatch
+):
     """As an earlier version left it: with a seed that no fit can draw from."""
     desk.fit()
     with monkeypatch.context() as earlier:
         earlier.setattr(Pairwise, "for_schema", with_any_seed)
         earlier.setattr("noisegate.runs.work._Work.model", lambda *_: 1 / 0)
         settings = ["--method", "pairwise", "--set", f"seed={2**70}"]
-        fit = ["fit", desk.data, "--schema", desk.schema, "--epsilon", "1", "--out", desk.out, *settings]
+        fit = [
+            "fit",
+            desk.data,
+            "--schema",
+            desk.schema,
+            "--epsilon",
+            "1",
+            "--out",
+            desk.out,
+            *settings,
+        ]
         assert cli(*fit, "--dataset", "clinic", "--ledger", desk.ledger).code == 1
     assert _release_is_kept(desk)
     stuck = cli("fit", "--resume", "--out", desk.out)
@@ -147,5 +178,8 @@ def test_a_release_whose_questions_were_drawn_keeps_its_seed(desk, cli, ctrl_c):
     ctrl_c(MomentMatching, "_descend", 3)
     cli(*desk.fit())
     refused = cli("fit", "--resume", "--out", desk.out, "--seed", 3)
-    assert (refused.code, "release was made with seed 0" in said(refused.err)) == (2, True)
+    assert (refused.code, "release was made with seed 0" in said(refused.err)) == (
+        2,
+        True,
+    )
     assert cli("fit", "--resume", "--out", desk.out, "--seed", 0).code == 0

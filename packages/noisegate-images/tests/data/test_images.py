@@ -27,7 +27,9 @@ def schema_of(images, labels=(0, 1, 2), **rules):
 
 
 def encode(source, schema, **options):
-    return EncodedTable.concatenate(list(open_source(source, schema, **options).batches()))
+    return EncodedTable.concatenate(
+        list(open_source(source, schema, **options).batches())
+    )
 
 
 def rows_of(table):
@@ -59,7 +61,11 @@ def listed(root, images, labels):
 def described(root, images, labels):
     """As Hugging Face's imagefolder has it."""
     listed(root, images, labels)
-    lines = (root / "labels.csv").read_text().replace("file,label,note", "file_name,label,text")
+    lines = (
+        (root / "labels.csv")
+        .read_text()
+        .replace("file,label,note", "file_name,label,text")
+    )
     (root / "metadata.csv").write_text(lines)
     (root / "labels.csv").unlink()
     return root
@@ -102,36 +108,67 @@ def npz(path, **arrays):
 
 
 def bare(path, images, labels):
-    pq.write_table(pa.table({"picture": [encoded(picture(image)) for image in images], "label": labels}), path)
+    pq.write_table(
+        pa.table(
+            {"picture": [encoded(picture(image)) for image in images], "label": labels}
+        ),
+        path,
+    )
     return path
 
 
 FORMS = {
     "class folders": lambda root, images: class_folders(root / "scans", images, LABELS),
-    "a folder and labels.csv": lambda root, images: listed(root / "scans", images, LABELS),
-    "a folder and metadata.csv": lambda root, images: described(root / "scans", images, LABELS),
-    "Parquet": lambda root, images: parquet(root / "x", [encoded(picture(image)) for image in images], LABELS),
-    "Parquet, labels as text": lambda root, images: parquet(
-        root / "x.parquet", [encoded(picture(image)) for image in images], [f" {label}" for label in LABELS]
+    "a folder and labels.csv": lambda root, images: listed(
+        root / "scans", images, LABELS
     ),
-    "Parquet, a column of bytes": lambda root, images: bare(root / "x.parquet", images, LABELS),
-    "a folder of Parquet": lambda root, images: parquet_folder(root / "many", images, LABELS),
-    "npz": lambda root, images: npz(root / "x.npz", images=images, labels=np.array(LABELS, np.int32)),
-    "npz, labels as text": lambda root, images: npz(root / "x.npz", images=images, labels=np.array(LABELS).astype(str)),
-    "a table of pixels": lambda root, images: pq.write_table(frame(images, LABELS), root / "p.pq") or root / "p.pq",
-    "a CSV of pixels": lambda root, images: pa.csv.write_csv(frame(images, LABELS), root / "p.csv") or root / "p.csv",
+    "a folder and metadata.csv": lambda root, images: described(
+        root / "scans", images, LABELS
+    ),
+    "Parquet": lambda root, images: parquet(
+        root / "x", [encoded(picture(image)) for image in images], LABELS
+    ),
+    "Parquet, labels as text": lambda root, images: parquet(
+        root / "x.parquet",
+        [encoded(picture(image)) for image in images],
+        [f" {label}" for label in LABELS],
+    ),
+    "Parquet, a column of bytes": lambda root, images: bare(
+        root / "x.parquet", images, LABELS
+    ),
+    "a folder of Parquet": lambda root, images: parquet_folder(
+        root / "many", images, LABELS
+    ),
+    "npz": lambda root, images: npz(
+        root / "x.npz", images=images, labels=np.array(LABELS, np.int32)
+    ),
+    "npz, labels as text": lambda root, images: npz(
+        root / "x.npz", images=images, labels=np.array(LABELS).astype(str)
+    ),
+    "a table of pixels": lambda root, images: (
+        pq.write_table(frame(images, LABELS), root / "p.pq") or root / "p.pq"
+    ),
+    "a CSV of pixels": lambda root, images: (
+        pa.csv.write_csv(frame(images, LABELS), root / "p.csv") or root / "p.csv"
+    ),
     "a frame of pixels": lambda root, images: frame(images, LABELS),
 }
 
 
 @pytest.mark.parametrize("images", [GREY, COLOUR], ids=["grey", "colour"])
 @pytest.mark.parametrize("form", FORMS)
-def test_the_same_images_give_the_same_bits_however_they_are_kept(form, images, tmp_path):
+def test_the_same_images_give_the_same_bits_however_they_are_kept(
+    form, images, tmp_path
+):
     schema = schema_of(images)
     found = encode(FORMS[form](tmp_path, images), schema)
-    expected = EncodedTable.concatenate(list(TableSource(frame(images, LABELS), schema).batches()))
+    expected = EncodedTable.concatenate(
+        list(TableSource(frame(images, LABELS), schema).batches())
+    )
     assert rows_of(found) == rows_of(expected)
-    assert found.codes[:, 0].tolist() == (sorted(LABELS) if form == "class folders" else LABELS)
+    assert found.codes[:, 0].tolist() == (
+        sorted(LABELS) if form == "class folders" else LABELS
+    )
 
 
 def test_a_table_of_other_things_stands_beside_class_folders(tmp_path):
@@ -144,10 +181,16 @@ def test_a_table_of_other_things_stands_beside_class_folders(tmp_path):
 def test_errors_of_metadata_name_the_file_the_line_and_the_column(tmp_path):
     path = described(tmp_path / "scans", GREY, LABELS)
     (path / "2.png").unlink()
-    with pytest.raises(DataError, match=r"metadata\.csv, line 4, column 'file_name': there is no such file"):
+    with pytest.raises(
+        DataError,
+        match=r"metadata\.csv, line 4, column 'file_name': there is no such file",
+    ):
         encode(path, schema_of(GREY))
     (path / "labels.csv").write_text("file,label\n0.png,0\n")
-    with pytest.raises(DataError, match=r"scans: holds labels\.csv and metadata\.csv, which both list its images"):
+    with pytest.raises(
+        DataError,
+        match=r"scans: holds labels\.csv and metadata\.csv, which both list its images",
+    ):
         encode(path, schema_of(GREY))
 
 
@@ -161,10 +204,16 @@ def test_idx_files_stand_for_the_training_set(packed, place, tmp_path):
     assert len(encode(tmp_path / "root" / place / name, schema_of(GREY))) == 1
 
 
-@pytest.mark.parametrize("name", ["cifar-10-batches-py", "stl10_binary", "train_32x32.mat"])
-def test_other_sets_of_torchvision_are_refused_with_the_way_to_turn_them_into_arrays(name, tmp_path):
+@pytest.mark.parametrize(
+    "name", ["cifar-10-batches-py", "stl10_binary", "train_32x32.mat"]
+)
+def test_other_sets_of_torchvision_are_refused_with_the_way_to_turn_them_into_arrays(
+    name, tmp_path
+):
     (tmp_path / name).mkdir()
-    with pytest.raises(DataError, match=rf"holds {name}, as torchvision keeps .* write it as \.npz"):
+    with pytest.raises(
+        DataError, match=rf"holds {name}, as torchvision keeps .* write it as \.npz"
+    ):
         encode(tmp_path, schema_of(GREY))
 
 
@@ -173,7 +222,9 @@ UNLABELLED = {
     "class folders": lambda root: class_folders(root / "scans", GREY, LABELS),
     "a folder and labels.csv": lambda root: listed(root / "scans", GREY, LABELS),
     "a folder and metadata.csv": lambda root: described(root / "scans", GREY, LABELS),
-    "Parquet": lambda root: parquet(root / "x.parquet", [encoded(picture(image)) for image in GREY], None),
+    "Parquet": lambda root: parquet(
+        root / "x.parquet", [encoded(picture(image)) for image in GREY], None
+    ),
     "Parquet with labels": lambda root: FORMS["Parquet"](root, GREY),
     "npz": lambda root: npz(root / "x.npz", images=GREY[:, :, :, 0]),
     "idx": lambda root: idx(root / "raw", GREY, LABELS, packed=False),
@@ -192,15 +243,24 @@ def test_images_without_labels_are_read_from_every_form(form, tmp_path):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_batches_are_full_and_an_image_does_not_feel_its_neighbours(threads, tmp_path):
     images = pixels(50)
-    path = parquet(tmp_path / "x.parquet", [encoded(picture(image)) for image in images], [i % 3 for i in range(50)])
+    path = parquet(
+        tmp_path / "x.parquet",
+        [encoded(picture(image)) for image in images],
+        [i % 3 for i in range(50)],
+    )
     source = ImageSource(path, schema_of(images), batch_rows=8)
     batches = list(source.batches())
     assert [len(batch) for batch in batches] == [8] * 6 + [2]
     order = np.random.default_rng(1).permutation(50)
     shuffled = parquet(
-        tmp_path / "y.parquet", [encoded(picture(images[i])) for i in order], [int(i) % 3 for i in order]
+        tmp_path / "y.parquet",
+        [encoded(picture(images[i])) for i in order],
+        [int(i) % 3 for i in order],
     )
-    whole, other = EncodedTable.concatenate(batches), encode(shuffled, schema_of(images))
+    whole, other = (
+        EncodedTable.concatenate(batches),
+        encode(shuffled, schema_of(images)),
+    )
     assert other.numeric.tobytes() == whole.numeric[order].tobytes()
     assert other.codes.tobytes() == whole.codes[order].tobytes()
     seen = []
@@ -219,34 +279,62 @@ def test_memory_does_not_grow_with_the_number_of_images(tmp_path):
         assert sum(len(batch) for batch in source.batches()) == count
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < 1.3 * peaks[0] < 20e6  # all of the larger one in memory would be 79 MB of positions
+    assert (
+        peaks[1] < 1.3 * peaks[0] < 20e6
+    )  # all of the larger one in memory would be 79 MB of positions
 
 
 def test_arrays_are_read_a_part_at_a_time(tmp_path):
-    path = npz(tmp_path / "x.npz", images=np.zeros((400, 64, 64), np.uint8), labels=np.arange(400) % 3)
+    path = npz(
+        tmp_path / "x.npz",
+        images=np.zeros((400, 64, 64), np.uint8),
+        labels=np.arange(400) % 3,
+    )
     source = ImageSource(path, pixel_schema(64, 64, labels=(0, 1, 2)), batch_rows=20)
     tracemalloc.start()
     codes = np.concatenate([batch.codes[:, 0] for batch in source.batches()])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert codes.tolist() == [i % 3 for i in range(400)]
-    assert peak < 6e6  # a batch is 0.7 MB; all images would be 1.6 MB and their positions 13 MB
+    assert (
+        peak < 6e6
+    )  # a batch is 0.7 MB; all images would be 1.6 MB and their positions 13 MB
 
 
-CLASS_LABEL = {"info": {"features": {"label": {"names": ["cat", "dog", "eel"], "_type": "ClassLabel"}}}}
+CLASS_LABEL = {
+    "info": {
+        "features": {"label": {"names": ["cat", "dog", "eel"], "_type": "ClassLabel"}}
+    }
+}
 
 
 def test_text_is_declared_and_the_data_names_its_numbers(tmp_path):
     contents = [encoded(picture(image)) for image in GREY]
-    named = parquet(tmp_path / "x.parquet", contents, LABELS, metadata={"huggingface": json.dumps(CLASS_LABEL)})
+    named = parquet(
+        tmp_path / "x.parquet",
+        contents,
+        LABELS,
+        metadata={"huggingface": json.dumps(CLASS_LABEL)},
+    )
     found = encode(named, schema_of(GREY, labels=("eel", "cat", "dog", "fox")))
     assert found.codes[:, 0].tolist() == [1, 2, 2, 1, 0, 0]
-    assert encode(named, schema_of(GREY, labels=(2, 1, 0))).codes[:, 0].tolist() == [2, 1, 1, 2, 0, 0]
-    with pytest.raises(DataError, match="gives names to its classes that are not all declared"):
+    assert encode(named, schema_of(GREY, labels=(2, 1, 0))).codes[:, 0].tolist() == [
+        2,
+        1,
+        1,
+        2,
+        0,
+        0,
+    ]
+    with pytest.raises(
+        DataError, match="gives names to its classes that are not all declared"
+    ):
         open_source(named, schema_of(GREY, labels=("cat", "dog"))).check()
     for metadata in (None, {"huggingface": "{"}, {"huggingface": '{"info": 3}'}):
         plain = parquet(tmp_path / "y.parquet", contents, LABELS, metadata=metadata)
-        with pytest.raises(DataError, match="holds whole numbers, and the schema declares text"):
+        with pytest.raises(
+            DataError, match="holds whole numbers, and the schema declares text"
+        ):
             open_source(plain, schema_of(GREY, labels=("cat", "dog", "eel"))).check()
 
 
@@ -255,20 +343,35 @@ def test_text_is_declared_and_the_data_names_its_numbers(tmp_path):
 def test_a_column_says_whose_image_each_one_is(form, limit, kept, tmp_path):
     whose = ["a", "b", "b", "c", "a", "a"]
     if form == "Parquet":
-        path = parquet(tmp_path / "x.parquet", [encoded(picture(image)) for image in GREY], LABELS, who=whose)
+        path = parquet(
+            tmp_path / "x.parquet",
+            [encoded(picture(image)) for image in GREY],
+            LABELS,
+            who=whose,
+        )
     else:
         path = listed(tmp_path / "scans", GREY, LABELS)
         lines = (path / "labels.csv").read_text().splitlines()
         names = ["who", *whose]
-        (path / "labels.csv").write_text("\n".join(f"{line},{name}" for line, name in zip(lines, names, strict=True)))
+        (path / "labels.csv").write_text(
+            "\n".join(f"{line},{name}" for line, name in zip(lines, names, strict=True))
+        )
     for rows in (1, 4096):
-        source = ImageSource(path, schema_of(GREY), units=UnitLimit(column="who", contributions=limit), batch_rows=rows)
+        source = ImageSource(
+            path,
+            schema_of(GREY),
+            units=UnitLimit(column="who", contributions=limit),
+            batch_rows=rows,
+        )
         found = EncodedTable.concatenate(list(source.batches()))
         assert found.codes[:, 0].tolist() == kept
 
 
 @pytest.mark.parametrize("labelled", [True, False])
-@pytest.mark.parametrize(("limit", "kept"), [(1, ["a0", "b0"]), (2, ["a0", "a1", "b0"]), (9, ["a0", "a1", "a2", "b0"])])
+@pytest.mark.parametrize(
+    ("limit", "kept"),
+    [(1, ["a0", "b0"]), (2, ["a0", "a1", "b0"]), (9, ["a0", "a1", "a2", "b0"])],
+)
 def test_a_folder_says_whose_image_each_one_is(limit, kept, labelled, tmp_path):
     # Patient a has two images of one class and one of another, b has one.
     places = {"a0": "0/a/0", "a1": "0/a/1", "a2": "1/a/0", "b0": "1/b/0"}
@@ -283,7 +386,9 @@ def test_a_folder_says_whose_image_each_one_is(limit, kept, labelled, tmp_path):
         source = ImageSource(tmp_path / "scans", schema, units=units, batch_rows=rows)
         found = list(source.batches())
         seen = np.concatenate([batch.pixels for batch in found])
-        assert np.array_equal(seen, np.stack([images[name] for name in kept]).reshape(seen.shape))
+        assert np.array_equal(
+            seen, np.stack([images[name] for name in kept]).reshape(seen.shape)
+        )
         if labelled:
             codes = np.concatenate([batch.codes[:, 0] for batch in found])
             assert codes.tolist() == [int(places[name][0]) for name in kept]
@@ -294,8 +399,14 @@ def test_a_folder_says_whose_image_each_one_is(limit, kept, labelled, tmp_path):
 @pytest.mark.parametrize(
     ("place", "says"),
     [
-        ("0/x.png", "scans/0: holds images outside of folders, so nobody knows whose they are"),
-        ("0/secret/b/x.png", "scans/0/folder 1: holds a folder, which would not be read"),
+        (
+            "0/x.png",
+            "scans/0: holds images outside of folders, so nobody knows whose they are",
+        ),
+        (
+            "0/secret/b/x.png",
+            "scans/0/folder 1: holds a folder, which would not be read",
+        ),
         ("x.png", "holds images outside of class folders"),
     ],
 )
@@ -305,13 +416,21 @@ def test_images_of_nobody_are_refused(place, says, tmp_path):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(encoded(picture(GREY[0])))
     with pytest.raises(DataError, match=says) as caught:
-        ImageSource(tmp_path / "scans", schema_of(GREY), units=UnitLimit(column="folder", contributions=1)).check()
+        ImageSource(
+            tmp_path / "scans",
+            schema_of(GREY),
+            units=UnitLimit(column="folder", contributions=1),
+        ).check()
     assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("form", ["class folders", "npz"])
 def test_images_without_columns_have_no_unit_column(form, tmp_path):
-    source = open_source(FORMS[form](tmp_path, GREY), schema_of(GREY), units=UnitLimit(column="who", contributions=1))
+    source = open_source(
+        FORMS[form](tmp_path, GREY),
+        schema_of(GREY),
+        units=UnitLimit(column="who", contributions=1),
+    )
     with pytest.raises(DataError, match="whose image each one is"):
         source.check()
 

@@ -21,34 +21,65 @@ from noisegate_images.data import images
 from noisegate_images.data.images import ImageSource
 
 # Cells as they are written: quotes, line ends and commas inside them, what looks like a byte order mark, and no ASCII.
-CELLS = ["1", "", '""', '"a,b"', '""""', '"two\r\nlines"', '"\n\n"', '"\r"', '"say ""no"""', "\ufeffmark", "ü€😀"]
+CELLS = [
+    "1",
+    "",
+    '""',
+    '"a,b"',
+    '""""',
+    '"two\r\nlines"',
+    '"\n\n"',
+    '"\r"',
+    '"say ""no"""',
+    "\ufeffmark",
+    "ü€😀",
+]
 ENDS = ["\n", "\r\n", "\r", "\n\n", "\r\n\r\n"]
 
 
 def cells(file):
     found = [pa.table(dict(arrays)) for arrays in file.batches(["u", "v"], 1)]
-    return [tuple(record.values()) for table in found for record in table.select(["u", "v"]).to_pylist()]
+    return [
+        tuple(record.values())
+        for table in found
+        for record in table.select(["u", "v"]).to_pylist()
+    ]
 
 
 @settings(max_examples=40)
 @given(
-    st.lists(st.tuples(st.sampled_from(CELLS), st.sampled_from(CELLS), st.sampled_from(ENDS)), max_size=12),
+    st.lists(
+        st.tuples(
+            st.sampled_from(CELLS), st.sampled_from(CELLS), st.sampled_from(ENDS)
+        ),
+        max_size=12,
+    ),
     st.sampled_from([b"", BOM, b"\n\r\n", BOM + b"\r\r"]),
     st.booleans(),
     st.integers(1, 60),
 )
-def test_parts_of_a_csv_file_are_its_records(tmp_path_factory, records, mark, ended, size):
+def test_parts_of_a_csv_file_are_its_records(
+    tmp_path_factory, records, mark, ended, size
+):
     body = "".join(f"{one},{other}{end}" for one, other, end in records)
     path = tmp_path_factory.mktemp("csv") / "x.csv"
-    path.write_bytes(mark + b"u,v\n" + (body if ended else body.rstrip("\r\n")).encode())
+    path.write_bytes(
+        mark + b"u,v\n" + (body if ended else body.rstrip("\r\n")).encode()
+    )
     whole, parts = CsvFile(path), list(CsvFile(path).parts(size))
     assert [row for part in parts for row in cells(part)] == cells(whole)
     edges = [edge for part in parts for edge in (part.start, part.stop)]
-    assert edges == [0, *(edge for edge in edges[1:-1:2] for _ in range(2)), None]  # without gap or overlap
+    assert edges == [
+        0,
+        *(edge for edge in edges[1:-1:2] for _ in range(2)),
+        None,
+    ]  # without gap or overlap
     assert all(part.stop - part.start >= size for part in parts[:-1])
     # A record's place in its part says what its place in the file says.
     rows = [(part, row) for part in parts for row in range(len(cells(part)))]
-    assert [part.place(row) for part, row in rows] == [whole.place(row) for row in range(len(rows))]
+    assert [part.place(row) for part, row in rows] == [
+        whole.place(row) for row in range(len(rows))
+    ]
 
 
 def test_a_file_is_cut_into_as_many_parts_as_it_has_records_and_no_more(tmp_path):
@@ -65,10 +96,17 @@ def test_parts_of_a_parquet_file_are_its_records(rows, size, people, tmp_path):
     path = tmp_path / "x.parquet"
     pq.write_table(people.slice(0, rows), path, row_group_size=37)
     parts = list(ParquetFile(path).parts(size))
-    found = [[age for batch in part.batches(["age"], 10) for age in batch["age"].to_pylist()] for part in parts]
+    found = [
+        [age for batch in part.batches(["age"], 10) for age in batch["age"].to_pylist()]
+        for part in parts
+    ]
     assert [age for ages in found for age in ages] == people["age"].to_pylist()[:rows]
     assert len(parts) == {1: max(-(-rows // 37), 1), 1 << 30: 1}.get(size, len(parts))
-    places = [part.place(row) for part, ages in zip(parts, found, strict=True) for row in range(len(ages))]
+    places = [
+        part.place(row)
+        for part, ages in zip(parts, found, strict=True)
+        for row in range(len(ages))
+    ]
     assert places == [f"x.parquet, record {row + 1}" for row in range(rows)]
 
 
@@ -85,13 +123,20 @@ def test_parts_of_a_folder_are_its_files_cut(kind, tmp_path):
         if kind == "csv":
             (tmp_path / f"{name}.csv").write_text("age\n" + lines(values))
         else:
-            pq.write_table(pa.table({"age": list(values)}), tmp_path / f"{name}.parquet", row_group_size=8)
+            pq.write_table(
+                pa.table({"age": list(values)}),
+                tmp_path / f"{name}.parquet",
+                row_group_size=8,
+            )
     source = TableSource(tmp_path, AGES)
     parts = pickle.loads(pickle.dumps(list(source.parts(64))))
     assert len(parts) > 3 + len(range(100, 180)) // 32
     batches = [read() for part in parts for read in part.unread()]
     together = EncodedTable.concatenate(batches)
-    assert together.numeric.tobytes() == EncodedTable.concatenate(list(source.batches())).numeric.tobytes()
+    assert (
+        together.numeric.tobytes()
+        == EncodedTable.concatenate(list(source.batches())).numeric.tobytes()
+    )
     assert len(pickle.dumps(parts[-1])) < 5000  # a description, and no records
 
 
@@ -114,12 +159,20 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 @pytest.mark.parametrize("before", [0, 40])
 def test_errors_in_a_part_name_the_line_of_the_file(case, before, tmp_path):
-    schema = Schema((Integer(name="age", lower=0, upper=90), Categorical(name="v", levels=("x", "x\r\nx"))))
+    schema = Schema(
+        (
+            Integer(name="age", lower=0, upper=90),
+            Categorical(name="v", levels=("x", "x\r\nx")),
+        )
+    )
     good = b'1,"x\r\nx"\r\n' * before
     (tmp_path / "x.csv").write_bytes(b"age,v\r\n" + good + BROKEN[case] + good)
     source = TableSource(tmp_path / "x.csv", schema)
     whole = message(lambda: [read() for read in source.unread()])
-    assert message(lambda: [read() for part in source.parts(50) for read in part.unread()]) == whole
+    assert (
+        message(lambda: [read() for part in source.parts(50) for read in part.unread()])
+        == whole
+    )
     assert "x.csv" in whole and "SECRET" not in whole
 
 
@@ -147,14 +200,18 @@ def test_tables_and_images_in_memory_are_refused_and_so_is_to_skip_some(tmp_path
     schema = pixel_schema(5, 4, labels=[0, 1])
     with pytest.raises(OptionError, match="these are in memory"):
         list(ImageSource(image_files.pixels()[..., 0], pixel_schema(5, 4)).parts(100))
-    folder = image_files.class_folders(tmp_path, image_files.pixels(), [0, 1, 0, 1, 1, 1])
+    folder = image_files.class_folders(
+        tmp_path, image_files.pixels(), [0, 1, 0, 1, 1, 1]
+    )
     with pytest.raises(OptionError, match=r"^on_error='skip'"):
         list(ImageSource(folder, schema, on_error="skip").parts(100))
 
 
 @settings(max_examples=30)
 @given(
-    st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 90)), min_size=1, max_size=40),
+    st.lists(
+        st.tuples(st.sampled_from("abcde"), st.integers(0, 90)), min_size=1, max_size=40
+    ),
     st.integers(1, 3),
     st.integers(1, 5),
     st.integers(1, 7),
@@ -164,8 +221,15 @@ def test_shares_of_units_are_the_records_that_one_pass_uses(
     tmp_path_factory, records, contributions, shares, batch, kind
 ):
     folder = tmp_path_factory.mktemp("units")
-    for number, some in enumerate((records[: len(records) // 2], records[len(records) // 2 :])):
-        table = pa.table({"who": [who for who, _ in some], "age": pa.array([age for _, age in some], pa.int64())})
+    for number, some in enumerate(
+        (records[: len(records) // 2], records[len(records) // 2 :])
+    ):
+        table = pa.table(
+            {
+                "who": [who for who, _ in some],
+                "age": pa.array([age for _, age in some], pa.int64()),
+            }
+        )
         if kind == "csv":
             write_csv(table, folder / f"{number}.csv")
         else:
@@ -176,9 +240,16 @@ def test_shares_of_units_are_the_records_that_one_pass_uses(
     for shared in (source.parts(1, shares), source.shares(shares, thinned=True)):
         parts = pickle.loads(pickle.dumps(list(shared)))
         assert len(parts) == shares
-        found = [age for part in parts for read in part.unread() for age in read().numeric[:, 0].tolist()]
+        found = [
+            age
+            for part in parts
+            for read in part.unread()
+            for age in read().numeric[:, 0].tolist()
+        ]
         assert sorted(found) == sorted(used)
-    assert len(used) == sum(min(contributions, sum(who == one for one, _ in records)) for who in "abcde")
+    assert len(used) == sum(
+        min(contributions, sum(who == one for one, _ in records)) for who in "abcde"
+    )
 
 
 def image_places(kind, root):
@@ -196,10 +267,19 @@ def image_places(kind, root):
         for number in range(2):
             some = slice(15 * number, 15 * number + 15)
             who = [f"w{place % 7}" for place in range(30)[some]]
-            image_files.parquet(root / "x" / f"{number}.parquet", contents[some], labels[some], rows=4, who=who)
+            image_files.parquet(
+                root / "x" / f"{number}.parquet",
+                contents[some],
+                labels[some],
+                rows=4,
+                who=who,
+            )
         return root / "x", schema
     image_files.class_folders(root / "x", images, ["all"] * 30)
-    names = [f"all/SECRET-{number:03}.png,{label},w{number % 7}" for number, label in enumerate(labels)]
+    names = [
+        f"all/SECRET-{number:03}.png,{label},w{number % 7}"
+        for number, label in enumerate(labels)
+    ]
     (root / "x" / "labels.csv").write_text("\n".join(["file,label,who", *names]))
     return root / "x", schema
 
@@ -207,17 +287,28 @@ def image_places(kind, root):
 def pictures(parts):
     read = [records() for part in parts for records in part.unread()]
     return sorted(
-        (code, pixels.tobytes()) for one in read for pixels, code in zip(one.pixels, one.codes[:, 0], strict=True)
+        (code, pixels.tobytes())
+        for one in read
+        for pixels, code in zip(one.pixels, one.codes[:, 0], strict=True)
     )
 
 
 @pytest.mark.parametrize(
     ("kind", "contributions"),
-    [("folder", None), ("npz", None), ("parquet", None), ("parquet", 2), ("list", None), ("list", 2)],
+    [
+        ("folder", None),
+        ("npz", None),
+        ("parquet", None),
+        ("parquet", 2),
+        ("list", None),
+        ("list", 2),
+    ],
 )
 def test_parts_of_images_are_all_images(kind, contributions, tmp_path, monkeypatch):
     path, schema = image_places(kind, tmp_path)
-    units = UnitLimit(column="who", contributions=contributions) if contributions else None
+    units = (
+        UnitLimit(column="who", contributions=contributions) if contributions else None
+    )
     monkeypatch.chdir(tmp_path)
     source = ImageSource(path.relative_to(tmp_path), schema, units=units, batch_rows=2)
     parts = pickle.loads(pickle.dumps(list(source.parts(200, 3))))
@@ -225,31 +316,46 @@ def test_parts_of_images_are_all_images(kind, contributions, tmp_path, monkeypat
     whole = ImageSource(path, schema, units=units)
     assert pictures(parts) == pictures([whole])
     assert len(pictures(parts)) == (14 if contributions else 30)
-    assert len(parts) > 3 if (kind, contributions) == ("parquet", None) else len(parts) == 3
+    assert (
+        len(parts) > 3
+        if (kind, contributions) == ("parquet", None)
+        else len(parts) == 3
+    )
     sizes = [sum(len(read()) for read in part.unread()) for part in parts]
     assert max(sizes) < 20
     assert all(len(pickle.dumps(part)) < 10_000 for part in parts)
 
 
-def test_thinned_shares_are_equal_and_decode_no_picture_of_another(tmp_path, monkeypatch):
+def test_thinned_shares_are_equal_and_decode_no_picture_of_another(
+    tmp_path, monkeypatch
+):
     path, schema = image_places("folder", tmp_path)
     right, decoded = images.decode_picture, []
-    monkeypatch.setattr(images, "decode_picture", lambda *told: decoded.append(1) or right(*told))
+    monkeypatch.setattr(
+        images, "decode_picture", lambda *told: decoded.append(1) or right(*told)
+    )
     source = ImageSource(path, schema, batch_rows=12)
-    shares = [[len(read()) for read in part.unread()] for part in source.shares(4, thinned=True)]
+    shares = [
+        [len(read()) for read in part.unread()]
+        for part in source.shares(4, thinned=True)
+    ]
     assert shares == [[3, 3, 2], [3, 3, 2], [3, 3, 1], [3, 3, 1]] and len(decoded) == 30
     assert pictures(source.shares(4, thinned=True)) == pictures([source])
 
 
 @pytest.mark.parametrize("kind", ["folder", "list"])
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
-def test_a_folder_of_images_that_was_written_to_is_not_read_by_its_old_parts(kind, when, tmp_path):
+def test_a_folder_of_images_that_was_written_to_is_not_read_by_its_old_parts(
+    kind, when, tmp_path
+):
     path, schema = image_places(kind, tmp_path)
     first, *_ = ImageSource(path, schema, batch_rows=2).parts(200, 3)
 
     def write():
         if kind == "folder":
-            (path / "1" / "new.png").write_bytes((path / "1" / "SECRET-001.png").read_bytes())
+            (path / "1" / "new.png").write_bytes(
+                (path / "1" / "SECRET-001.png").read_bytes()
+            )
         else:
             (path / "labels.csv").write_text("file,label\n")
 

@@ -3,7 +3,14 @@
 import numpy as np
 import torch
 
-from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema
+from noisegate.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    EncodedTable,
+    Integer,
+    Schema,
+)
 from noisegate.schema.layout import numeric_cells
 from noisegate_images.features.fourier import draw
 
@@ -18,7 +25,14 @@ COLUMNS = (
 def features(schema, kernel, exclude_label=False):
     layout = schema.layout
     scales = [(0.05, 0.5)] * len(layout.numeric)
-    return draw(layout, count=80, kernel=kernel, length_scales=scales, exclude_label=exclude_label, seed=3)
+    return draw(
+        layout,
+        count=80,
+        kernel=kernel,
+        length_scales=scales,
+        exclude_label=exclude_label,
+        seed=3,
+    )
 
 
 def test_fourier_over_intervals_is_the_mean_over_records():
@@ -26,7 +40,10 @@ def test_fourier_over_intervals_is_the_mean_over_records():
     private = features(schema, "pairs")
     random = np.random.default_rng(5)
     probabilities = []
-    for size in [numeric_cells(column).size for column in schema.layout.numeric] + [4, 2]:
+    for size in [numeric_cells(column).size for column in schema.layout.numeric] + [
+        4,
+        2,
+    ]:
         share = random.uniform(size=size)
         probabilities.append(share / share.sum())
     rows = 200_000
@@ -34,9 +51,14 @@ def test_fourier_over_intervals_is_the_mean_over_records():
     for place, column in enumerate(schema.layout.numeric):
         cells = numeric_cells(column)
         chosen = random.choice(cells.size, rows, p=probabilities[place])
-        low, high = np.append(cells.low, np.nan)[chosen], np.append(cells.high, np.nan)[chosen]
+        low, high = (
+            np.append(cells.low, np.nan)[chosen],
+            np.append(cells.high, np.nan)[chosen],
+        )
         numeric[:, place] = low + random.uniform(size=rows) * (high - low)
-    codes = np.stack([random.choice(len(p), rows, p=p) for p in probabilities[2:]], axis=1).astype(np.int32)
+    codes = np.stack(
+        [random.choice(len(p), rows, p=p) for p in probabilities[2:]], axis=1
+    ).astype(np.int32)
     found = private(EncodedTable(numeric, codes)).mean(axis=0, dtype=np.float64)
     given = [torch.from_numpy(p[:, None].astype(np.float32)) for p in probabilities]
     expected = private.of_cells(schema.layout)(given).numpy()[:, 0]

@@ -9,8 +9,14 @@ from noisegate.errors import OptionError
 from noisegate.schema import Boolean, Continuous, EncodedTable, Layout, Ordinal
 from noisegate_images.features.fourier import TURN, VALUE_STEPS, RandomFourier, draw
 
-NUMERIC = tuple(Continuous(name=f"x{i}", lower=0.0, upper=1.0, missing=i == 0) for i in range(3))
-LAYOUT = Layout(numeric=NUMERIC, coded=(Ordinal(name="c", levels=(1, 2, 3)), Boolean(name="y")), label=1)
+NUMERIC = tuple(
+    Continuous(name=f"x{i}", lower=0.0, upper=1.0, missing=i == 0) for i in range(3)
+)
+LAYOUT = Layout(
+    numeric=NUMERIC,
+    coded=(Ordinal(name="c", levels=(1, 2, 3)), Boolean(name="y")),
+    label=1,
+)
 
 
 def records_of(rows, seed=0, layout=LAYOUT):
@@ -19,12 +25,23 @@ def records_of(rows, seed=0, layout=LAYOUT):
     if layout.numeric:
         numeric[random.uniform(size=rows) < 0.2, 0] = np.nan
     codes = [random.integers(0, column.size, rows) for column in layout.coded]
-    return EncodedTable(numeric=numeric, codes=np.reshape(codes, (len(codes), rows)).T.astype(np.int32))
+    return EncodedTable(
+        numeric=numeric, codes=np.reshape(codes, (len(codes), rows)).T.astype(np.int32)
+    )
 
 
 def features(layout=LAYOUT, **options):
     scales = [(0.1, 0.5)] * len(layout.numeric)
-    return draw(layout, **{"count": 64, "length_scales": scales, "exclude_label": True, "seed": 0, **options})
+    return draw(
+        layout,
+        **{
+            "count": 64,
+            "length_scales": scales,
+            "exclude_label": True,
+            "seed": 0,
+            **options,
+        },
+    )
 
 
 def by_hand(feature_map, records):
@@ -38,10 +55,20 @@ def by_hand(feature_map, records):
                 if math.isnan(value):
                     phase += int(feature_map.missing_angles[j, f])
                 else:
-                    phase += int(feature_map.frequencies[j, f]) * round(value * VALUE_STEPS) / VALUE_STEPS
-            phase += sum(int(table[records.codes[i, j], f]) for j, table in enumerate(feature_map.angles))
+                    phase += (
+                        int(feature_map.frequencies[j, f])
+                        * round(value * VALUE_STEPS)
+                        / VALUE_STEPS
+                    )
+            phase += sum(
+                int(table[records.codes[i, j], f])
+                for j, table in enumerate(feature_map.angles)
+            )
             turn = round(phase) % TURN / TURN * 2 * math.pi
-            row += [math.cos(turn) / math.sqrt(count), math.sin(turn) / math.sqrt(count)]
+            row += [
+                math.cos(turn) / math.sqrt(count),
+                math.sin(turn) / math.sqrt(count),
+            ]
         yield row
 
 
@@ -57,9 +84,15 @@ def test_the_features_are_what_the_definition_says(kernel):
 def test_the_gaussian_kernel_is_approximated():
     scale = 0.3
     feature_map = features(
-        Layout(numeric=NUMERIC, coded=()), count=20_000, kernel="numeric", length_scales=[(scale,) * 2] * 3
+        Layout(numeric=NUMERIC, coded=()),
+        count=20_000,
+        kernel="numeric",
+        length_scales=[(scale,) * 2] * 3,
     )
-    records = EncodedTable(numeric=np.random.default_rng(3).uniform(size=(12, 3)), codes=np.zeros((12, 0), np.int32))
+    records = EncodedTable(
+        numeric=np.random.default_rng(3).uniform(size=(12, 3)),
+        codes=np.zeros((12, 0), np.int32),
+    )
     vectors = feature_map(records).astype(np.float64)
     squares = ((records.numeric[:, None] - records.numeric[None]) ** 2).sum(axis=2)
     # A mean of 20,000 cosines: within 0.03 for all 66 pairs but once in 1e5 draws; the draw is fixed.
@@ -67,16 +100,22 @@ def test_the_gaussian_kernel_is_approximated():
 
 
 def test_a_missing_value_has_an_angle_of_its_own():
-    feature_map = features(Layout(numeric=NUMERIC[:1], coded=()), count=20_000, kernel="numeric")
+    feature_map = features(
+        Layout(numeric=NUMERIC[:1], coded=()), count=20_000, kernel="numeric"
+    )
     numeric = np.array([[np.nan], [np.nan], [0.0], [0.5], [1.0]])
-    vectors = feature_map(EncodedTable(numeric=numeric, codes=np.zeros((5, 0), np.int32))).astype(np.float64)
+    vectors = feature_map(
+        EncodedTable(numeric=numeric, codes=np.zeros((5, 0), np.int32))
+    ).astype(np.float64)
     assert vectors[0] @ vectors[1] == pytest.approx(1.0)
     assert np.abs(vectors[0] @ vectors[2:].T).max() < 0.03
 
 
 def test_the_label_is_left_out_when_the_sum_is_by_label():
     records = records_of(50)
-    flipped = EncodedTable(numeric=records.numeric, codes=records.codes ^ np.array([0, 1], np.int32))
+    flipped = EncodedTable(
+        numeric=records.numeric, codes=records.codes ^ np.array([0, 1], np.int32)
+    )
     without, with_label = features(exclude_label=True), features(exclude_label=False)
     assert np.array_equal(without(records), without(flipped))
     assert not np.array_equal(with_label(records), with_label(flipped))
@@ -84,10 +123,14 @@ def test_the_label_is_left_out_when_the_sum_is_by_label():
 
 def test_pairs_look_at_one_or_two_columns_and_at_every_pair():
     feature_map = features(count=50)
-    looked = [frozenset(int(c) for c in member if c >= 0) for member in feature_map.members]
+    looked = [
+        frozenset(int(c) for c in member if c >= 0) for member in feature_map.members
+    ]
     assert {len(columns) for columns in looked} == {1, 2}
     usable = range(4)  # three numeric columns and one code; the label is left out
-    expected = {frozenset((c,)) for c in range(3)} | {frozenset((a, b)) for a in usable for b in usable if a < b}
+    expected = {frozenset((c,)) for c in range(3)} | {
+        frozenset((a, b)) for a in usable for b in usable if a < b
+    }
     assert set(looked) == expected
     # Fair shares: 50 frequencies over 9 groups.
     assert {looked.count(columns) for columns in expected} == {5, 6}
@@ -100,8 +143,16 @@ def test_pairs_look_at_one_or_two_columns_and_at_every_pair():
 @pytest.mark.parametrize(
     ("layout", "options", "message"),
     [
-        (Layout(numeric=(), coded=LAYOUT.coded, label=1), {"kernel": "numeric"}, "needs a numeric column"),
-        (Layout(numeric=(), coded=(Boolean(name="y"),), label=0), {}, "nothing to learn"),
+        (
+            Layout(numeric=(), coded=LAYOUT.coded, label=1),
+            {"kernel": "numeric"},
+            "needs a numeric column",
+        ),
+        (
+            Layout(numeric=(), coded=(Boolean(name="y"),), label=0),
+            {},
+            "nothing to learn",
+        ),
     ],
 )
 def test_a_schema_without_columns_to_look_at_is_refused(layout, options, message):

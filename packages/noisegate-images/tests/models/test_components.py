@@ -3,7 +3,9 @@ import torch
 from noisegate.schema import Boolean, Continuous, Schema
 from noisegate_images.models.generator import build_component_generator
 
-SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y")
+SCHEMA = Schema(
+    (Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y"
+)
 
 
 def test_every_component_comes_equally_often_and_a_set_holds_each_once():

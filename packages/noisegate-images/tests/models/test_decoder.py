@@ -11,13 +11,17 @@ from noisegate.schema.pixels import ImageShape
 from noisegate_images.networks import decoder
 
 SHAPE = ImageShape(height=8, width=4, channels=3)
-DESIGN = decoder.DecoderDesign(shape=SHAPE, features=5, latent=3, channels=(6, 4), encoder="e" * 64, layer="last")
+DESIGN = decoder.DecoderDesign(
+    shape=SHAPE, features=5, latent=3, channels=(6, 4), encoder="e" * 64, layer="last"
+)
 
 
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "decoder.safetensors"
-    path.write_bytes(decoder.decoder_bytes(decoder.build_decoder(DESIGN, seed=0).eval()))
+    path.write_bytes(
+        decoder.decoder_bytes(decoder.build_decoder(DESIGN, seed=0).eval())
+    )
     return path
 
 
@@ -43,7 +47,12 @@ def test_a_saved_model_has_the_decoder_in_it(file):
     tensors, described = found.tensors(), json.loads(json.dumps(found.to_json()))
     file.unlink()
     again = decoder.LoadedDecoder.from_saved(tensors, described)
-    assert (again.digest, again.encoder, again.layer, again.shape) == (found.digest, found.encoder, "last", SHAPE)
+    assert (again.digest, again.encoder, again.layer, again.shape) == (
+        found.digest,
+        found.encoder,
+        "last",
+        SHAPE,
+    )
     assert torch.equal(again(*inputs()), found(*inputs()))
     changed = {name: np.array(value) for name, value in tensors.items()}
     changed["last.bias"][0] += 1
@@ -51,9 +60,12 @@ def test_a_saved_model_has_the_decoder_in_it(file):
         decoder.LoadedDecoder.from_saved(changed, described)
     with pytest.raises(ModelError, match="it was changed"):
         decoder.LoadedDecoder.from_saved(
-            tensors, {**described, "made_of": {**described["made_of"], "encoder": "f" * 64}}
+            tensors,
+            {**described, "made_of": {**described["made_of"], "encoder": "f" * 64}},
         )
     with pytest.raises(KeyError):
         decoder.LoadedDecoder.from_saved(tensors, {"kind": decoder.OWN})
     with pytest.raises(ModelError, match="of kind 'other' is not known"):
-        decoder.LoadedDecoder.from_saved({}, {"kind": "other", "digest": "", "made_of": {"kind": "other"}})
+        decoder.LoadedDecoder.from_saved(
+            {}, {"kind": "other", "digest": "", "made_of": {"kind": "other"}}
+        )

@@ -12,7 +12,16 @@ KINDS = ("convolutional", "fully-connected")
 
 def network(kind, height=8, width=12, colours=1, **changes):
     shape = ImageShape(height=height, width=width, channels=colours)
-    return ImageNetwork(**{"shape": shape, "kind": kind, "latent": 4, "hidden": (16,), "channels": (6, 3), **changes})
+    return ImageNetwork(
+        **{
+            "shape": shape,
+            "kind": kind,
+            "latent": 4,
+            "hidden": (16,),
+            "channels": (6, 3),
+            **changes,
+        }
+    )
 
 
 def images(generator, rows=10, labels=None):
@@ -23,7 +32,10 @@ def images(generator, rows=10, labels=None):
 @pytest.mark.parametrize("kind", KINDS)
 def test_pixels_stand_row_by_row_with_their_channels_side_by_side(kind):
     generator = build_image_generator(network(kind, colours=3), 4, seed=0).eval()
-    noise, labels = generator.noise(2, torch.Generator().manual_seed(1)), torch.tensor([0, 3])
+    noise, labels = (
+        generator.noise(2, torch.Generator().manual_seed(1)),
+        torch.tensor([0, 3]),
+    )
     logits = generator.logits(torch.cat([noise, torch.eye(4)[labels]], dim=1))
     made = generator(noise, labels).reshape(2, 8, 12, 3)
     torch.testing.assert_close(made[1, 5, 7, 2], logits[1, 2, 5, 7].sigmoid())
@@ -33,15 +45,23 @@ def test_pixels_stand_row_by_row_with_their_channels_side_by_side(kind):
 def test_the_label_changes_the_image_and_every_weight_learns(kind):
     generator = build_image_generator(network(kind), 4, seed=0)
     (images(generator) * torch.linspace(0, 1, 96)).square().sum().backward()
-    assert all(weights.grad is not None and weights.grad.abs().sum() > 0 for weights in generator.parameters())
-    first, second = (images(generator.eval(), labels=torch.full((10,), label)) for label in (0, 1))
+    assert all(
+        weights.grad is not None and weights.grad.abs().sum() > 0
+        for weights in generator.parameters()
+    )
+    first, second = (
+        images(generator.eval(), labels=torch.full((10,), label)) for label in (0, 1)
+    )
     assert (first - second).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kind": "residual", "channels": (8, 8, 8), "height": 10}, r"image=10 x 12 x 1: .* multiples of 4; pad"),
+        (
+            {"kind": "residual", "channels": (8, 8, 8), "height": 10},
+            r"image=10 x 12 x 1: .* multiples of 4; pad",
+        ),
         ({"kind": "convolutional", "channels": (8,)}, r"channels=\[8\]"),
         ({"kind": "table"}, "generator='table' makes no images"),
     ],
@@ -72,31 +92,52 @@ def test_networks_take_any_size(kind):
 
 def test_a_network_of_drawings_begins_as_the_decoder_and_every_weight_learns():
     shape = ImageShape(height=28, width=28)
-    design = ImageNetwork(shape=shape, kind="drawing", latent=32, hidden=(8,), channels=())
+    design = ImageNetwork(
+        shape=shape, kind="drawing", latent=32, hidden=(8,), channels=()
+    )
     fresh, known = (build_image_generator(design, 4, seed=0) for _ in range(2))
     assert with_prior(known).pretrained == "logits.decoder."
     assert fresh.pretrained is None
     start = load_drawing()
-    assert all(torch.equal(value, start[name]) for name, value in known.logits.decoder.state_dict().items())
+    assert all(
+        torch.equal(value, start[name])
+        for name, value in known.logits.decoder.state_dict().items()
+    )
     assert torch.equal(fresh.logits.mapping[0].weight, known.logits.mapping[0].weight)
     (images(known) * torch.linspace(0, 1, shape.size)).square().sum().backward()
-    assert all(weights.grad is not None and weights.grad.abs().sum() > 0 for weights in known.parameters())
-    first, second = (images(known.eval(), labels=torch.full((10,), label)) for label in (0, 1))
+    assert all(
+        weights.grad is not None and weights.grad.abs().sum() > 0
+        for weights in known.parameters()
+    )
+    first, second = (
+        images(known.eval(), labels=torch.full((10,), label)) for label in (0, 1)
+    )
     assert (first - second).abs().max() > 0.1
 
 
 def test_a_drawing_is_brought_to_the_size_of_the_images():
     design = network("drawing", 16, 20, latent=32)
     generator = with_prior(build_image_generator(design, 4, seed=0)).eval()
-    same = with_prior(build_image_generator(network("drawing", 28, 28, latent=32), 4, seed=0)).eval()
+    same = with_prior(
+        build_image_generator(network("drawing", 28, 28, latent=32), 4, seed=0)
+    ).eval()
     large = images(same).reshape(10, 1, 28, 28)
-    small = torch.nn.functional.interpolate(large, (16, 20), mode="bilinear", antialias=True)
+    small = torch.nn.functional.interpolate(
+        large, (16, 20), mode="bilinear", antialias=True
+    )
     torch.testing.assert_close(images(generator), small.flatten(1))
 
 
 @pytest.mark.parametrize(
-    ("changes", "named"), [({"latent": 5}, "latent=5"), ({"height": 36}, "36 x 28"), ({"colours": 3}, "28 x 28 x 3")]
+    ("changes", "named"),
+    [
+        ({"latent": 5}, "latent=5"),
+        ({"height": 36}, "36 x 28"),
+        ({"colours": 3}, "28 x 28 x 3"),
+    ],
 )
-def test_a_network_of_drawings_makes_small_grey_images_of_32_numbers_and_nothing_else(changes, named):
+def test_a_network_of_drawings_makes_small_grey_images_of_32_numbers_and_nothing_else(
+    changes, named
+):
     with pytest.raises(OptionError, match=named):
         network("drawing", **{"height": 28, "width": 28, "latent": 32, **changes})

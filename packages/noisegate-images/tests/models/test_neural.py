@@ -5,7 +5,10 @@ from tests.shared.columns import boolean, continuous, integer
 from noisegate.schema import Schema
 from noisegate_images.models.generator import NeuralTable, build_table_generator
 
-SCHEMA = Schema((integer("count", 0, 3, missing=True), continuous("rate"), boolean("flag")), label="flag")
+SCHEMA = Schema(
+    (integer("count", 0, 3, missing=True), continuous("rate"), boolean("flag")),
+    label="flag",
+)
 ROWS = 20_000
 
 
@@ -15,7 +18,11 @@ def draw(rows=ROWS, weights=(0.25, 0.75), seed=0):
     generator = build_table_generator(layout, latent=2, hidden=(4,), seed=0)
     count = torch.tensor([[0.1, 0.2, 0.3, 0.2, 0.2], [0.5, 0.1, 0.1, 0.1, 0.2]])
     rate = torch.full((2, 102), 1e-9)
-    rate[:, 0], rate[:, 11], rate[:, 101] = 0.2, 0.5, 0.3  # the lower bound, [0.10, 0.11], the upper bound
+    rate[:, 0], rate[:, 11], rate[:, 101] = (
+        0.2,
+        0.5,
+        0.3,
+    )  # the lower bound, [0.10, 0.11], the upper bound
     with torch.no_grad():
         generator.head.weight.zero_()
         generator.head.bias.zero_()
@@ -30,7 +37,10 @@ def near(found, share, rows):
 
 def test_cells_come_in_their_shares_for_each_label():
     records = draw()
-    for label, shares in ((0, [0.1, 0.2, 0.3, 0.2, 0.2]), (1, [0.5, 0.1, 0.1, 0.1, 0.2])):
+    for label, shares in (
+        (0, [0.1, 0.2, 0.3, 0.2, 0.2]),
+        (1, [0.5, 0.1, 0.1, 0.1, 0.2]),
+    ):
         count = records.numeric[records.codes[:, 0] == label, 0]
         for value, share in enumerate(shares[:-1]):
             assert near(np.isclose(count, value / 3).mean(), share, len(count))

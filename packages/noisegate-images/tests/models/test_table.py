@@ -12,7 +12,9 @@ COLUMNS = (
 
 
 def forward(label, seed=0, rows=10):
-    generator = build_table_generator(Schema(COLUMNS, label=label).layout, latent=4, hidden=(8, 8), seed=seed)
+    generator = build_table_generator(
+        Schema(COLUMNS, label=label).layout, latent=4, hidden=(8, 8), seed=seed
+    )
     random = torch.Generator().manual_seed(1)
     labels = torch.arange(rows) % generator.classes
     return generator, labels, generator(generator.noise(rows, random), labels)
@@ -20,7 +22,12 @@ def forward(label, seed=0, rows=10):
 
 def test_every_column_gets_a_distribution_over_its_cells():
     _, _, columns = forward(None)
-    assert [tuple(column.shape) for column in columns] == [(7, 10), (102, 10), (3, 10), (3, 10)]
+    assert [tuple(column.shape) for column in columns] == [
+        (7, 10),
+        (102, 10),
+        (3, 10),
+        (3, 10),
+    ]
     for column in columns:
         assert (column >= 0).all()
         torch.testing.assert_close(column.sum(dim=0), torch.ones(10))

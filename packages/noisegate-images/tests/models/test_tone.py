@@ -4,12 +4,20 @@ import torch
 from torch.special import ndtri
 
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.models.image import POSE_NUMBERS, TONE_NUMBERS, build_image_generator, posed, toned
+from noisegate_images.models.image import (
+    POSE_NUMBERS,
+    TONE_NUMBERS,
+    build_image_generator,
+    posed,
+    toned,
+)
 from noisegate_images.models.image_network import ImageNetwork
 
 
 def noise(contrast=0.0, softness=0.0):
-    return ndtri((torch.tensor([[contrast, softness]], dtype=torch.float64) + 1) / 2).float()
+    return ndtri(
+        (torch.tensor([[contrast, softness]], dtype=torch.float64) + 1) / 2
+    ).float()
 
 
 def square(ink, ground):
@@ -39,7 +47,9 @@ def test_edges_are_softened_and_flat_parts_are_not(either):
 def test_a_soft_pixel_is_the_mean_of_nine_and_the_border_goes_on_outside(sides):
     images = torch.rand(2, 3, *sides, generator=torch.Generator().manual_seed(2))
     wide = np.pad(images.numpy(), ((0, 0), (0, 0), (1, 1), (1, 1)), mode="edge")
-    around = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), axis=(2, 3)).mean(axis=(4, 5))
+    around = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), axis=(2, 3)).mean(
+        axis=(4, 5)
+    )
     expected = 0.3 * images.numpy() + 0.7 * around  # as soft as it gets
     made = toned(images, torch.tensor([[0.0, 9.0]]).expand(2, -1), 1.0)
     np.testing.assert_allclose(made.numpy(), expected, atol=1e-6)
@@ -47,7 +57,11 @@ def test_a_soft_pixel_is_the_mean_of_nine_and_the_border_goes_on_outside(sides):
 
 def test_every_image_has_its_own_tone_and_is_one():
     images = square(0.6, 0.1).expand(50, -1, -1, -1)
-    made = toned(images, torch.randn(50, TONE_NUMBERS, generator=torch.Generator().manual_seed(1)), 1.0)
+    made = toned(
+        images,
+        torch.randn(50, TONE_NUMBERS, generator=torch.Generator().manual_seed(1)),
+        1.0,
+    )
     assert len({float(one[0, 4, 4]) for one in made}) == 50
     assert made.min() >= 0 and made.max() <= 1
     flat = torch.full((3, 3, 8, 8), 0.7)
@@ -56,15 +70,30 @@ def test_every_image_has_its_own_tone_and_is_one():
 
 def network(tone, pose):
     shape = ImageShape(height=8, width=8)
-    return ImageNetwork(shape=shape, kind="sub-pixel", latent=3, hidden=(), channels=(4, 4), tone=tone, pose=pose)
+    return ImageNetwork(
+        shape=shape,
+        kind="sub-pixel",
+        latent=3,
+        hidden=(),
+        channels=(4, 4),
+        tone=tone,
+        pose=pose,
+    )
 
 
 @pytest.mark.parametrize("pose", [0.0, 2.0])
 def test_a_generator_tones_what_its_network_makes_before_poses(pose):
     generator = build_image_generator(network(1.0, pose), 2, seed=0).eval()
-    given, labels = generator.noise(5, torch.Generator().manual_seed(1)), torch.tensor([0, 1, 0, 1, 1])
+    given, labels = (
+        generator.noise(5, torch.Generator().manual_seed(1)),
+        torch.tensor([0, 1, 0, 1, 1]),
+    )
     assert given.shape == (5, 3 + TONE_NUMBERS + (POSE_NUMBERS if pose else 0))
-    plain = build_image_generator(network(0.0, 0.0), 2, seed=0).eval()(given[:, :3], labels).reshape(5, 1, 8, 8)
+    plain = (
+        build_image_generator(network(0.0, 0.0), 2, seed=0)
+        .eval()(given[:, :3], labels)
+        .reshape(5, 1, 8, 8)
+    )
     expected = toned(plain, given[:, -TONE_NUMBERS:], 1.0)
     if pose:
         expected = posed(expected, given[:, 3:-TONE_NUMBERS], pose)

@@ -9,7 +9,11 @@ import torch
 from noisegate.errors import MissingExtraError, ModelError, OptionError
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.networks.encoder import LAYERS, SHIPPED_SHA256
-from noisegate_images.networks.named import ChosenLayers, feature_convolutions, load_network
+from noisegate_images.networks.named import (
+    ChosenLayers,
+    feature_convolutions,
+    load_network,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +32,11 @@ def written(state, path):
 
 def test_the_encoder_needs_nothing():
     network = load_network("encoder")
-    assert (network.layers, network.sha256, network.nonnegative) == (LAYERS, SHIPPED_SHA256, set(LAYERS))
+    assert (network.layers, network.sha256, network.nonnegative) == (
+        LAYERS,
+        SHIPPED_SHA256,
+        set(LAYERS),
+    )
     assert load_network("encoder") is network
     with pytest.raises(ModelError, match="the encoder of this version is another one"):
         load_network("encoder", sha256="00")
@@ -50,7 +58,9 @@ def test_torchvision_takes_a_file_with_its_digest(tmp_path):
     assert not network.module.training
     assert len(network.layers) == 17  # the three shortcuts are no features
     assert network.layers[0] == "conv1"
-    layers = ChosenLayers(network.module, network.layers, ImageShape(height=32, width=32, channels=3))
+    layers = ChosenLayers(
+        network.module, network.layers, ImageShape(height=32, width=32, channels=3)
+    )
     assert torch.isfinite(layers(torch.rand(2, 3072))).all()
     with pytest.raises(OptionError, match=rf"need sha256=DIGEST.*{digest}"):
         load_network("torchvision:resnet18", str(path))
@@ -65,7 +75,10 @@ def test_torchvision_takes_a_file_with_its_digest(tmp_path):
 def test_torchvision_weights_in_torchs_cache_are_taken_and_checked(tmp_path):
     models = pytest.importorskip("torchvision.models")
     folder = tmp_path / "torch" / "hub" / "checkpoints"
-    with pytest.raises(OptionError, match=r"nothing is downloaded\. Put squeezenet1_1-.*\.pth from https"):
+    with pytest.raises(
+        OptionError,
+        match=r"nothing is downloaded\. Put squeezenet1_1-.*\.pth from https",
+    ):
         load_network("torchvision:squeezenet1_1")
     named = folder / models.SqueezeNet1_1_Weights.DEFAULT.url.rpartition("/")[2]
     written(models.squeezenet1_1().state_dict(), named)
@@ -75,22 +88,36 @@ def test_torchvision_weights_in_torchs_cache_are_taken_and_checked(tmp_path):
     assert load_network("torchvision:squeezenet1_1", sha256=digest).sha256 == digest
 
 
-@pytest.mark.parametrize(("name", "numbers"), [("resnet18", 47_104), ("resnet50", 196_096), ("vgg11", 151_552)])
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [("resnet18", 47_104), ("resnet50", 196_096), ("vgg11", 151_552)],
+)
 def test_the_layers_taken_have_as_many_numbers_as_in_the_paper(name, numbers):
     models = pytest.importorskip("torchvision.models")
     with torch.device("meta"):
         network = models.get_model(name, weights=None).eval()
         taken = []
         for layer in feature_convolutions(network):
-            network.get_submodule(layer).register_forward_hook(lambda _, __, given: taken.append(given.numel()))
+            network.get_submodule(layer).register_forward_hook(
+                lambda _, __, given: taken.append(given.numel())
+            )
         network(torch.zeros(1, 3, 32, 32))
     assert sum(taken) == numbers
 
 
 def test_torchvision_takes_a_network_trained_on_other_labels(tmp_path):
     models = pytest.importorskip("torchvision.models")
-    digest = written(models.shufflenet_v2_x0_5(num_classes=7).state_dict(), tmp_path / "w.pth")
-    assert len(load_network("torchvision:shufflenet_v2_x0_5", str(tmp_path / "w.pth"), digest).module.fc.bias) == 7
+    digest = written(
+        models.shufflenet_v2_x0_5(num_classes=7).state_dict(), tmp_path / "w.pth"
+    )
+    assert (
+        len(
+            load_network(
+                "torchvision:shufflenet_v2_x0_5", str(tmp_path / "w.pth"), digest
+            ).module.fc.bias
+        )
+        == 7
+    )
 
 
 def test_timm_takes_a_file_only(tmp_path):
@@ -108,6 +135,7 @@ def test_timm_takes_a_file_only(tmp_path):
 def test_without_the_extra_it_is_named(package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(
-        MissingExtraError, match=rf"needs {package}; install it with: pip install 'noisegate\[vision\]'"
+        MissingExtraError,
+        match=rf"needs {package}; install it with: pip install 'noisegate\[vision\]'",
     ):
         load_network(f"{package}:anything")

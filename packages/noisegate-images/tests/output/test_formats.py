@@ -27,7 +27,11 @@ def _write(out, schema, batches):
 
 def _together(batches):
     pixels = np.concatenate([batch.pixels for batch in batches])
-    labels = None if batches[0].labels is None else [label for batch in batches for label in batch.labels]
+    labels = (
+        None
+        if batches[0].labels is None
+        else [label for batch in batches for label in batch.labels]
+    )
     return pixels, labels
 
 
@@ -39,37 +43,62 @@ def _opened(file):
 
 def test_parquet_has_the_image_column_of_hugging_face(schema, batches, tmp_path):
     form = schema.images
-    table = pyarrow.parquet.read_table(_write(tmp_path / "made.parquet", schema, batches))
+    table = pyarrow.parquet.read_table(
+        _write(tmp_path / "made.parquet", schema, batches)
+    )
     pixels, labels = _together(batches)
-    assert str(table.schema.field("image").type) == "struct<bytes: binary, path: string>"
+    assert (
+        str(table.schema.field("image").type) == "struct<bytes: binary, path: string>"
+    )
     cells = table["image"].to_pylist()
     assert {cell["path"] for cell in cells} == {None}
-    assert np.array_equal(np.stack([_opened(io.BytesIO(cell["bytes"])) for cell in cells]), pixels)
+    assert np.array_equal(
+        np.stack([_opened(io.BytesIO(cell["bytes"])) for cell in cells]), pixels
+    )
     features = json.loads(table.schema.metadata[b"huggingface"])["info"]["features"]
     assert features["image"] == {"_type": "Image"}
-    assert list(features) == table.column_names == (["image"] if labels is None else ["image", "label"])
+    assert (
+        list(features)
+        == table.column_names
+        == (["image"] if labels is None else ["image", "label"])
+    )
     if labels is None:
         return
     assert str(table["label"].type) == "int64"
     written = table["label"].to_pylist()
     if form.labels == (7, 3):
-        assert features["label"] == {"_type": "Value", "dtype": "int64"} and written == labels
+        assert (
+            features["label"] == {"_type": "Value", "dtype": "int64"}
+            and written == labels
+        )
     else:
-        assert features["label"] == {"_type": "ClassLabel", "names": [str(label) for label in form.labels]}
+        assert features["label"] == {
+            "_type": "ClassLabel",
+            "names": [str(label) for label in form.labels],
+        }
         assert [form.labels[place] for place in written] == labels
 
 
 def test_the_image_column_makes_way_for_a_label_of_its_name(tmp_path):
     schema = pixel_schema(4, 4, labels=(0, 1), label="image")
-    table = pyarrow.parquet.read_table(_write(tmp_path / "made.parquet", schema, [pictures(schema)]))
+    table = pyarrow.parquet.read_table(
+        _write(tmp_path / "made.parquet", schema, [pictures(schema)])
+    )
     assert table.column_names == ["picture", "image"]
 
 
 def test_arrays_need_no_pickle(schema, batches, tmp_path):
     pixels, labels = _together(batches)
-    with np.load(_write(tmp_path / "made.npz", schema, batches), allow_pickle=False) as arrays:
-        assert sorted(arrays) == (["images"] if labels is None else ["images", "labels"])
-        assert np.array_equal(arrays["images"], pixels) and arrays["images"].dtype == np.uint8
+    with np.load(
+        _write(tmp_path / "made.npz", schema, batches), allow_pickle=False
+    ) as arrays:
+        assert sorted(arrays) == (
+            ["images"] if labels is None else ["images", "labels"]
+        )
+        assert (
+            np.array_equal(arrays["images"], pixels)
+            and arrays["images"].dtype == np.uint8
+        )
         assert labels is None or arrays["labels"].tolist() == labels
 
 
@@ -81,20 +110,27 @@ def test_folders_have_a_file_for_each_image(schema, batches, tmp_path):
     for label in ("",) if labels is None else schema.images.labels:
         mine = pixels if labels is None else pixels[[one == label for one in labels]]
         for number, expected in enumerate(mine, start=1):
-            assert np.array_equal(_opened(out / str(label) / f"{number:06}.png"), expected)
+            assert np.array_equal(
+                _opened(out / str(label) / f"{number:06}.png"), expected
+            )
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_the_same_images_give_the_same_file(ending, tmp_path):
     schema = KINDS["names"]
-    first, again = (_write(tmp_path / f"{name}{ending}", schema, [pictures(schema)]) for name in "ab")
+    first, again = (
+        _write(tmp_path / f"{name}{ending}", schema, [pictures(schema)])
+        for name in "ab"
+    )
     for path in [first] if ending else first.rglob("*.png"):
         other = again if ending else again / path.relative_to(first)
         assert path.read_bytes() == other.read_bytes()
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("stop", [KeyboardInterrupt, OptionError, OSError(28, "No space left on device")])
+@pytest.mark.parametrize(
+    "stop", [KeyboardInterrupt, OptionError, OSError(28, "No space left on device")]
+)
 def test_nothing_is_left_of_what_was_stopped(ending, stop, tmp_path):
     schema, out = KINDS["digits"], tmp_path / f"made{ending}"
     told = OptionError if isinstance(stop, OSError) else stop
@@ -110,26 +146,37 @@ def test_nothing_is_left_of_what_was_stopped(ending, stop, tmp_path):
 def test_what_is_there_stays(ending, tmp_path):
     out = tmp_path / f"made{ending}"
     out.mkdir()
-    with pytest.raises(OptionError, match="exists"), image_writer(out, KINDS["digits"].images, 1):
+    with (
+        pytest.raises(OptionError, match="exists"),
+        image_writer(out, KINDS["digits"].images, 1),
+    ):
         pytest.fail("the writer was entered")
     assert list(tmp_path.iterdir()) == [out]
 
 
 @pytest.mark.parametrize("label", ["a/b", "..", ".hidden", "back\\slash", "ä" * 128])
-def test_a_label_that_is_no_folder_is_refused_before_anything_is_written(label, tmp_path):
+def test_a_label_that_is_no_folder_is_refused_before_anything_is_written(
+    label, tmp_path
+):
     schema = pixel_schema(4, 4, labels=("fine", label))
     with (
         pytest.raises(OptionError, match="cannot be the name of a folder"),
         image_writer(tmp_path / "made", schema.images, 1),
     ):
         pytest.fail("the writer was entered")
-    assert not list(tmp_path.iterdir()) and _write(tmp_path / "made.parquet", schema, [pictures(schema)]).exists()
+    assert (
+        not list(tmp_path.iterdir())
+        and _write(tmp_path / "made.parquet", schema, [pictures(schema)]).exists()
+    )
 
 
 def test_images_of_two_channels_fit_into_arrays_only(tmp_path):
     schema = pixel_schema(4, 4, 2, labels=(0, 1))
     for name in ("made", "made.parquet"):
-        with pytest.raises(OptionError, match=r"write \.npz"), image_writer(tmp_path / name, schema.images, 7):
+        with (
+            pytest.raises(OptionError, match=r"write \.npz"),
+            image_writer(tmp_path / name, schema.images, 7),
+        ):
             pytest.fail("the writer was entered")
     _write(tmp_path / "made.npz", schema, [pictures(schema)])
     with pytest.raises(OptionError, match="2 channels"):
@@ -148,9 +195,16 @@ def _grid(tmp_path, schema):
 def _even(levels, schema):
     """Images of one grey each, with the labels of the schema in turn."""
     form = schema.images
-    pixels = np.zeros((len(levels), form.shape.height, form.shape.width, form.shape.channels), np.uint8)
+    pixels = np.zeros(
+        (len(levels), form.shape.height, form.shape.width, form.shape.channels),
+        np.uint8,
+    )
     pixels += np.array(levels, np.uint8)[:, None, None, None]
-    labels = tuple(form.labels[row % len(form.labels)] for row in range(len(levels))) if form.labels else None
+    labels = (
+        tuple(form.labels[row % len(form.labels)] for row in range(len(levels)))
+        if form.labels
+        else None
+    )
     return ImageBatch(pixels=pixels, labels=labels)
 
 
@@ -159,7 +213,11 @@ def _cells(picture, rows, across):
     drawn = np.asarray(picture)
     left = drawn.shape[1] - GAP - across * STEP + GAP
     return [
-        [drawn[GAP + row * STEP + 28, left + column * STEP + 28] for column in range(across)] for row in range(rows)
+        [
+            drawn[GAP + row * STEP + 28, left + column * STEP + 28]
+            for column in range(across)
+        ]
+        for row in range(rows)
     ]
 
 
@@ -183,7 +241,9 @@ def test_without_labels_images_stand_in_their_order(tmp_path):
 
 def test_colours_stay_and_small_pixels_are_enlarged_whole(tmp_path):
     schema = pixel_schema(2, 2, 3)
-    pixels = np.array([[[255, 0, 0], [0, 255, 0]], [[0, 0, 255], [9, 8, 7]]], np.uint8)[None]
+    pixels = np.array([[[255, 0, 0], [0, 255, 0]], [[0, 0, 255], [9, 8, 7]]], np.uint8)[
+        None
+    ]
     grid = _grid(tmp_path, schema)
     grid.add(ImageBatch(pixels=pixels, labels=None))
     grid.write()

@@ -6,7 +6,10 @@ from noisegate_images.training.adam import Adam
 
 def gradients(count):
     random = torch.Generator().manual_seed(0)
-    return [{"w": torch.randn(3, generator=random), "b": torch.randn((), generator=random)} for _ in range(count)]
+    return [
+        {"w": torch.randn(3, generator=random), "b": torch.randn((), generator=random)}
+        for _ in range(count)
+    ]
 
 
 def test_steps_are_those_of_torchs_adam():
@@ -32,8 +35,14 @@ def test_the_state_of_other_parameters_is_refused():
 
 def test_what_is_slower_moves_by_that_part_and_the_rest_as_ever():
     """Adam's step is the learning rate times what does not depend on it."""
-    start, parts = {"w": torch.ones(3), "b": torch.zeros(())}, {"w": torch.ones(3), "b": torch.zeros(())}
-    whole, some = Adam(start, learning_rate=0.1), Adam(parts, learning_rate=0.1, slower={"w": 0.25})
+    start, parts = (
+        {"w": torch.ones(3), "b": torch.zeros(())},
+        {"w": torch.ones(3), "b": torch.zeros(())},
+    )
+    whole, some = (
+        Adam(start, learning_rate=0.1),
+        Adam(parts, learning_rate=0.1, slower={"w": 0.25}),
+    )
     for gradient in gradients(4):
         whole.step(gradient)
         some.step(gradient)

@@ -8,7 +8,13 @@ from noisegate_images.models.image import build_image_generator
 from noisegate_images.models.image_network import ImageNetwork
 from noisegate_images.training.moment_matching import SplitBatchLoss
 
-NETWORK = ImageNetwork(shape=ImageShape(height=8, width=8), kind="sub-pixel", latent=3, hidden=(), channels=(4, 4))
+NETWORK = ImageNetwork(
+    shape=ImageShape(height=8, width=8),
+    kind="sub-pixel",
+    latent=3,
+    hidden=(),
+    channels=(4, 4),
+)
 LABELS = torch.tensor([0, 0, 0, 1, 1, 1])
 WEIGHTS = torch.tensor([0.3, 0.7])
 
@@ -48,7 +54,9 @@ def test_a_half_does_not_feel_the_other(generator):
             return seen[-1]
 
         first = noise()[:6]
-        SplitBatchLoss(generator, keep).gradients(torch.cat([first, first + second]), LABELS, WEIGHTS)
+        SplitBatchLoss(generator, keep).gradients(
+            torch.cat([first, first + second]), LABELS, WEIGHTS
+        )
         halves.append(seen)
     assert any(torch.equal(a, b) for a in halves[0] for b in halves[1])
     assert not all(torch.equal(a, b) for a in halves[0] for b in halves[1])
@@ -57,20 +65,34 @@ def test_a_half_does_not_feel_the_other(generator):
 def test_the_generator_keeps_its_statistics_and_two_runs_agree(generator):
     before = copy.deepcopy(generator.state_dict())
     halves = SplitBatchLoss(generator, residuals)
-    first, again = halves.gradients(noise(), LABELS, WEIGHTS), halves.gradients(noise(), LABELS, WEIGHTS)
+    first, again = (
+        halves.gradients(noise(), LABELS, WEIGHTS),
+        halves.gradients(noise(), LABELS, WEIGHTS),
+    )
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
-    assert all(torch.equal(value, before[name]) for name, value in generator.state_dict().items())
+    assert all(
+        torch.equal(value, before[name])
+        for name, value in generator.state_dict().items()
+    )
 
 
-def test_a_penalty_on_what_is_made_is_added_to_the_loss_as_a_mean_of_both_halves(generator):
+def test_a_penalty_on_what_is_made_is_added_to_the_loss_as_a_mean_of_both_halves(
+    generator,
+):
     def rough(made):
         return 3 * generator.total_variation(made)
 
-    found = SplitBatchLoss(generator, residuals, rough).gradients(noise(), LABELS, WEIGHTS)
+    found = SplitBatchLoss(generator, residuals, rough).gradients(
+        noise(), LABELS, WEIGHTS
+    )
     made = [generator(half, LABELS) for half in noise().chunk(2)]
     first, second = (residuals(half) for half in made)
-    loss = (WEIGHTS * (first * second).sum(dim=0)).sum() + (rough(made[0]) + rough(made[1])) / 2
-    for slope, of in zip(found, torch.autograd.grad(loss, list(generator.parameters())), strict=True):
+    loss = (WEIGHTS * (first * second).sum(dim=0)).sum() + (
+        rough(made[0]) + rough(made[1])
+    ) / 2
+    for slope, of in zip(
+        found, torch.autograd.grad(loss, list(generator.parameters())), strict=True
+    ):
         assert torch.allclose(slope, of, rtol=1e-4, atol=1e-8)
 
 

@@ -19,6 +19,10 @@ def test_statistics_are_those_of_the_batches_and_of_nothing_before():
     found(100 * torch.randn(50, 3))  # leaves its trace in the running statistics
     settle(found, batches(20))
     inputs = found[0](torch.cat([batch for (batch,) in batches(20)]))
-    torch.testing.assert_close(found[1].running_mean, inputs.mean(dim=0), atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(found[1].running_var, inputs.var(dim=0), atol=0.05, rtol=0.02)
+    torch.testing.assert_close(
+        found[1].running_mean, inputs.mean(dim=0), atol=1e-4, rtol=1e-4
+    )
+    torch.testing.assert_close(
+        found[1].running_var, inputs.var(dim=0), atol=0.05, rtol=0.02
+    )
     assert not any(layer.training for layer in found.modules())

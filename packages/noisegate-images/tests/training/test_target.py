@@ -10,7 +10,11 @@ def made_up(counts, sums, records=None, count_std=2.0):
     values, stds = {"f": np.asarray(sums, dtype=float)}, {"f": 0.5}
     if counts is not None:
         values["counts"], stds["counts"] = np.asarray([counts], dtype=float), count_std
-    return Release(values=values, noise_std=stds, certificate=certificate(public={"records": records}))
+    return Release(
+        values=values,
+        noise_std=stds,
+        certificate=certificate(public={"records": records}),
+    )
 
 
 def test_sums_are_divided_by_counts_class_by_class():
@@ -24,7 +28,9 @@ def test_sums_are_divided_by_counts_class_by_class():
 def test_a_class_lost_in_the_noise_has_no_weight_and_no_huge_mean():
     target = read_target(made_up([100, -3], [[50, 1], [10, 1]]), counts="counts")
     np.testing.assert_allclose(target.weights, [1, 0])
-    assert np.abs(target.means["f"][1]).max() == 0.5  # divided by one noise standard deviation, 2
+    assert (
+        np.abs(target.means["f"][1]).max() == 0.5
+    )  # divided by one noise standard deviation, 2
 
 
 def test_sums_that_count_as_well_are_averaged_in_by_their_precisions():

@@ -67,7 +67,9 @@ def play(case):
         os.dup2(os.open(case[file], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
     sys.argv = ["noisegate", *case["argv"]]
     count_draws(case["draws"])
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job's child would ignore it
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a background job's child would ignore it
     if case["stage"]:
         aim(case["stage"], case["when"], case["signal"])
     if case["argv"][0] == "python":

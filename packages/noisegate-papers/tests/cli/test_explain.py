@@ -18,8 +18,12 @@ METHOD = DPLLM(maps=2, steps=2, sampling_probability=0.25)
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("classifier")
-    (folder / "data.csv").write_text("\n".join(["age,income,job,answer", *rows(200)]) + "\n")
-    gate = Gate(folder / "data.csv", schema=Schema.loads(SCHEMA), epsilon=20.0, records=200)
+    (folder / "data.csv").write_text(
+        "\n".join(["age,income,job,answer", *rows(200)]) + "\n"
+    )
+    gate = Gate(
+        folder / "data.csv", schema=Schema.loads(SCHEMA), epsilon=20.0, records=200
+    )
     return METHOD.fit(gate).save(folder / "model")
 
 
@@ -27,9 +31,16 @@ def model(tmp_path_factory):
 def pixels(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pixels")
     schema, random = pixel_schema(4, 3, labels=(0, 1)), np.random.default_rng(0)
-    table = pa.table({name: random.integers(0, 2, 100) * 255 for name in schema.names[:-1]} | {"label": [0, 1] * 50})
-    pyarrow.parquet.write_table(table.slice(0, 2).drop_columns("label"), folder / "two.parquet")
-    return METHOD.fit(Gate(table, schema=schema, epsilon=20.0, records=100)).save(folder / "model"), folder
+    table = pa.table(
+        {name: random.integers(0, 2, 100) * 255 for name in schema.names[:-1]}
+        | {"label": [0, 1] * 50}
+    )
+    pyarrow.parquet.write_table(
+        table.slice(0, 2).drop_columns("label"), folder / "two.parquet"
+    )
+    return METHOD.fit(Gate(table, schema=schema, epsilon=20.0, records=100)).save(
+        folder / "model"
+    ), folder
 
 
 @pytest.fixture
@@ -42,12 +53,16 @@ def record(tmp_path, monkeypatch):
 
 def test_classes_are_told_by_what_they_answer_to(model, cli):
     found = cli("explain", model, "--json", "--top", 3).json["filters"]
-    assert [one["label"] for one in found] == ["no", "yes"] and [len(one["inputs"]) for one in found] == [3, 3]
+    assert [one["label"] for one in found] == ["no", "yes"] and [
+        len(one["inputs"]) for one in found
+    ] == [3, 3]
     for one in found:
         weights = [abs(each["weight"]) for each in one["inputs"]]
         assert weights == sorted(weights, reverse=True)
     # Of two classes, what speaks for one speaks against the other.
-    assert found[0]["inputs"][0]["weight"] == pytest.approx(-found[1]["inputs"][0]["weight"])
+    assert found[0]["inputs"][0]["weight"] == pytest.approx(
+        -found[1]["inputs"][0]["weight"]
+    )
     only = cli("explain", model, "--json", "--label", "yes").json["filters"]
     assert [one["label"] for one in only] == ["yes"]
     assert "What no answers to" not in cli("explain", model, "--label", "yes").out
@@ -62,10 +77,21 @@ def test_a_record_is_told_by_what_speaks_for_it_and_against_it(model, record, cl
         chances = one["probabilities"]
         assert sum(chances.values()) == pytest.approx(1)
         assert one["prediction"] == one["label"] == max(chances, key=chances.get)
-        assert all(each["adds"] > 0 for each in one["for"]) and all(each["adds"] < 0 for each in one["against"])
-        assert {each["column"] for each in one["for"] + one["against"]} <= {"age", "income", "job"}
-    other = cli("explain", model, "--record", record, "--json", "--label", "yes", "--top", 1).json["records"]
-    assert [(one["label"], len(one["for"]) + len(one["against"])) for one in other] == [("yes", 1), ("yes", 1)]
+        assert all(each["adds"] > 0 for each in one["for"]) and all(
+            each["adds"] < 0 for each in one["against"]
+        )
+        assert {each["column"] for each in one["for"] + one["against"]} <= {
+            "age",
+            "income",
+            "job",
+        }
+    other = cli(
+        "explain", model, "--record", record, "--json", "--label", "yes", "--top", 1
+    ).json["records"]
+    assert [(one["label"], len(one["for"]) + len(one["against"])) for one in other] == [
+        ("yes", 1),
+        ("yes", 1),
+    ]
 
 
 def test_cells_are_shown_only_when_asked_for(model, record, cli):
@@ -75,21 +101,36 @@ def test_cells_are_shown_only_when_asked_for(model, record, cli):
         shown = cli("explain", model, "--record", record, "--show-values", *more)
         assert INCOME in shown.out and "farmer" in shown.out
     record.write_text(f"age,income,job\n30,{INCOME}x,farmer\n")
-    for arguments in (["explain", model, "--record", record], ["predict", model, record, "-o", "p.csv"]):
-        assert INCOME not in cli(*arguments).err and INCOME in cli(*arguments, "--show-values").err
+    for arguments in (
+        ["explain", model, "--record", record],
+        ["predict", model, record, "-o", "p.csv"],
+    ):
+        assert (
+            INCOME not in cli(*arguments).err
+            and INCOME in cli(*arguments, "--show-values").err
+        )
 
 
 def test_a_label_in_the_file_is_left_alone(model, record, cli):
     found = cli("explain", model, "--record", record, "--json").json["records"]
-    record.write_text(f"answer,age,income,job\nmaybe,30,{INCOME},farmer\nno,40,,nurse\n")
+    record.write_text(
+        f"answer,age,income,job\nmaybe,30,{INCOME},farmer\nno,40,,nurse\n"
+    )
     assert cli("explain", model, "--record", record, "--json").json["records"] == found
-    assert cli("predict", model, record, "-o", "p.parquet", "--json").json == {"records": 2, "out": "p.parquet"}
+    assert cli("predict", model, record, "-o", "p.parquet", "--json").json == {
+        "records": 2,
+        "out": "p.parquet",
+    }
     table = pyarrow.parquet.read_table("p.parquet").to_pydict()
     assert table["answer"] == [one["prediction"] for one in found]
-    assert table["probability of yes"] == pytest.approx([one["probabilities"]["yes"] for one in found])
+    assert table["probability of yes"] == pytest.approx(
+        [one["probabilities"]["yes"] for one in found]
+    )
 
 
-def test_maps_of_pixels_are_drawn_and_the_image_itself_only_when_asked_for(pixels, cli, monkeypatch, tmp_path):
+def test_maps_of_pixels_are_drawn_and_the_image_itself_only_when_asked_for(
+    pixels, cli, monkeypatch, tmp_path
+):
     model, folder = pixels
     drawn = []
     monkeypatch.chdir(tmp_path)
@@ -105,7 +146,9 @@ def test_maps_of_pixels_are_drawn_and_the_image_itself_only_when_asked_for(pixel
     assert cli(*asked, "--picture", "hidden.png").code == 0
     assert cli(*asked, "--picture", "shown.png", "--show-values").code == 0
     hidden, shown = drawn
-    assert [(row.name, row.maps.shape, row.image) for row in hidden] == [(f"record {j}", (2, 12), None) for j in (1, 2)]
+    assert [(row.name, row.maps.shape, row.image) for row in hidden] == [
+        (f"record {j}", (2, 12), None) for j in (1, 2)
+    ]
     assert all(set(row.image) <= {0.0, 1.0} for row in shown)
 
 
@@ -114,23 +157,46 @@ BAD = {
         ["explain", "MODEL", "--label", "maybe"],
         "--label 'maybe' is not a class; choose one of no, yes",
     ),
-    "a picture without a size": (["explain", "MODEL", "--picture", "p.png"], "--picture and --image go together"),
-    "a size without a picture": (["explain", "MODEL", "--image", "2,2"], "--picture and --image go together"),
-    "no size": (["explain", "MODEL", "--image", "2x2", "--picture", "p.png"], "image is '2x2'; expected HEIGHT,WIDTH"),
-    "another size": (["explain", "MODEL", "--image", "9,9", "--picture", "p.png"], "images of 9 x 9 x 1"),
+    "a picture without a size": (
+        ["explain", "MODEL", "--picture", "p.png"],
+        "--picture and --image go together",
+    ),
+    "a size without a picture": (
+        ["explain", "MODEL", "--image", "2,2"],
+        "--picture and --image go together",
+    ),
+    "no size": (
+        ["explain", "MODEL", "--image", "2x2", "--picture", "p.png"],
+        "image is '2x2'; expected HEIGHT,WIDTH",
+    ),
+    "another size": (
+        ["explain", "MODEL", "--image", "9,9", "--picture", "p.png"],
+        "images of 9 x 9 x 1",
+    ),
     "nothing to show": (["explain", "MODEL", "--top", "0"], "--top"),
     "no such record": (["explain", "MODEL", "--record", "none.csv"], "none.csv"),
-    "too many records": (["explain", "MODEL", "--record", "many.csv"], "more than 20 records"),
+    "too many records": (
+        ["explain", "MODEL", "--record", "many.csv"],
+        "more than 20 records",
+    ),
     "no model": (["explain", "nothing"], "nothing"),
-    "another ending": (["predict", "MODEL", "many.csv", "-o", "p.txt"], ".csv or .parquet"),
+    "another ending": (
+        ["predict", "MODEL", "many.csv", "-o", "p.txt"],
+        ".csv or .parquet",
+    ),
     "a file in the way": (["predict", "MODEL", "many.csv", "-o", "many.csv"], "exists"),
-    "no sample of it": (["sample", "MODEL", "-n", "5", "-o", "p.csv"], "holds a classifier, which draws no records"),
+    "no sample of it": (
+        ["sample", "MODEL", "-n", "5", "-o", "p.csv"],
+        "holds a classifier, which draws no records",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_requests_are_explained_and_leave_nothing(model, desk, cli, case):
-    (desk.folder / "many.csv").write_text("\n".join(["age,income,job"] + ["30,50.0,nurse"] * 21) + "\n")
+    (desk.folder / "many.csv").write_text(
+        "\n".join(["age,income,job"] + ["30,50.0,nurse"] * 21) + "\n"
+    )
     before = desk.listing()
     arguments, words = BAD[case]
     ended = cli(*[model if part == "MODEL" else part for part in arguments])

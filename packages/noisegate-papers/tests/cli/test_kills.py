@@ -14,7 +14,9 @@ from noisegate.ledger.ledger import Ledger
 
 from .conftest import Ended, environment, rows, said, states, words
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no signals of this kind on Windows")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="no signals of this kind on Windows"
+)
 
 WORKER = Path(__file__).with_name("kill_worker.py")
 SIGNALS = {"int": signal.SIGINT, "term": signal.SIGTERM, "kill": signal.SIGKILL}
@@ -42,14 +44,21 @@ class Played:
     def __call__(self, *argv, at=None):
         stage, when, number = at or ("", "", 0)
         out, err = self.said / "out", self.said / "err"
-        case = {"stage": stage, "when": when, "signal": int(number), "argv": [str(part) for part in argv]}
+        case = {
+            "stage": stage,
+            "when": when,
+            "signal": int(number),
+            "argv": [str(part) for part in argv],
+        }
         case["draws"] = str(self.said / "draws")
         told = {**case, "cwd": str(self.folder), "out": str(out), "err": str(err)}
         self.worker.stdin.write(json.dumps(told) + "\n")
         self.worker.stdin.flush()
         code = int(self.worker.stdout.readline())
         ended = Ended(code=code, out=out.read_text(), err=err.read_text())
-        assert "Traceback" not in ended.err and "fault in noisegate" not in ended.err, ended.err
+        assert "Traceback" not in ended.err and "fault in noisegate" not in ended.err, (
+            ended.err
+        )
         return ended
 
     @property
@@ -110,33 +119,60 @@ FROM_RELEASE = [
     ("noisegate.models.synthesizer:Synthesizer.save", "before"),
 ]
 QUERIES = 3  # of the fit on the desk
-QUICK_FIT = {("noisegate.gate.sums:LocalEngine.sum", "before", "kill"), (f"{LEDGER}.confirm", "after", "term")}
+QUICK_FIT = {
+    ("noisegate.gate.sums:LocalEngine.sum", "before", "kill"),
+    (f"{LEDGER}.confirm", "after", "term"),
+}
 
 
 QUICK_IN_PYTHON = {
     (f"{LEDGER}.confirm", "after", "int"),
-    ("noisegate_images.training.moment_matching:MomentMatching._descend", "after", "term"),
+    (
+        "noisegate_images.training.moment_matching:MomentMatching._descend",
+        "after",
+        "term",
+    ),
 }
 
 
-@pytest.mark.parametrize(("stage", "when", "name"), matrix(BEFORE_NOISE + FROM_NOISE + FROM_RELEASE, QUICK_FIT))
+@pytest.mark.parametrize(
+    ("stage", "when", "name"),
+    matrix(BEFORE_NOISE + FROM_NOISE + FROM_RELEASE, QUICK_FIT),
+)
 def test_a_fit(desk, play, stage, when, name):
     _stopped_fit(desk, play, desk.fit(), (stage, when, name), {"int": 130, "term": 130})
 
 
-@pytest.mark.parametrize(("stage", "when", "name"), matrix(BEFORE_NOISE + FROM_NOISE + FROM_RELEASE, QUICK_IN_PYTHON))
+@pytest.mark.parametrize(
+    ("stage", "when", "name"),
+    matrix(BEFORE_NOISE + FROM_NOISE + FROM_RELEASE, QUICK_IN_PYTHON),
+)
 def test_a_fit_in_python(desk, play, stage, when, name):
-    _stopped_fit(desk, play, desk.fit_in_python(), (stage, when, name), {"int": 130, "term": -signal.SIGTERM})
+    _stopped_fit(
+        desk,
+        play,
+        desk.fit_in_python(),
+        (stage, when, name),
+        {"int": 130, "term": -signal.SIGTERM},
+    )
 
 
 def _stopped_fit(desk, play, fit, at, ends):
     stage, when, name = at
-    before, (partial, killed) = desk.listing(), (desk.out.with_name("model.partial"), name == "kill")
+    before, (partial, killed) = (
+        desk.listing(),
+        (desk.out.with_name("model.partial"), name == "kill"),
+    )
     ended = play(*fit, at=(stage, when, SIGNALS[name]))
     reserved, committed, voided = states(desk.ledger)
     kinds = [entry.kind.value for entry in Ledger(desk.ledger).history("clinic")][1:]
     if ended.code == 0:  # nothing was left to be stopped
-        assert stage.endswith("save") and not killed and not partial.exists() and not hidden(desk.folder)
+        assert (
+            stage.endswith("save")
+            and not killed
+            and not partial.exists()
+            and not hidden(desk.folder)
+        )
         assert (play("verify", desk.out).code, states(desk.ledger)) == (0, (0, 1, 0))
         return
     assert ended.code == (ends | {"kill": -signal.SIGKILL})[name]
@@ -149,10 +185,20 @@ def _stopped_fit(desk, play, fit, at, ends):
         # What was reserved is either given back, and nothing is left, or released, kept and committed.
         stopped_early = not whole
         assert (stage, when) not in FROM_RELEASE or whole
-        assert (reserved, committed, voided) == ((0, 0, "reserve" in kinds) if stopped_early else (0, 1, 0))
-        assert not stopped_early or (desk.listing() == before and desk.account().spent == 0 and "confirm" not in kinds)
+        assert (reserved, committed, voided) == (
+            (0, 0, "reserve" in kinds) if stopped_early else (0, 1, 0)
+        )
+        assert not stopped_early or (
+            desk.listing() == before
+            and desk.account().spent == 0
+            and "confirm" not in kinds
+        )
         assert (stage, when) in BEFORE_NOISE or whole
-    reads_again = killed and stage != "noisegate.runs.folder:RunFolder.prepared" and (stage, when) not in LOST
+    reads_again = (
+        killed
+        and stage != "noisegate.runs.folder:RunFolder.prepared"
+        and (stage, when) not in LOST
+    )
     _goes_on(desk, play, whole=whole or reads_again, partial=partial, stage=stage)
 
 
@@ -162,16 +208,24 @@ def _goes_on(desk, play, *, whole, partial, stage):
     if whole:
         assert resumed.code == 0, resumed.err
         assert play("verify", desk.out).code == 0
-        assert [entry.kind.value for entry in Ledger(desk.ledger).history("clinic")][1:] == [
+        assert [entry.kind.value for entry in Ledger(desk.ledger).history("clinic")][
+            1:
+        ] == [
             "reserve",
             "confirm",
             "commit",
         ]
-        assert desk.account().spent == spent or (stage.endswith("reserve") and spent == 0)
-        assert not partial.exists() and play.draws == QUERIES  # in both processes together
+        assert desk.account().spent == spent or (
+            stage.endswith("reserve") and spent == 0
+        )
+        assert (
+            not partial.exists() and play.draws == QUERIES
+        )  # in both processes together
     else:
         assert play.draws == before
-        assert resumed.code == 2 and ("resume" in resumed.err or "answer is lost" in said(resumed.err))
+        assert resumed.code == 2 and (
+            "resume" in resumed.err or "answer is lost" in said(resumed.err)
+        )
         if partial.exists():  # a killed one, which says so to the next as well
             assert play(*desk.fit()).code == 2
             assert desk.account().spent == spent
@@ -193,12 +247,35 @@ QUICK_STEPS: set[tuple[str, ...]] = set()  # tests/journeys kills one
 
 @pytest.mark.parametrize(("stage", "when", "name"), matrix(STEPS, QUICK_STEPS))
 def test_a_training(desk, play, stage, when, name):
-    llm = words("--method dp-llm --records 200 --set steps=6 --set maps=2 --set sampling_probability=0.25")
-    base = ["fit", desk.data, "--schema", desk.schema, "--epsilon", "1", "--out", desk.out, *llm]
-    ended = play(*base, "--dataset", "clinic", "--ledger", desk.ledger, at=(stage, when, SIGNALS[name]))
+    llm = words(
+        "--method dp-llm --records 200 --set steps=6 --set maps=2 --set sampling_probability=0.25"
+    )
+    base = [
+        "fit",
+        desk.data,
+        "--schema",
+        desk.schema,
+        "--epsilon",
+        "1",
+        "--out",
+        desk.out,
+        *llm,
+    ]
+    ended = play(
+        *base,
+        "--dataset",
+        "clinic",
+        "--ledger",
+        desk.ledger,
+        at=(stage, when, SIGNALS[name]),
+    )
     kinds = [entry.kind.value for entry in Ledger(desk.ledger).history("clinic")][1:]
     if ended.code == 0:  # nothing is left to be stopped
-        assert name != "kill" and kinds == ["reserve", "confirm", "commit"] and desk.out.exists()
+        assert (
+            name != "kill"
+            and kinds == ["reserve", "confirm", "commit"]
+            and desk.out.exists()
+        )
         return
     assert ended.code == (-signal.SIGKILL if name == "kill" else 130)
     assert not hidden(desk.folder) and not desk.out.exists()
@@ -208,7 +285,11 @@ def test_a_training(desk, play, stage, when, name):
     if resumed.code == 0:
         assert play("verify", desk.out).code == 0
         entries = Ledger(desk.ledger).history("clinic")[1:]
-        assert [entry.kind.value for entry in entries] == ["reserve", "confirm", "commit"]
+        assert [entry.kind.value for entry in entries] == [
+            "reserve",
+            "confirm",
+            "commit",
+        ]
         assert desk.account().spent == spent
     else:
         assert resumed.code == 2 and ("confirm" not in kinds or name == "kill")
@@ -237,9 +318,26 @@ QUICK_DISCOVERY = {
 def test_a_discovery(desk, play, stage, when, name):
     desk.write_rows(rows(600))
     before, found = desk.listing(), desk.folder / "found.toml"
-    verb = ["schema", "discover", desk.data, "--epsilon", "1", "-o", found, "--kinds", "age=integer,income=ignore"]
+    verb = [
+        "schema",
+        "discover",
+        desk.data,
+        "--epsilon",
+        "1",
+        "-o",
+        found,
+        "--kinds",
+        "age=integer,income=ignore",
+    ]
     verb[-1] += ",job=categorical,answer=boolean"
-    ended = play(*verb, "--dataset", "clinic", "--ledger", desk.ledger, at=(stage, when, SIGNALS[name]))
+    ended = play(
+        *verb,
+        "--dataset",
+        "clinic",
+        "--ledger",
+        desk.ledger,
+        at=(stage, when, SIGNALS[name]),
+    )
     kinds = [entry.kind.value for entry in Ledger(desk.ledger).history("clinic")][1:]
     if name == "kill":
         assert ended.code == -signal.SIGKILL
@@ -291,7 +389,11 @@ start()
 )
 def test_a_signal_while_the_program_is_still_loading(desk, module, name):
     before = desk.listing()
-    program = IMPORTED.format(module=module, number=int(SIGNALS[name]), argv=[str(part) for part in desk.fit()])
+    program = IMPORTED.format(
+        module=module,
+        number=int(SIGNALS[name]),
+        argv=[str(part) for part in desk.fit()],
+    )
     ended = subprocess.run(
         [sys.executable, "-c", program],
         cwd=desk.folder,
@@ -312,5 +414,10 @@ def test_a_background_job_goes_on_ignoring_ctrl_c(tmp_path):
     program = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
     program += "from noisegate.cli import start\nimport os\n_ = os.kill(os.getpid(), signal.SIGINT)\n"
     program += "import sys; sys.argv = ['noisegate', '--version']; start.start()"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment())
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=environment(),
+    )
     assert (ended.returncode, "noisegate" in ended.stdout) == (0, True)

@@ -24,7 +24,17 @@ LLM = f"--method dp-llm --records 200 --set steps={STEPS} --set maps=2 --set sam
 
 
 def command(desk, *more, epsilon="2"):
-    base = ["fit", desk.data, "--schema", desk.schema, "--epsilon", epsilon, "--out", desk.out, *LLM]
+    base = [
+        "fit",
+        desk.data,
+        "--schema",
+        desk.schema,
+        "--epsilon",
+        epsilon,
+        "--out",
+        desk.out,
+        *LLM,
+    ]
     return [*base, "--dataset", "clinic", "--ledger", desk.ledger, *more]
 
 
@@ -37,11 +47,21 @@ def test_from_fit_to_prediction(desk, cli):
     assert ended.code == 0, ended.err
     for words in ("6 noisy sums of gradients", "noisegate explain", "epsilon = 2"):
         assert words in said(ended.out)
-    assert not desk.out.with_name("model.partial").exists() and states(desk.ledger) == (0, 1, 0)
+    assert not desk.out.with_name("model.partial").exists() and states(desk.ledger) == (
+        0,
+        1,
+        0,
+    )
     assert cli("verify", desk.out, "--json").json["recomputed_epsilon"] <= 2
     shown = cli("explain", desk.out)
     assert (shown.code, shown.err) == (0, "")
-    for words in ("What no answers to", "What yes answers to", "age", "job = nurse", "income is missing"):
+    for words in (
+        "What no answers to",
+        "What yes answers to",
+        "age",
+        "job = nurse",
+        "income is missing",
+    ):
         assert words in shown.out
     predicted = cli("predict", desk.out, desk.data, "-o", "predicted.csv")
     assert "Wrote 200 predictions" in predicted.err
@@ -51,13 +71,20 @@ def test_from_fit_to_prediction(desk, cli):
         assert no + yes == pytest.approx(1) and label == ("yes" if yes > no else "no")
     ended = cli(*command(desk, "--out", "again", "--json", epsilon="2.9"))
     assert ended.code == 3  # beyond the cap of 3
-    assert "clinic" in ended.json["error"] and not (desk.folder / "again.partial").exists()
+    assert (
+        "clinic" in ended.json["error"] and not (desk.folder / "again.partial").exists()
+    )
 
 
-def test_an_interrupted_training_goes_on_with_the_records_and_pays_once(desk, cli, ctrl_c):
+def test_an_interrupted_training_goes_on_with_the_records_and_pays_once(
+    desk, cli, ctrl_c
+):
     taken = ctrl_c(GradientSession, "step", 3, attrgetter("remaining_steps"))
     ended = cli(*command(desk))
-    assert ended.code == 130 and "Stopped after 3 of 6 steps, which cost epsilon = 1." in said(ended.err)
+    assert (
+        ended.code == 130
+        and "Stopped after 3 of 6 steps, which cost epsilon = 1." in said(ended.err)
+    )
     assert "noisegate fit --resume" in ended.err and states(desk.ledger) == (1, 0, 0)
     kept = sorted(path.name for path in desk.out.with_name("model.partial").iterdir())
     assert kept == sorted(["room", RUN_FILE, STATE_FILE, JOURNAL_FILE])
@@ -67,13 +94,25 @@ def test_an_interrupted_training_goes_on_with_the_records_and_pays_once(desk, cl
     other.write_text(SCHEMA.replace("upper = 90", "upper = 91"))
     other_schema = (*resume(desk), "--schema", other)
     for arguments, words in (
-        (["fit", "--resume", "--out", desk.out], "DATA, the private records, is missing"),
-        (resume(desk, "--dataset", "hospital"), "--dataset hospital: the run began with clinic"),
+        (
+            ["fit", "--resume", "--out", desk.out],
+            "DATA, the private records, is missing",
+        ),
+        (
+            resume(desk, "--dataset", "hospital"),
+            "--dataset hospital: the run began with clinic",
+        ),
         (resume(desk, "--epsilon", "3"), "--epsilon 3.0: the run began with 2.0"),
-        (resume(desk, "--method", "pairwise"), "--method pairwise: the run began with dp-llm"),
+        (
+            resume(desk, "--method", "pairwise"),
+            "--method pairwise: the run began with dp-llm",
+        ),
         (resume(desk, "--set", "steps=7"), "--set steps 7: the run began with 6"),
         (resume(desk, "--seed", "1"), "--seed 1: the run began with 0"),
-        (resume(desk, "--unit-column", "age"), "--unit-column age: the run began with None"),
+        (
+            resume(desk, "--unit-column", "age"),
+            "--unit-column age: the run began with None",
+        ),
         (other_schema, "differs from the schema that the run began with"),
         (resume(desk, "--ledger", desk.folder / "empty.db"), "empty.db"),
         (command(desk), "noisegate fit --resume DATA --out"),
@@ -83,16 +122,35 @@ def test_an_interrupted_training_goes_on_with_the_records_and_pays_once(desk, cl
         assert words in said(refused.err), (words, refused.err)
     (desk.folder / "empty.db").unlink(missing_ok=True)
     other.unlink()
-    assert desk.listing() == before and "empty.db" not in (desk.folder / "model.partial" / RUN_FILE).read_text()
+    assert (
+        desk.listing() == before
+        and "empty.db" not in (desk.folder / "model.partial" / RUN_FILE).read_text()
+    )
     # The other ledger was found out at the gate, by a fourth step that did not begin.
     assert taken == [6, 5, 4, 3]
     # With the same options or without: the remaining steps, the same reservation.
     ended = cli(*command(desk), "--resume")
     assert ended.code == 0, ended.err
-    assert "after 3 steps: nothing more is spent" in said(ended.err) and taken == [6, 5, 4, 3, 3, 2, 1]
+    assert "after 3 steps: nothing more is spent" in said(ended.err) and taken == [
+        6,
+        5,
+        4,
+        3,
+        3,
+        2,
+        1,
+    ]
     entries = Ledger(desk.ledger).history("clinic")
-    assert [entry.kind for entry in entries] == ["register", "reserve", "confirm", "commit"]
-    assert cli("verify", desk.out).code == 0 and not desk.out.with_name("model.partial").exists()
+    assert [entry.kind for entry in entries] == [
+        "register",
+        "reserve",
+        "confirm",
+        "commit",
+    ]
+    assert (
+        cli("verify", desk.out).code == 0
+        and not desk.out.with_name("model.partial").exists()
+    )
 
 
 def test_records_that_do_not_fit_spend_nothing_and_stop_no_training(desk, cli, ctrl_c):
@@ -115,7 +173,9 @@ def test_records_that_do_not_fit_spend_nothing_and_stop_no_training(desk, cli, c
     assert states(desk.ledger) == (0, 1, 1)
 
 
-def test_a_classifier_that_could_not_be_written_is_written_later_without_the_records(desk, cli, monkeypatch):
+def test_a_classifier_that_could_not_be_written_is_written_later_without_the_records(
+    desk, cli, monkeypatch
+):
     save = LocallyLinear.save
 
     def full(*_):
@@ -131,25 +191,42 @@ def test_a_classifier_that_could_not_be_written_is_written_later_without_the_rec
     desk.data.unlink()
     ended = cli("fit", "--resume", "--out", desk.out)
     assert ended.code == 0, ended.err
-    assert "nothing is read or spent" in said(ended.err) and cli("verify", desk.out).code == 0
+    assert (
+        "nothing is read or spent" in said(ended.err)
+        and cli("verify", desk.out).code == 0
+    )
 
 
-def test_a_training_that_was_killed_right_after_its_last_step_is_explained(desk, cli, ctrl_c):
+def test_a_training_that_was_killed_right_after_its_last_step_is_explained(
+    desk, cli, ctrl_c
+):
     ctrl_c(GradientSession, "step", 2)
     cli(*command(desk))
     (desk.out.with_name("model.partial") / JOURNAL_FILE).unlink()
     for arguments in (resume(desk), command(desk)):
         ended = cli(*arguments)
         assert ended.code == 2
-        assert "has begun no step, or was killed right after its last one" in said(ended.err)
+        assert "has begun no step, or was killed right after its last one" in said(
+            ended.err
+        )
 
 
 def test_a_run_keeps_no_address_of_a_database(tmp_path, desk):
     schema = Schema.from_toml(desk.schema)
-    options = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "add-remove", "records": 5, "unit": "record"}
+    options = {
+        "epsilon": 1.0,
+        "delta": 1e-5,
+        "adjacency": "add-remove",
+        "records": 5,
+        "unit": "record",
+    }
     options |= {"unit_column": None, "contributions": None}
     run = Run(
-        method=DPLLM(maps=3), schema=schema, dataset="d", ledger="postgresql://me:secret@host/db?password=x", **options
+        method=DPLLM(maps=3),
+        schema=schema,
+        dataset="d",
+        ledger="postgresql://me:secret@host/db?password=x",
+        **options,
     )
     run.write(tmp_path)
     assert "secret" not in (tmp_path / RUN_FILE).read_text()
@@ -157,20 +234,31 @@ def test_a_run_keeps_no_address_of_a_database(tmp_path, desk):
         Run.read(tmp_path)
     assert Run.read(tmp_path, default=run.ledger) == run
     # A file is kept, and goes before the default, not before what is typed.
-    Run(method=DPLLM(), schema=schema, dataset="d", ledger="ledger.db", **options).write(tmp_path)
+    Run(
+        method=DPLLM(), schema=schema, dataset="d", ledger="ledger.db", **options
+    ).write(tmp_path)
     assert Run.read(tmp_path, default="other.db").ledger == str(desk.ledger)
     assert Run.read(tmp_path, ledger="other.db").ledger == "other.db"
-    for text in ("{}", "[", json.dumps({**json.loads((tmp_path / RUN_FILE).read_text()), "more": 1})):
+    for text in (
+        "{}",
+        "[",
+        json.dumps({**json.loads((tmp_path / RUN_FILE).read_text()), "more": 1}),
+    ):
         (tmp_path / RUN_FILE).write_text(text)
         with pytest.raises(ModelError, match="is broken"):
             Run.read(tmp_path)
 
 
 def test_what_was_spent_so_far_is_that_of_the_steps_so_far(desk):
-    plan = DPLLM(maps=2, steps=40, sampling_probability=0.25).plan(Schema.from_toml(desk.schema), Budget(epsilon=2.0))
+    plan = DPLLM(maps=2, steps=40, sampling_probability=0.25).plan(
+        Schema.from_toml(desk.schema), Budget(epsilon=2.0)
+    )
     assert _Spent(plan, watched=False).after(20) == ""  # nobody looks
     spent = _Spent(plan, watched=True)
     notes = [spent.after(done) for done in range(1, 41)]
-    assert notes[0] != notes[19] != notes[39] and notes[39] == f"epsilon so far at most {plan.epsilon:.3g}"
+    assert (
+        notes[0] != notes[19] != notes[39]
+        and notes[39] == f"epsilon so far at most {plan.epsilon:.3g}"
+    )
     # Known to a twentieth of the steps, never of fewer than were taken.
     assert notes[20] == notes[19] == f"epsilon so far at most {spent.cost(22):.3g}"

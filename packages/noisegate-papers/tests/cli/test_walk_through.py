@@ -23,24 +23,44 @@ from .conftest import rows
 
 ROOT = Path(__file__).parents[4]
 PAGES = ["docs/quickstart.md"]
-COLUMNS = [integer("age", 10, 100), continuous("hours", 0.0, 100.0), categorical("job", ["nurse", "teacher", "farmer"])]
+COLUMNS = [
+    integer("age", 10, 100),
+    continuous("hours", 0.0, 100.0),
+    categorical("job", ["nurse", "teacher", "farmer"]),
+]
 SCHEMA = Schema([*COLUMNS, categorical("income", ["no", "yes"])], label="income")
 
 
 def _blocks(page, language):
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    blocks = re.findall(
+        r"^```(\w*)\n(.*?)^```$",
+        (ROOT / page).read_text("utf-8"),
+        re.DOTALL | re.MULTILINE,
+    )
     return [text for named, text in blocks if named == language]
 
 
 def _commands(page):
-    lines = (line for block in _blocks(page, "") for line in block.replace("\\\n", "").splitlines())
-    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("noisegate ")]
+    lines = (
+        line
+        for block in _blocks(page, "")
+        for line in block.replace("\\\n", "").splitlines()
+    )
+    return [
+        shlex.split(line, comments=True)[1:]
+        for line in lines
+        if line.startswith("noisegate ")
+    ]
 
 
 @pytest.fixture
 def quick(monkeypatch):
     """Makes the defaults small, so that commands can run exactly as they are written."""
-    for settings, defaults in ((FitSettings, {"steps": 10}), (DPMERF, {"frequencies": 10}), (DPLLM, {"steps": 3})):
+    for settings, defaults in (
+        (FitSettings, {"steps": 10}),
+        (DPMERF, {"frequencies": 10}),
+        (DPLLM, {"steps": 3}),
+    ):
         made = partialmethod(settings.__init__, **defaults)
         monkeypatch.setattr(settings, "__init__", made)
 
@@ -52,8 +72,12 @@ def shelf(tmp_path, monkeypatch, quick):
     for seed, name in enumerate(["public_sample", "private", "real_test", "patients"]):
         # A discovery at epsilon 0.1 finds nothing in fewer records.
         count = 3000 if name == "private" else 300
-        (tmp_path / f"{name}.csv").write_text("\n".join(["age,hours,job,income", *rows(count, seed)]) + "\n")
-    (tmp_path / "codebook.csv").write_text("name,type,min,max\nage,integer,0,120\nhours,number,0,\n")
+        (tmp_path / f"{name}.csv").write_text(
+            "\n".join(["age,hours,job,income", *rows(count, seed)]) + "\n"
+        )
+    (tmp_path / "codebook.csv").write_text(
+        "name,type,min,max\nage,integer,0,120\nhours,number,0,\n"
+    )
     return tmp_path
 
 
@@ -61,7 +85,14 @@ def shelf(tmp_path, monkeypatch, quick):
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of(page, shelf, cli):
     commands = _commands(page)
-    assert {command[0] for command in commands} >= {"schema", "plan", "fit", "sample", "evaluate", "verify"}
+    assert {command[0] for command in commands} >= {
+        "schema",
+        "plan",
+        "fit",
+        "sample",
+        "evaluate",
+        "verify",
+    }
     for command in commands:
         if (shelf / "model").exists() and command[0] == "fit" and "model" in command:
             # A page may show two ways to fit; each starts with a clean shelf.
@@ -74,8 +105,15 @@ def test_the_commands_of(page, shelf, cli):
 @pytest.mark.parametrize("page", PAGES)
 def test_the_python_of(page, shelf, cli, capsys):
     SCHEMA.to_toml(shelf / "schema.toml")
-    pyarrow.parquet.write_table(pyarrow.csv.read_csv("patients.csv"), "patients.parquet")
-    assert cli("ledger", "register", "patients", "--epsilon", "4", "--ledger", "ledger.db").code == 0
+    pyarrow.parquet.write_table(
+        pyarrow.csv.read_csv("patients.csv"), "patients.parquet"
+    )
+    assert (
+        cli(
+            "ledger", "register", "patients", "--epsilon", "4", "--ledger", "ledger.db"
+        ).code
+        == 0
+    )
     blocks = _blocks(page, "python")
     assert blocks
     for block in blocks:
@@ -83,18 +121,34 @@ def test_the_python_of(page, shelf, cli, capsys):
         exec(compile(block, page, "exec"), names)
         assert names["synthesizer"].sample(5).shape == (5, 4)
     assert cli("verify", "model").code == 0
-    assert cli("ledger", "show", "--ledger", "ledger.db", "--json").json["accounts"][0]["committed"] == 1
+    assert (
+        cli("ledger", "show", "--ledger", "ledger.db", "--json").json["accounts"][0][
+            "committed"
+        ]
+        == 1
+    )
 
 
 def test_the_demo(shelf, cli):
     ended = cli("demo", "--out", "demo")
-    assert ended.code == 0 and "NOT covered" in " ".join(ended.out.replace("│", " ").split())
+    assert ended.code == 0 and "NOT covered" in " ".join(
+        ended.out.replace("│", " ").split()
+    )
     assert cli("verify", "demo/model").code == 0
     written = "demo.json private.html public.html schema.toml survey-kept-aside.csv survey.csv synthetic.csv"
-    assert {path.name for path in (shelf / "demo").iterdir()} == {"model", *written.split()}
-    assert "NOT covered" in json.loads((shelf / "demo" / "demo.json").read_text())["caveat"]
+    assert {path.name for path in (shelf / "demo").iterdir()} == {
+        "model",
+        *written.split(),
+    }
+    assert (
+        "NOT covered"
+        in json.loads((shelf / "demo" / "demo.json").read_text())["caveat"]
+    )
     (shelf / "demo" / "thesis.txt").write_text("mine")
-    assert cli("demo", "--out", "demo").code == 2 and (shelf / "demo" / "thesis.txt").read_text() == "mine"
+    assert (
+        cli("demo", "--out", "demo").code == 2
+        and (shelf / "demo" / "thesis.txt").read_text() == "mine"
+    )
     (shelf / "demo" / "thesis.txt").unlink()
     assert cli("demo", "--out", "demo").code == 0
     assert not [path for path in shelf.iterdir() if path.name.startswith(".")]
@@ -102,7 +156,13 @@ def test_the_demo(shelf, cli):
 
 @pytest.mark.slow
 def test_the_demo_of_images(shelf, cli, monkeypatch):
-    few = dict(pixels=20, orientations=20, wavelets=20, channels=(4, 2), fit_options={"steps": 3, "batch": 20})
+    few = dict(
+        pixels=20,
+        orientations=20,
+        wavelets=20,
+        channels=(4, 2),
+        fit_options={"steps": 3, "batch": 20},
+    )
     monkeypatch.setattr(demo, "SETTINGS", few)
     # As many are made as the noisy count says, whose noise has a standard deviation of 120: of few there may be none.
     monkeypatch.setattr(demo, "COUNT", 800)
@@ -110,12 +170,28 @@ def test_the_demo_of_images(shelf, cli, monkeypatch):
     ended = cli("demo", "--images", "--epsilon", "2")
     assert ended.code == 0, ended.err
     made = shelf / "noisegate-demo-images"
-    assert {path.name for path in made.iterdir()} == MADE_OF_IMAGES and cli("verify", made / "model").code == 0
-    with Image.open(made / "synthetic.png") as shown, Image.open(made / "drawn.png") as drawn:
+    assert {path.name for path in made.iterdir()} == MADE_OF_IMAGES and cli(
+        "verify", made / "model"
+    ).code == 0
+    with (
+        Image.open(made / "synthetic.png") as shown,
+        Image.open(made / "drawn.png") as drawn,
+    ):
         assert shown.size == drawn.size
     # What it says of the digits is what anyone can do with them.
-    few = ["--epsilon", "1", "--set", "pixels=5", "--set", "orientations=5", "--set", "wavelets=5"]
+    few = [
+        "--epsilon",
+        "1",
+        "--set",
+        "pixels=5",
+        "--set",
+        "orientations=5",
+        "--set",
+        "wavelets=5",
+    ]
     described = ["--schema", made / "images.toml", *few]
     assert cli("plan", *described).code == 0
-    assert cli("demo", "--out", made).code == 2, "a demo of images is no earlier demo of a survey"
+    assert cli("demo", "--out", made).code == 2, (
+        "a demo of images is no earlier demo of a survey"
+    )
     assert cli("demo", "--images", "--epsilon", "2", "--out", made, "--json").json

@@ -8,15 +8,26 @@ from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget, Plan, Query
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Schema
 from noisegate_images.features.fourier import draw
-from noisegate_papers.features.error_bounds import error_bound, noise_error, random_feature_error, truncation_error
+from noisegate_papers.features.error_bounds import (
+    error_bound,
+    noise_error,
+    random_feature_error,
+    truncation_error,
+)
 
-SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y")
+SCHEMA = Schema(
+    (Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y"
+)
 
 
 def series(records, order=3, columns=1, epsilon=1.0, norm=0.5):
     """A truncated series: an error that falls geometrically, and one feature more for each order."""
-    question = Query(name="series", dim=order + 1, columns=columns, norm=norm, share=1.0)
-    release = Plan(queries=(question,)).calibrate(Budget(epsilon=epsilon)).release("series")
+    question = Query(
+        name="series", dim=order + 1, columns=columns, norm=norm, share=1.0
+    )
+    release = (
+        Plan(queries=(question,)).calibrate(Budget(epsilon=epsilon)).release("series")
+    )
     bound = error_bound(
         release,
         records=records,
@@ -36,7 +47,9 @@ def test_the_bound_is_least_where_it_says():
     # The noise term is σ²D + 4·B·σ·E(chi of D), with B = 0.5; the chi distribution's mean is √(D − 1/2) or so.
     for terms in (bound.chosen, bound.least):
         assert terms.dim == terms.value + 1
-        assert terms.noise == pytest.approx(std**2 * terms.dim + 2 * std * (terms.dim - 0.5) ** 0.5, rel=0.02)
+        assert terms.noise == pytest.approx(
+            std**2 * terms.dim + 2 * std * (terms.dim - 0.5) ** 0.5, rel=0.02
+        )
         assert terms.total == terms.approximation + terms.noise
     totals = {order: series(10_000, order)[0].chosen.total for order in range(200)}
     assert bound.least.value == min(totals, key=totals.__getitem__) > 3
@@ -56,18 +69,24 @@ def test_more_labels_and_fewer_records_ask_for_fewer_features():
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_dp_merf_follows_its_proposition(adjacency):
     """The noise is that of the plan, for labels, adjacency and shares as they are."""
-    schema = Schema((*SCHEMA.columns, Categorical(name="k", levels=("a", "b", "c"))), label="k")
+    schema = Schema(
+        (*SCHEMA.columns, Categorical(name="k", levels=("a", "b", "c"))), label="k"
+    )
     budget = Budget(epsilon=2.0, adjacency=adjacency)
     method = DPMERF(frequencies=70)
     (bound,) = method.error_bounds(schema, budget, 5_000)
     std = method.plan(schema, budget).release("fourier").noise_std_natural / 5_000
     for terms in (bound.chosen, bound.least):
-        expected = random_feature_error(terms.value) + noise_error(std, 2 * terms.value * 3, norm=1.0)
+        expected = random_feature_error(terms.value) + noise_error(
+            std, 2 * terms.value * 3, norm=1.0
+        )
         assert terms.total == pytest.approx(expected, rel=1e-12)
         assert terms.dim == 2 * terms.value
     assert bound.chosen.value == 70
     # The plan that follows the recommendation has the noise that the bound counted on.
-    advised = DPMERF(frequencies=bound.least.value).error_bounds(schema, budget, 5_000)[0]
+    advised = DPMERF(frequencies=bound.least.value).error_bounds(schema, budget, 5_000)[
+        0
+    ]
     assert advised.chosen.total == pytest.approx(bound.least.total, rel=1e-9)
     assert advised.least.total == pytest.approx(bound.least.total, rel=1e-9)
 
@@ -77,7 +96,9 @@ def test_dp_merf_follows_its_proposition(adjacency):
 
 def squared_mmd(omega, one, two):
     """Of two tables of numbers, by the features of frequencies `omega`, (draws, F)."""
-    waves = [np.exp(1j * omega[..., None] * table).mean(axis=-1) for table in (one, two)]
+    waves = [
+        np.exp(1j * omega[..., None] * table).mean(axis=-1) for table in (one, two)
+    ]
     return (np.abs(waves[0] - waves[1]) ** 2).mean(axis=-1)
 
 
@@ -101,15 +122,26 @@ def test_random_features_of_two_tables(frequencies):
 @pytest.mark.parametrize("kernel", ["pairs", "numeric"])
 def test_the_features_of_the_library_keep_the_bound(kernel):
     """Length scales and columns are drawn as well, columns by fixed shares; the kernel is the mean over all draws."""
-    schema = Schema((*(Continuous(name=name, lower=0.0, upper=1.0) for name in "uvw"), Boolean(name="y")))
+    schema = Schema(
+        (
+            *(Continuous(name=name, lower=0.0, upper=1.0) for name in "uvw"),
+            Boolean(name="y"),
+        )
+    )
     layout = schema.layout
     records = EncodedTable(
-        numeric=np.array([[0.1, 0.9, 0.5], [0.8, 0.2, 0.5]]), codes=np.array([[0], [1]], dtype=np.int32)
+        numeric=np.array([[0.1, 0.9, 0.5], [0.8, 0.2, 0.5]]),
+        codes=np.array([[0], [1]], dtype=np.int32),
     )
     found = []
     for seed in range(200):
         features = draw(
-            layout, count=25, kernel=kernel, length_scales=[(0.005, 0.5)] * 3, exclude_label=False, seed=seed
+            layout,
+            count=25,
+            kernel=kernel,
+            length_scales=[(0.005, 0.5)] * 3,
+            exclude_label=False,
+            seed=seed,
         )
         one, two = features(records)
         found.append(((one - two) ** 2).sum())

@@ -17,18 +17,31 @@ from noisegate.schema.pixels import ImageShape
 from noisegate.testing import made_up
 from noisegate_papers.features.hermite import Series, column_tables, numeric_table
 from noisegate_papers.features.products import Products
-from noisegate_papers.features.tangent import WEIGHT_STEPS, NeuralTangent, draw_network, draw_pairs
+from noisegate_papers.features.tangent import (
+    WEIGHT_STEPS,
+    NeuralTangent,
+    draw_network,
+    draw_pairs,
+)
 from noisegate_papers.features.thumbnails import Thumbnails
 
 SERIES = Series(length_scale=0.1, order=5, stretch=3.0)
 SCHEMA = Schema(
-    (continuous("x", missing=True), integer("n", 0, 7), categorical("c", "abc", missing=True), boolean("y")), label="y"
+    (
+        continuous("x", missing=True),
+        integer("n", 0, 7),
+        categorical("c", "abc", missing=True),
+        boolean("y"),
+    ),
+    label="y",
 )
 
 
 def made(rows, seed=0):
     random = np.random.default_rng(seed)
-    numeric = np.stack([random.uniform(size=rows), random.integers(0, 8, rows) / 7], axis=1)
+    numeric = np.stack(
+        [random.uniform(size=rows), random.integers(0, 8, rows) / 7], axis=1
+    )
     numeric[random.uniform(size=rows) < 0.2, 0] = np.nan
     codes = np.stack([random.integers(0, 4, rows), random.integers(0, 2, rows)], axis=1)
     return EncodedTable(numeric, codes.astype(np.int32))
@@ -36,7 +49,11 @@ def made(rows, seed=0):
 
 def features(groups, weights=None):
     tables = column_tables(SCHEMA.layout, [SERIES, SERIES])
-    return Products(tables=tables, groups=tuple(groups), weights=tuple(weights or [0.3] * len(groups)))
+    return Products(
+        tables=tables,
+        groups=tuple(groups),
+        weights=tuple(weights or [0.3] * len(groups)),
+    )
 
 
 def test_a_vector_is_the_weighted_outer_product_of_the_looked_up_rows():
@@ -44,11 +61,15 @@ def test_a_vector_is_the_weighted_outer_product_of_the_looked_up_rows():
     weights = [0.1, 0.2, 0.3, 0.4, 0.5]
     found, records = features(groups, weights), made(40)
     vectors, places = found(records), found.places(records)
-    for group, weight, start, end in zip(groups, weights, found.starts, found.starts[1:], strict=False):
+    for group, weight, start, end in zip(
+        groups, weights, found.starts, found.starts[1:], strict=False
+    ):
         for row in range(len(records)):
             expected = np.ones(1)
             for column in group:
-                expected = np.outer(expected, found.tables[column].rows[places[row, column]]).ravel()
+                expected = np.outer(
+                    expected, found.tables[column].rows[places[row, column]]
+                ).ravel()
             assert vectors[row, start:end] == pytest.approx(weight * expected, abs=1e-6)
 
 
@@ -71,7 +92,9 @@ def test_a_reference_is_subtracted_so_that_a_column_there_adds_nothing():
     assert table.rows[40] == pytest.approx(SERIES(0.4) - SERIES(0.0), abs=1e-6)
 
 
-@pytest.mark.parametrize("groups", [[(0,), (1,), (2,)], [(0, 1)], [(0, 1), (1, 2), (0, 2)], [(0, 1, 2)]])
+@pytest.mark.parametrize(
+    "groups", [[(0,), (1,), (2,)], [(0, 1)], [(0, 1), (1, 2), (0, 2)], [(0, 1, 2)]]
+)
 def test_the_norm_is_the_truncated_supremum_and_no_record_exceeds_it(groups):
     """G-22. Two-sided: a bound that a record exceeds is wrong, and so is one that the longest record does not reach."""
     weights = np.random.default_rng(1).uniform(0.2, 1, len(groups)).tolist()
@@ -82,7 +105,9 @@ def test_the_norm_is_the_truncated_supremum_and_no_record_exceeds_it(groups):
         for n in np.arange(8) / 7
         for c in (0, 3)
     ]
-    norms = np.linalg.norm(found(EncodedTable.concatenate(corners)).astype(np.float64), axis=1)
+    norms = np.linalg.norm(
+        found(EncodedTable.concatenate(corners)).astype(np.float64), axis=1
+    )
     assert norms.max() <= found.norm <= norms.max() * 1.001
     untruncated = math.sqrt(sum(weight**2 for weight in weights))
     if (0, 1, 2) in groups or (0, 1) in groups:
@@ -100,10 +125,19 @@ def test_counted_occurrences_are_the_integers_of_quantised_vectors(label):
     slow = Slow(tables=quick.tables, groups=quick.groups, weights=quick.weights)
     records, grid = made(1000), Grid(norm=quick.norm)
     sums = [
-        sum_records(records, {"q": SumTask(feature_map=f, grid=grid, columns=2 if label else 1, label=label)}).sums["q"]
+        sum_records(
+            records,
+            {
+                "q": SumTask(
+                    feature_map=f, grid=grid, columns=2 if label else 1, label=label
+                )
+            },
+        ).sums["q"]
         for f in (quick, slow)
     ]
-    assert SumTask(feature_map=quick, grid=grid, columns=1, label=None).exact is not None
+    assert (
+        SumTask(feature_map=quick, grid=grid, columns=1, label=None).exact is not None
+    )
     assert (sums[0] == sums[1]).all()
     assert np.abs(sums[0]).max() > 0
 
@@ -112,7 +146,9 @@ def test_one_record_stays_in_the_ball_and_a_map_that_might_leave_it_is_not_count
     found = features([(0,), (1,), (2,)], [0.5, 0.2, 0.7])
     grid = Grid(norm=found.norm)
     task = SumTask(feature_map=found, grid=grid, columns=1, label=None)
-    short = SumTask(feature_map=found, grid=Grid(norm=found.norm / 2), columns=1, label=None)
+    short = SumTask(
+        feature_map=found, grid=Grid(norm=found.norm / 2), columns=1, label=None
+    )
     assert short.exact is None
     for row in range(50):
         sums = sum_records(made(50).rows([row]), {"q": task, "short": short}).sums
@@ -120,28 +156,42 @@ def test_one_record_stays_in_the_ball_and_a_map_that_might_leave_it_is_not_count
 
 
 def test_groups_of_coded_columns_count_records_with_the_least_noise_that_they_can():
-    found, records = features([(1,), (2,), (0, 2), (2, 3), (3,)], [0.1, 0.2, 0.3, 0.4, 0.5]), made(500)
+    found, records = (
+        features([(1,), (2,), (0, 2), (2, 3), (3,)], [0.1, 0.2, 0.3, 0.4, 0.5]),
+        made(500),
+    )
     assert found(records) @ found.counter == pytest.approx(np.ones(500), abs=1e-5)
     coded = np.flatnonzero(found.counter)
-    shortest = np.linalg.lstsq(found(records)[:, coded].astype(float), np.ones(500), rcond=None)[0]
+    shortest = np.linalg.lstsq(
+        found(records)[:, coded].astype(float), np.ones(500), rcond=None
+    )[0]
     assert found.counter[coded] == pytest.approx(shortest, abs=1e-5)
     assert features([(1,), (0, 2)]).counter is None
 
 
 SHORT = Series(length_scale=0.2, order=3, stretch=2.0)
-MIXED = Schema((continuous("x", missing=True), integer("n", 0, 5), categorical("c", "abc")))
+MIXED = Schema(
+    (continuous("x", missing=True), integer("n", 0, 5), categorical("c", "abc"))
+)
 GROUPS = ((0,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2))
 
 
 def probabilities(sizes, rows, random):
-    return [torch.from_numpy(random.dirichlet(np.ones(size), rows).T.astype(np.float32)) for size in sizes]
+    return [
+        torch.from_numpy(random.dirichlet(np.ones(size), rows).T.astype(np.float32))
+        for size in sizes
+    ]
 
 
 def test_means_over_cells_are_those_of_records_drawn_from_the_cells():
     random = np.random.default_rng(0)
     layout = MIXED.layout
     tables = column_tables(layout, [SHORT, SHORT])
-    features = Products(tables=tables, groups=GROUPS, weights=tuple(random.uniform(0.5, 1, len(GROUPS)).tolist()))
+    features = Products(
+        tables=tables,
+        groups=GROUPS,
+        weights=tuple(random.uniform(0.5, 1, len(GROUPS)).tolist()),
+    )
     cells = [numeric_cells(column) for column in layout.numeric]
     columns = probabilities([*(one.size for one in cells), 3], 4, random)
     found = features.of_cells(layout).means(columns, 2).numpy()
@@ -153,9 +203,16 @@ def test_means_over_cells_are_those_of_records_drawn_from_the_cells():
         for place, cell in enumerate(cells):
             for row in range(4):
                 mine = which == row
-                drawn = random.choice(cell.size, mine.sum(), p=_normal(columns[place][:, row]))
-                low, high = np.append(cell.low, np.nan)[drawn], np.append(cell.high, np.nan)[drawn]
-                numeric[mine, place] = low + random.uniform(size=mine.sum()) * (high - low)
+                drawn = random.choice(
+                    cell.size, mine.sum(), p=_normal(columns[place][:, row])
+                )
+                low, high = (
+                    np.append(cell.low, np.nan)[drawn],
+                    np.append(cell.high, np.nan)[drawn],
+                )
+                numeric[mine, place] = low + random.uniform(size=mine.sum()) * (
+                    high - low
+                )
         codes = np.empty((rows, 1), dtype=np.int32)
         for row in range(4):
             mine = which == row
@@ -183,18 +240,30 @@ def test_an_average_is_of_its_square_and_lands_on_a_step():
 # Neural tangent features: gradients of a network, of norm 1, summed in whole numbers, each of its record alone.
 
 TABLE = Schema(
-    (continuous("x", missing=True), integer("n", 0, 5), categorical("k", "abc", missing=True), boolean("ill")),
+    (
+        continuous("x", missing=True),
+        integer("n", 0, 5),
+        categorical("k", "abc", missing=True),
+        boolean("ill"),
+    ),
     label="ill",
 ).layout
 IMAGES = pixel_schema(6, 6, labels=(0, 1)).layout
 GRID = Grid(norm=1.0, nonnegative=True)
 NETWORK = draw_network(36, width=9, seed=1)
 PAIRS = draw_pairs(TABLE, width=5, cells=6, memory=10, seed=1)
-BOTH = pytest.mark.parametrize(("features", "layout"), [(NETWORK, IMAGES), (PAIRS, TABLE)], ids=["images", "table"])
+BOTH = pytest.mark.parametrize(
+    ("features", "layout"), [(NETWORK, IMAGES), (PAIRS, TABLE)], ids=["images", "table"]
+)
 
 
 def task_of(features, label=None, grid=GRID):
-    return SumTask(feature_map=features, grid=grid, columns=2 if label is not None else 1, label=label)
+    return SumTask(
+        feature_map=features,
+        grid=grid,
+        columns=2 if label is not None else 1,
+        label=label,
+    )
 
 
 def test_the_vector_is_the_gradient_of_the_network_over_its_norm():
@@ -218,7 +287,9 @@ def test_the_sum_in_whole_numbers_is_that_of_quantised_vectors(features, layout)
     task = task_of(features)
     assert task.exact is not None, "the gate does not take the map's own sum"
     summed = sum_records(records, {"it": task}).sums["it"][0]
-    assert np.array_equal(summed, GRID.quantise(features(records)).sum(axis=0, dtype=np.int64))
+    assert np.array_equal(
+        summed, GRID.quantise(features(records)).sum(axis=0, dtype=np.int64)
+    )
 
 
 @BOTH
@@ -226,14 +297,23 @@ def test_a_gradient_moves_the_sum_by_the_bound_and_no_more(features, layout):
     """Whole integer vectors of single records, by the way that the gate takes."""
     records = made_up(layout, 60, seed=6)
     alone = [
-        sum_records(records.rows(slice(row, row + 1)), {"it": task_of(features)}).sums["it"][0] for row in range(60)
+        sum_records(records.rows(slice(row, row + 1)), {"it": task_of(features)}).sums[
+            "it"
+        ][0]
+        for row in range(60)
     ]
     squares = [sum(number * number for number in vector.tolist()) for vector in alone]
     assert max(squares) <= task_of(features).exact.squared_norm <= UNITS**2
     assert max(squares) > 0.99 * UNITS**2, "noise for a longer vector than there is"
     assert min(int(vector.min()) for vector in alone) >= 0
-    apart = max(sum(number * number for number in (a - b).tolist()) for a in alone[:20] for b in alone[20:])
-    assert apart <= GRID.bound.sensitivity_squared(Adjacency.REPLACE_ONE) == 2 * UNITS**2
+    apart = max(
+        sum(number * number for number in (a - b).tolist())
+        for a in alone[:20]
+        for b in alone[20:]
+    )
+    assert (
+        apart <= GRID.bound.sensitivity_squared(Adjacency.REPLACE_ONE) == 2 * UNITS**2
+    )
 
 
 @BOTH
@@ -241,7 +321,10 @@ def test_a_gradient_does_not_depend_on_the_other_records(features, layout):
     records = made_up(layout, 100, seed=7)
     whole = sum_records(records, {"it": task_of(features)}).sums["it"]
     parts = sum(
-        sum_records(records.rows(slice(start, start + 1)), {"it": task_of(features)}).sums["it"] for start in range(100)
+        sum_records(
+            records.rows(slice(start, start + 1)), {"it": task_of(features)}
+        ).sums["it"]
+        for start in range(100)
     )
     assert np.array_equal(whole, parts)
 
@@ -249,7 +332,9 @@ def test_a_gradient_does_not_depend_on_the_other_records(features, layout):
 def test_a_smaller_bound_is_left_to_the_grid():
     assert NETWORK.exact_sum(Grid(norm=0.5, nonnegative=True)) is None
     records = made_up(IMAGES, 5, seed=1)
-    vectors = sum_records(records, {"it": task_of(NETWORK, grid=Grid(norm=0.5, nonnegative=True))}).sums["it"]
+    vectors = sum_records(
+        records, {"it": task_of(NETWORK, grid=Grid(norm=0.5, nonnegative=True))}
+    ).sums["it"]
     assert vectors.any()
 
 
@@ -260,9 +345,9 @@ def test_many_units_of_large_outputs_still_add_up_exactly():
     active, inputs, outputs = features.parts(values)
     backwards = NeuralTangent(weights=features.weights[:, ::-1]).parts(values)
     assert np.array_equal(outputs, backwards[2][:, ::-1])
-    norms = active.sum(axis=1) * np.square(inputs, dtype=float).sum(axis=1) + np.square(outputs, dtype=float).sum(
-        axis=1
-    )
+    norms = active.sum(axis=1) * np.square(inputs, dtype=float).sum(axis=1) + np.square(
+        outputs, dtype=float
+    ).sum(axis=1)
     assert np.abs(norms - 1).max() < 2.0**-20
 
 
@@ -279,7 +364,9 @@ def test_networks_of_a_table_see_all_pairs_but_the_label():
 
 
 def test_more_memory_than_is_given_is_refused_with_the_cure():
-    with pytest.raises(OptionError, match=r"would take .* MB, more than memory=1 MB: lower width=5000"):
+    with pytest.raises(
+        OptionError, match=r"would take .* MB, more than memory=1 MB: lower width=5000"
+    ):
         draw_pairs(TABLE, width=5000, cells=30, memory=1, seed=0)
 
 

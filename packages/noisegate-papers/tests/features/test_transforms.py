@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from noisegate.errors import OptionError
-from noisegate.gate.execution import Execution, block_rows, made_up_records, map_execution
+from noisegate.gate.execution import (
+    Execution,
+    block_rows,
+    made_up_records,
+    map_execution,
+)
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.schema import EncodedTable, pixel_schema
@@ -34,7 +39,10 @@ class Given:
 
     def __init__(self, vectors):
         self.vectors = np.asarray(vectors, dtype=np.float32)
-        self.dim, self.first_half = self.vectors.shape[1], lambda records: self.vectors[: len(records)]
+        self.dim, self.first_half = (
+            self.vectors.shape[1],
+            lambda records: self.vectors[: len(records)],
+        )
 
     def second_half(self, values):
         return values
@@ -77,12 +85,22 @@ def test_they_are_a_second_moment_and_not_the_squares_scaled_once_more():
     records = made_up_records(LAYOUT, 20, np.random.default_rng(0))
     encoding = DPMGE(image=SHAPE.axes).encoding()
     squares = Squares(of=encoding)(records).astype(np.float64)
-    np.testing.assert_allclose(squares, encoding(records).astype(np.float64) ** 2, rtol=1e-6)
+    np.testing.assert_allclose(
+        squares, encoding(records).astype(np.float64) ** 2, rtol=1e-6
+    )
     assert squares.sum(axis=1) == pytest.approx(np.ones(20), abs=1e-5)
-    assert Perceptual(activations=encoding.activations, moment=2)(records).sum(axis=1).min() > 1.5
+    assert (
+        Perceptual(activations=encoding.activations, moment=2)(records)
+        .sum(axis=1)
+        .min()
+        > 1.5
+    )
 
 
-@pytest.mark.parametrize(("adjacency", "times"), [(Adjacency.ADD_REMOVE, 1), (Adjacency.REPLACE_ONE, math.sqrt(2))])
+@pytest.mark.parametrize(
+    ("adjacency", "times"),
+    [(Adjacency.ADD_REMOVE, 1), (Adjacency.REPLACE_ONE, math.sqrt(2))],
+)
 def test_the_gate_charges_the_proved_sensitivity(adjacency, times):
     squares = Squares(of=Given(unit(0)))
     grid = Grid(norm=squares.norm, nonnegative=squares.nonnegative)
@@ -98,7 +116,12 @@ def directions(seed, rows=300, dim=9):
 
 
 @pytest.mark.parametrize(
-    "axes", [random_axes(9, 4, seed=0), random_axes(9, 9, seed=1), principal_axes(directions(5), 3)]
+    "axes",
+    [
+        random_axes(9, 4, seed=0),
+        random_axes(9, 9, seed=1),
+        principal_axes(directions(5), 3),
+    ],
 )
 def test_coordinates_are_those_along_the_axes_and_no_vector_becomes_longer(axes):
     assert axes.T @ axes == pytest.approx(np.eye(axes.shape[1]), abs=1e-9)
@@ -106,32 +129,46 @@ def test_coordinates_are_those_along_the_axes_and_no_vector_becomes_longer(axes)
     found = Compression(of=Given(vectors), axes=axes)(empty(300)).astype(np.float64)
     np.testing.assert_allclose(found, vectors @ axes, atol=1e-6)
     assert np.linalg.norm(found, axis=1).max() <= 1 + 2**-15
-    assert np.linalg.norm(Compression(of=Given(axes[:, :1].T), axes=axes)(empty(1))) == pytest.approx(1, abs=1e-6)
+    assert np.linalg.norm(
+        Compression(of=Given(axes[:, :1].T), axes=axes)(empty(1))
+    ) == pytest.approx(1, abs=1e-6)
 
 
 def test_products_are_the_same_in_any_order_and_block():
     """Every partial sum is a whole number that float64 holds, so what BLAS does to a larger block changes no bit."""
     vectors, axes = directions(0, rows=257, dim=144), random_axes(144, 33, seed=0)
     found = Compression(of=Given(vectors), axes=axes)(empty(257))
-    turned = Compression(of=Given(vectors[:, ::-1]), axes=np.ascontiguousarray(axes[::-1]))(empty(257))
-    single = [Compression(of=Given(row[None]), axes=axes)(empty(1)) for row in vectors[:5]]
+    turned = Compression(
+        of=Given(vectors[:, ::-1]), axes=np.ascontiguousarray(axes[::-1])
+    )(empty(257))
+    single = [
+        Compression(of=Given(row[None]), axes=axes)(empty(1)) for row in vectors[:5]
+    ]
     assert np.array_equal(found, turned)
     assert np.array_equal(found[:5], np.concatenate(single))
 
 
 def test_a_compressed_encoding_passes_the_probe_of_the_gate():
-    compressed = Compression(of=DPMGE(image=(8, 8, 1)).encoding(), axes=random_axes(144, 5, seed=0))
+    compressed = Compression(
+        of=DPMGE(image=(8, 8, 1)).encoding(), axes=random_axes(144, 5, seed=0)
+    )
     layout = pixel_schema(8, 8).layout
-    assert map_execution("c", compressed, layout, block_rows(compressed)) == Execution(rows=block_rows(compressed))
+    assert map_execution("c", compressed, layout, block_rows(compressed)) == Execution(
+        rows=block_rows(compressed)
+    )
     assert (compressed.dim, compressed.norm, compressed.nonnegative) == (5, 1.0, False)
 
 
 def test_unusable_axes_are_refused():
     with pytest.raises(OptionError, match="must be orthonormal"):
         Compression(of=Given(directions(0)), axes=1.01 * random_axes(9, 2, seed=0))
-    with pytest.raises(OptionError, match=r"axes of shape \(8, 2\) do not compress vectors of 9"):
+    with pytest.raises(
+        OptionError, match=r"axes of shape \(8, 2\) do not compress vectors of 9"
+    ):
         Compression(of=Given(directions(0)), axes=random_axes(8, 2, seed=0))
-    with pytest.raises(OptionError, match=r"2 public record\(s\) give no 3 principal axes"):
+    with pytest.raises(
+        OptionError, match=r"2 public record\(s\) give no 3 principal axes"
+    ):
         principal_axes(directions(0, rows=2), 3)
 
 
@@ -139,7 +176,9 @@ def test_unusable_axes_are_refused():
 
 
 def triangles(vectors):
-    records = EncodedTable(np.zeros((len(vectors), 1)), np.zeros((len(vectors), 0), np.int32))
+    records = EncodedTable(
+        np.zeros((len(vectors), 1)), np.zeros((len(vectors), 0), np.int32)
+    )
     return OuterProducts(of=Given(vectors))(records).astype(np.float64)
 
 
@@ -147,7 +186,11 @@ def within(seed, rows=200, dim=5):
     """Vectors of length up to 1."""
     random = np.random.default_rng(seed)
     vectors = random.normal(size=(rows, dim))
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) * random.uniform(0.3, 1, (rows, 1))
+    return (
+        vectors
+        / np.linalg.norm(vectors, axis=1, keepdims=True)
+        * random.uniform(0.3, 1, (rows, 1))
+    )
 
 
 def test_the_inner_product_is_the_square_of_that_of_the_vectors():
@@ -159,7 +202,9 @@ def test_the_inner_product_is_the_square_of_that_of_the_vectors():
 def test_a_norm_is_the_square_of_the_vectors_and_at_most_1():
     vectors = within(0)
     np.testing.assert_allclose(
-        np.linalg.norm(triangles(vectors), axis=1), np.linalg.norm(vectors, axis=1) ** 2, atol=1e-6
+        np.linalg.norm(triangles(vectors), axis=1),
+        np.linalg.norm(vectors, axis=1) ** 2,
+        atol=1e-6,
     )
     diagonal = np.full((1, 5), 1 / math.sqrt(5))
     assert np.linalg.norm(triangles(diagonal)) == pytest.approx(1, abs=1e-6)
@@ -174,9 +219,13 @@ def test_replacing_a_vector_moves_a_sum_by_root_two_at_most():
 def test_matrices_come_back_with_their_frobenius_norms():
     vectors = within(0, 7)
     found = matrices_of(triangles(vectors))
-    np.testing.assert_allclose(found, vectors[:, :, None] * vectors[:, None, :], atol=1e-6)
+    np.testing.assert_allclose(
+        found, vectors[:, :, None] * vectors[:, None, :], atol=1e-6
+    )
     noise = np.random.default_rng(1).normal(size=(4, 15))
-    assert np.linalg.norm(matrices_of(noise), axis=(1, 2)) == pytest.approx(np.linalg.norm(noise, axis=1))
+    assert np.linalg.norm(matrices_of(noise), axis=(1, 2)) == pytest.approx(
+        np.linalg.norm(noise, axis=1)
+    )
 
 
 class Unit:
@@ -198,7 +247,9 @@ def records(rows, seed=0):
 
 def made(**options):
     vectors = Unit()(records(3000))
-    return whitened(Unit(), vectors, **{"dim": 5, "exponent": 1.0, "length": 2.0, **options}), vectors
+    return whitened(
+        Unit(), vectors, **{"dim": 5, "exponent": 1.0, "length": 2.0, **options}
+    ), vectors
 
 
 def test_public_vectors_are_centred_and_as_wide_in_every_direction():

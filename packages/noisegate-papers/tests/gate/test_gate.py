@@ -8,7 +8,13 @@ import pytest
 from tests.shared.stated import kinds
 
 from noisegate.data.tables.tables import TableSource
-from noisegate.errors import BudgetRefusedError, DataError, LedgerError, LedgerWarning, OptionError
+from noisegate.errors import (
+    BudgetRefusedError,
+    DataError,
+    LedgerError,
+    LedgerWarning,
+    OptionError,
+)
 from noisegate.features.feature_map import Counts
 from noisegate.gate import session as door
 from noisegate.gate.gate import Gate
@@ -23,21 +29,35 @@ from noisegate_papers.methods.mean_embeddings import DPMERF
 
 SCHEMA = Schema((Boolean(name="ill"), Boolean(name="old")), label="ill")
 CAP = 2.0
-PLAN = Plan(queries=(Query(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True),))
+PLAN = Plan(
+    queries=(
+        Query(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True),
+    )
+)
 MAPS = {"counts": Counts()}
 
 
 def frame(rows=40):
-    return pd.DataFrame({"ill": [i % 3 == 0 for i in range(rows)], "old": [i % 2 == 0 for i in range(rows)]})
+    return pd.DataFrame(
+        {
+            "ill": [i % 3 == 0 for i in range(rows)],
+            "old": [i % 2 == 0 for i in range(rows)],
+        }
+    )
 
 
 def gate_of(data=None, **options):
-    return Gate(frame() if data is None else data, **{"schema": SCHEMA, "epsilon": 1.0, **options})
+    return Gate(
+        frame() if data is None else data,
+        **{"schema": SCHEMA, "epsilon": 1.0, **options},
+    )
 
 
 def ask(gate, plan=None, maps=MAPS, **options):
     plan = PLAN.calibrate(gate.budget) if plan is None else plan
-    return gate.sum(plan, maps, **{"method": "test", "public": {"why": "a test"}, **options})
+    return gate.sum(
+        plan, maps, **{"method": "test", "public": {"why": "a test"}, **options}
+    )
 
 
 def test_what_leaves_is_the_noisy_sum_and_its_certificate():
@@ -47,10 +67,20 @@ def test_what_leaves_is_the_noisy_sum_and_its_certificate():
     # Noise of less than 0.05 at this epsilon; the values lie within a quarter except once in 1e6 runs.
     assert release.values["counts"][0] == pytest.approx([26, 14], abs=0.25)
     certificate = release.certificate
-    assert (certificate.epsilon, certificate.delta, certificate.unit) == (1000.0, 1e-5, "record")
+    assert (certificate.epsilon, certificate.delta, certificate.unit) == (
+        1000.0,
+        1e-5,
+        "record",
+    )
     assert certificate.events == PLAN.calibrate(gate.budget).events
-    assert certificate.hashes == array_hashes(release_arrays(release.values, release.noise_std))
-    assert certificate.public == {"schema": SCHEMA.to_json(), "records": None, "why": "a test"}
+    assert certificate.hashes == array_hashes(
+        release_arrays(release.values, release.noise_std)
+    )
+    assert certificate.public == {
+        "schema": SCHEMA.to_json(),
+        "records": None,
+        "why": "a test",
+    }
     assert certificate.ledger is None and certificate.check() <= 1000.0
 
 
@@ -62,7 +92,10 @@ def test_what_leaves_is_the_noisy_sum_and_its_certificate():
         ({"delta": 0.5}, "delta=0.5"),
         ({"adjacency": "replace"}, "adjacency='replace'"),
         ({"adjacency": "replace-one"}, "records=N"),
-        ({"adjacency": "replace-one", "records": 40, "on_error": "skip"}, "on_error='skip': adjacency"),
+        (
+            {"adjacency": "replace-one", "records": 40, "on_error": "skip"},
+            "on_error='skip': adjacency",
+        ),
         ({"records": 0}, "records=0"),
         ({"records": True}, "records=True"),
         ({"records": 2.0}, "records=2.0"),
@@ -120,7 +153,10 @@ def test_a_gate_that_failed_once_stays_shut(tmp_path):
 def test_replace_one_needs_the_number_of_records_that_the_data_has():
     with pytest.raises(DataError, match="records=39 was given"):
         ask(gate_of(adjacency="replace-one", records=39))
-    assert ask(gate_of(adjacency="replace-one", records=40)).certificate.adjacency is Adjacency.REPLACE_ONE
+    assert (
+        ask(gate_of(adjacency="replace-one", records=40)).certificate.adjacency
+        is Adjacency.REPLACE_ONE
+    )
 
 
 def test_under_add_remove_the_number_is_an_estimate_that_nobody_checks():
@@ -154,12 +190,20 @@ def spied(monkeypatch, ledger):
     return seen
 
 
-def test_the_cost_is_reserved_before_the_first_record_is_read_and_committed_after_the_noise(spied, ledger):
+def test_the_cost_is_reserved_before_the_first_record_is_read_and_committed_after_the_noise(
+    spied, ledger
+):
     release = ask(gate_of(ledger=ledger, dataset="clinic"))
     assert spied == ["reserve", "read", "confirm", "draw", "commit"]
     *_, reserve, _, commit = ledger.history("clinic")
-    assert commit.certificate == release.certificate.digest() and reserve.events == release.certificate.events
-    assert release.certificate.ledger == {"dataset": "clinic", "reservation": commit.reservation}
+    assert (
+        commit.certificate == release.certificate.digest()
+        and reserve.events == release.certificate.events
+    )
+    assert release.certificate.ledger == {
+        "dataset": "clinic",
+        "reservation": commit.reservation,
+    }
     (account,) = ledger.show("clinic")
     assert account.spent == cost(release.certificate.events, 1e-5)
     assert (account.reserved, account.committed, account.voided) == (0, 1, 0)
@@ -171,15 +215,26 @@ def test_the_cost_is_reserved_before_the_first_record_is_read_and_committed_afte
     ("data", "error"),
     [
         (pd.DataFrame({"ill": [True, None], "old": [True, False]}), DataError),
-        (pd.DataFrame({"ill": np.array([], bool), "old": np.array([], bool)}), DataError),
+        (
+            pd.DataFrame({"ill": np.array([], bool), "old": np.array([], bool)}),
+            DataError,
+        ),
     ],
 )
 def test_bad_data_voids_the_reservation_and_draws_nothing(data, error, spied, ledger):
     with pytest.raises(error):
         ask(gate_of(data, ledger=ledger, dataset="clinic"))
-    assert "draw" not in spied and [word for word in spied if word != "read"] == ["reserve", "void"]
-    assert kinds(ledger) == [Kind.RESERVE, Kind.VOID] and ledger.show("clinic")[0].spent == 0.0
-    assert ledger.history("clinic")[-1].reason == "stopped by DataError before any release"
+    assert "draw" not in spied and [word for word in spied if word != "read"] == [
+        "reserve",
+        "void",
+    ]
+    assert (
+        kinds(ledger) == [Kind.RESERVE, Kind.VOID]
+        and ledger.show("clinic")[0].spent == 0.0
+    )
+    assert (
+        ledger.history("clinic")[-1].reason == "stopped by DataError before any release"
+    )
 
 
 @pytest.mark.parametrize("show_values", [True, False])
@@ -199,14 +254,18 @@ def test_an_interruption_while_reading_voids_the_reservation(error, spied, ledge
 
     with pytest.raises(error):
         ask(gate_of(ledger=ledger, dataset="clinic", engine=Interrupted()))
-    assert spied == ["reserve", "read", "void"] and ledger.show("clinic")[0].spent == 0.0
+    assert (
+        spied == ["reserve", "read", "void"] and ledger.show("clinic")[0].spent == 0.0
+    )
 
 
 def test_a_wrong_number_of_records_voids_the_reservation(spied, tmp_path):
     other = Ledger(tmp_path / "replace.db")
     other.register("clinic", epsilon=2.0, delta=1e-5, adjacency="replace-one")
     with pytest.raises(DataError):
-        ask(gate_of(adjacency="replace-one", records=41, ledger=other, dataset="clinic"))
+        ask(
+            gate_of(adjacency="replace-one", records=41, ledger=other, dataset="clinic")
+        )
     assert spied == ["reserve", "read", "void"]
 
 
@@ -218,17 +277,28 @@ def test_once_noise_is_drawn_the_cost_stays_spent(error, spied, ledger, monkeypa
     monkeypatch.setattr(door, "array_hashes", broken)
     with pytest.raises(error):
         ask(gate_of(ledger=ledger, dataset="clinic"))
-    assert spied == ["reserve", "read", "confirm", "draw"] and kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]
+    assert spied == ["reserve", "read", "confirm", "draw"] and kinds(ledger) == [
+        Kind.RESERVE,
+        Kind.CONFIRM,
+    ]
     assert 0.99 < ledger.show("clinic")[0].spent <= 1.0
 
 
-def test_when_voiding_fails_too_the_first_error_is_told_and_the_cost_stays_spent(ledger, monkeypatch):
+def test_when_voiding_fails_too_the_first_error_is_told_and_the_cost_stays_spent(
+    ledger, monkeypatch
+):
     def locked(*_, **__):
         raise LedgerError("locked")
 
     monkeypatch.setattr(Ledger, "void", locked)
     with pytest.raises(DataError):
-        ask(gate_of(pd.DataFrame({"ill": [None], "old": [True]}), ledger=ledger, dataset="clinic"))
+        ask(
+            gate_of(
+                pd.DataFrame({"ill": [None], "old": [True]}),
+                ledger=ledger,
+                dataset="clinic",
+            )
+        )
     assert ledger.show("clinic")[0].spent > 0.99
 
 
@@ -241,7 +311,9 @@ def test_a_run_beyond_the_cap_is_refused_before_a_record_is_read(spied, ledger):
 
 
 @pytest.mark.parametrize("error", [LedgerError, OptionError, OSError, RuntimeError])
-def test_a_commit_that_fails_leaves_the_cost_spent_and_keeps_what_was_paid_for(error, ledger, monkeypatch):
+def test_a_commit_that_fails_leaves_the_cost_spent_and_keeps_what_was_paid_for(
+    error, ledger, monkeypatch
+):
     def gone(*_, **__):
         raise error("gone")
 
@@ -257,10 +329,16 @@ def test_one_reservation_pays_for_one_release(ledger):
     session = gate.open(PLAN.calibrate(gate.budget), method="test", public={})
     session.ask(MAPS)
     reservation = ledger.history("clinic")[-1].reservation
-    with pytest.raises(OptionError, match=r"cannot be given back: its run confirmed it .*row 3.*Its cost stays"):
+    with pytest.raises(
+        OptionError,
+        match=r"cannot be given back: its run confirmed it .*row 3.*Its cost stays",
+    ):
         ledger.void(reservation, reason="by hand")
     ledger.commit(reservation, certificate="0" * 64)
-    with pytest.raises(OptionError, match=r"not handed out: .*committed already.*one reservation pays for one release"):
+    with pytest.raises(
+        OptionError,
+        match=r"not handed out: .*committed already.*one reservation pays for one release",
+    ):
         session.release()
     assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
 
@@ -270,10 +348,15 @@ def test_a_release_is_kept_where_warnings_are_errors(ledger, capsys, monkeypatch
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert ask(gate_of(ledger=ledger, dataset="clinic")).values
-    assert "the release is complete, but the ledger could not be updated" in capsys.readouterr().err
+    assert (
+        "the release is complete, but the ledger could not be updated"
+        in capsys.readouterr().err
+    )
 
 
 def test_opening_a_gate_reads_no_record(spied, ledger, mixed_schema, people):
-    gate = Gate(people(50), schema=mixed_schema, epsilon=1.0, ledger=ledger, dataset="clinic")
+    gate = Gate(
+        people(50), schema=mixed_schema, epsilon=1.0, ledger=ledger, dataset="clinic"
+    )
     DPMERF(frequencies=5).plan(gate.schema, gate.budget)
     assert spied == []

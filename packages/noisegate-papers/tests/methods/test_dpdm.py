@@ -26,17 +26,24 @@ def method(schema=SCHEMA, **settings):
 def stripes(rows=60, schema=SCHEMA, seed=0):
     """Returns images with a white stripe across or down, as a table."""
     random = np.random.default_rng(seed)
-    images, labels, places = (random.integers(0, *size) for size in ((40, (rows, 4, 4)), (2, rows), (4, rows)))
+    images, labels, places = (
+        random.integers(0, *size) for size in ((40, (rows, 4, 4)), (2, rows), (4, rows))
+    )
     for image, label, place in zip(images, labels, places, strict=True):
         image[(slice(None), place) if label else place] = 255
-    data = pd.DataFrame(images.reshape(rows, -1), columns=[name for name in schema.names if name != schema.label])
+    data = pd.DataFrame(
+        images.reshape(rows, -1),
+        columns=[name for name in schema.names if name != schema.label],
+    )
     if schema.label:
         data[schema.label] = np.array(["across", "down"])[labels]
     return data
 
 
 def gate_of(epsilon=5.0, schema=SCHEMA, rows=60, **options):
-    return Gate(stripes(rows, schema), schema=schema, epsilon=epsilon, records=rows, **options)
+    return Gate(
+        stripes(rows, schema), schema=schema, epsilon=epsilon, records=rows, **options
+    )
 
 
 def source_of(made, rows):
@@ -45,7 +52,8 @@ def source_of(made, rows):
     random = torch.Generator().manual_seed(1)
     weights = dict(made.denoiser(SCHEMA).named_parameters())
     parameters = {
-        name: value.detach() + 0.1 * torch.randn(value.shape, generator=random) for name, value in weights.items()
+        name: value.detach() + 0.1 * torch.randn(value.shape, generator=random)
+        for name, value in weights.items()
     }
     return gradient_source(made.loss(SCHEMA), plan, rows), parameters, plan.count
 
@@ -54,7 +62,12 @@ def added(made, numeric, codes, step=0.0):
     """Returns the integers that records add to a step."""
     source, parameters, count = source_of(made, len(numeric))
     sums = np.zeros(count, dtype=np.int64)
-    source.add(sums, block_gradients(source, {**parameters, STEP: torch.tensor([step])}, numeric, codes, "cpu"))
+    source.add(
+        sums,
+        block_gradients(
+            source, {**parameters, STEP: torch.tensor([step])}, numeric, codes, "cpu"
+        ),
+    )
     return sums
 
 
@@ -70,11 +83,15 @@ def test_labels_come_in_the_shares_that_are_public():
 
 
 @pytest.mark.parametrize("draws", [1, 5])
-def test_a_record_adds_at_most_the_norm_whatever_it_is_and_however_many_draws_it_has(draws):
+def test_a_record_adds_at_most_the_norm_whatever_it_is_and_however_many_draws_it_has(
+    draws,
+):
     numeric, codes = images(6)
     numeric[:2] = [[0.0], [1.0]]
     made = method(noise_draws=draws, clip_norm=1e-3)
-    alone = [added(made, numeric[[row]], codes[[row]]).astype(np.float64) for row in range(6)]
+    alone = [
+        added(made, numeric[[row]], codes[[row]]).astype(np.float64) for row in range(6)
+    ]
     # Gradients are far longer than the norm, so the bound is reached.
     lengths = np.linalg.norm(alone, axis=1)
     assert lengths.max() <= UNITS and lengths.min() > 0.99 * UNITS
@@ -94,30 +111,54 @@ def test_draws_differ_between_records_steps_and_draws_and_cover_all_levels():
     image = torch.linspace(0, 1, 16)
     noise, sigma = draws(torch.tensor([3.0]), image)
     assert noise.shape == (8, 16) and sigma.shape == (8, 1)
-    for other in (draws(torch.tensor([4.0]), image), draws(torch.tensor([3.0]), image.flip(0))):
+    for other in (
+        draws(torch.tensor([4.0]), image),
+        draws(torch.tensor([3.0]), image.flip(0)),
+    ):
         assert not torch.equal(other[0], noise) and not torch.equal(other[1], sigma)
     assert len(noise.unique(dim=0)) == 8
     # One level in each eighth of the distribution.
     assert (sigma[1:] > sigma[:-1]).all()
-    many = torch.cat([draws(torch.tensor([float(step)]), image)[1] for step in range(300)]).log()
-    assert float(many.mean()) == pytest.approx(-1.2, abs=0.05) and float(many.std()) == pytest.approx(1.2, abs=0.05)
-    normal = torch.cat([draws(torch.tensor([float(step)]), image)[0] for step in range(50)])
-    assert abs(float(normal.mean())) < 0.06 and float(normal.std()) == pytest.approx(1, abs=0.05)
+    many = torch.cat(
+        [draws(torch.tensor([float(step)]), image)[1] for step in range(300)]
+    ).log()
+    assert float(many.mean()) == pytest.approx(-1.2, abs=0.05) and float(
+        many.std()
+    ) == pytest.approx(1.2, abs=0.05)
+    normal = torch.cat(
+        [draws(torch.tensor([float(step)]), image)[0] for step in range(50)]
+    )
+    assert abs(float(normal.mean())) < 0.06 and float(normal.std()) == pytest.approx(
+        1, abs=0.05
+    )
 
 
 @pytest.mark.slow
 def test_with_little_noise_stripes_run_as_their_label_says():
-    settings = {"steps": 100, "sampling_probability": 0.25, "channels": (8,), "learning_rate": 1e-2, "patch": 1}
-    made = method(**settings, sampling_steps=8, ema_decay=0.9).fit(gate_of(900.0, rows=200), device="cpu")
+    settings = {
+        "steps": 100,
+        "sampling_probability": 0.25,
+        "channels": (8,),
+        "learning_rate": 1e-2,
+        "patch": 1,
+    }
+    made = method(**settings, sampling_steps=8, ema_decay=0.9).fit(
+        gate_of(900.0, rows=200), device="cpu"
+    )
     batch = next(iter(made.images(100, seed=0)))
-    pixels, down = batch.pixels.reshape(-1, 4, 4) / 255.0, np.array(batch.labels) == "down"
+    pixels, down = (
+        batch.pixels.reshape(-1, 4, 4) / 255.0,
+        np.array(batch.labels) == "down",
+    )
     # The brightest row of an image with a stripe across is far brighter than its brightest column.
     across = pixels.mean(axis=2).max(axis=1) - pixels.mean(axis=1).max(axis=1)
     assert across[~down].mean() - across[down].mean() > 0.3
 
 
 def test_a_label_says_what_is_where_far_from_the_borders():
-    denoiser = build_denoiser(ImageShape(height=64, width=64), 2, channels=(4, 4), patch=1, seed=0)
+    denoiser = build_denoiser(
+        ImageShape(height=64, width=64), 2, channels=(4, 4), patch=1, seed=0
+    )
     torch.nn.init.normal_(denoiser.exit.weight)
     rows = torch.cat([torch.zeros(2, 64 * 64 + 1), torch.eye(2)], dim=1)
     apart = denoiser(rows).diff(dim=0).reshape(64, 64)[28:36, 28:36]
@@ -126,10 +167,22 @@ def test_a_label_says_what_is_where_far_from_the_borders():
 
 
 def test_a_model_of_before_labels_had_patterns_draws_without_them():
-    denoiser = build_denoiser(ImageShape(height=4, width=4), 2, channels=(4, 4), patch=1, seed=0)
-    model = DiffusionImages(denoiser=denoiser, weights=np.array([0.5, 0.5]), channels=(4, 4), sampling_steps=2)
-    old = {name: value for name, value in model.to_json().items() if name != "patterned"}
-    found = [DiffusionImages.from_saved(SCHEMA, model.tensors(), told) for told in (model.to_json(), old)]
+    denoiser = build_denoiser(
+        ImageShape(height=4, width=4), 2, channels=(4, 4), patch=1, seed=0
+    )
+    model = DiffusionImages(
+        denoiser=denoiser,
+        weights=np.array([0.5, 0.5]),
+        channels=(4, 4),
+        sampling_steps=2,
+    )
+    old = {
+        name: value for name, value in model.to_json().items() if name != "patterned"
+    }
+    found = [
+        DiffusionImages.from_saved(SCHEMA, model.tensors(), told)
+        for told in (model.to_json(), old)
+    ]
     assert [len(one.denoiser.patterns) for one in found] == [2, 0]
 
 

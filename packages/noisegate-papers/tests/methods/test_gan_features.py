@@ -13,7 +13,13 @@ from noisegate.errors import ModelError, OptionError
 from noisegate_papers.methods.gan import DPGANFineTuned, DPGANInversion
 from noisegate_papers.models.inputs import encode_features
 
-SMALL = {"image": (8, 8, 1), "latent": 4, "hidden": (16,), "discriminator_hidden": (16,), "sampling_probability": 0.1}
+SMALL = {
+    "image": (8, 8, 1),
+    "latent": 4,
+    "hidden": (16,),
+    "discriminator_hidden": (16,),
+    "sampling_probability": 0.1,
+}
 QUICK = {**SMALL, "steps": 4, "discriminator_steps": 2, "batch": 16}
 LEARNS = {
     **SMALL,
@@ -61,7 +67,9 @@ def test_the_loss_is_of_the_feature_beside_its_label_as_generated_ones_are_shown
     found = method.loss(SCHEMA)(parameters, feature, torch.tensor([1]))
     shown = torch.cat([12 * feature, torch.tensor([0.0, 1.0])])[None]
     assert torch.allclose(found, torch.nn.functional.softplus(-discriminator(shown)[0]))
-    made = encode_features(lambda noise, labels: noise, torch.eye(144), torch.zeros(144), None)
+    made = encode_features(
+        lambda noise, labels: noise, torch.eye(144), torch.zeros(144), None
+    )
     assert made.norm(dim=1).numpy() == pytest.approx(np.full(144, 12))
 
 
@@ -83,22 +91,35 @@ def test_fine_tuning_starts_from_public_features(decoder, public):
         "generator_learning_rate": 1e-9,
     }  # not those of the first steps, which are public
     method = DPGANFineTuned(
-        **LEARNS | rates, decoder=decoder, public=public, pretraining_steps=60, pretraining_learning_rate=1e-2
+        **LEARNS | rates,
+        decoder=decoder,
+        public=public,
+        pretraining_steps=60,
+        pretraining_learning_rate=1e-2,
     )
     plan = method.plan(SCHEMA, Budget(epsilon=1.0))
     generator = method.generator(SCHEMA)
-    start, weights = made(generator, 0), {name: value.clone() for name, value in generator.state_dict().items()}
+    start, weights = (
+        made(generator, 0),
+        {name: value.clone() for name, value in generator.state_dict().items()},
+    )
     trained = dict(method.training(SCHEMA, plan, 20.0, "cpu").result())
     fresh = DPGANInversion(**LEARNS).training(SCHEMA, plan, 20.0, "cpu").result()
     assert all(torch.equal(fresh[name], value) for name, value in weights.items())
-    generator.load_state_dict({name: value for name, value in trained.items() if name in weights})
+    generator.load_state_dict(
+        {name: value for name, value in trained.items() if name in weights}
+    )
     goal = mean_feature(method, 1.0)
-    assert np.linalg.norm(made(generator, 0) - goal) < 0.6 * np.linalg.norm(start - goal)
+    assert np.linalg.norm(made(generator, 0) - goal) < 0.6 * np.linalg.norm(
+        start - goal
+    )
 
 
 @pytest.mark.parametrize("labelled", [False, True])
 def test_public_features_have_their_labels_or_random_ones(decoder, public, labelled):
-    method = DPGANFineTuned(**QUICK, decoder=decoder, public=public, public_labels=labelled)
+    method = DPGANFineTuned(
+        **QUICK, decoder=decoder, public=public, public_labels=labelled
+    )
     rows = method.public_rows(SCHEMA)
     assert rows.shape == (80, 144 + 2)
     assert rows[:, :144].norm(dim=1).numpy() == pytest.approx(np.full(80, 12), abs=1e-3)
@@ -109,7 +130,10 @@ def test_public_features_have_their_labels_or_random_ones(decoder, public, label
 def test_public_images_are_needed_for_fine_tuning(decoder):
     method = DPGANFineTuned(**QUICK, decoder=decoder)
     for ask in (lambda: method.check_fit("cpu"), lambda: method.query(gate())):
-        with pytest.raises(OptionError, match="public=None: dp-gan-ft starts from a GAN of public features"):
+        with pytest.raises(
+            OptionError,
+            match="public=None: dp-gan-ft starts from a GAN of public features",
+        ):
             ask()
 
 

@@ -66,7 +66,9 @@ class Summing(GradientMethod):
         )
 
     def loss(self, schema):
-        return lambda parameters, numeric, codes: (parameters["w"] * numeric.sum()).sum()
+        return lambda parameters, numeric, codes: (
+            parameters["w"] * numeric.sum()
+        ).sum()
 
     def training(self, schema, plan, batch, device):
         self.__dict__["made"] = Sums(self)
@@ -76,7 +78,11 @@ class Summing(GradientMethod):
         raise NotImplementedError
 
     def to_json(self):
-        return {name: value for name, value in super().to_json().items() if name in ("sizes", "diverges")}
+        return {
+            name: value
+            for name, value in super().to_json().items()
+            if name in ("sizes", "diverges")
+        }
 
 
 def gate(**options):
@@ -85,7 +91,12 @@ def gate(**options):
 
 
 def saved(release, folder):
-    return write_model(folder / "m", release=release, tensors={"x": np.zeros(1)}, model={"kind": "none"})
+    return write_model(
+        folder / "m",
+        release=release,
+        tensors={"x": np.zeros(1)},
+        model={"kind": "none"},
+    )
 
 
 def test_every_paid_step_is_taken_and_what_was_trained_is_released(tmp_path):
@@ -94,8 +105,12 @@ def test_every_paid_step_is_taken_and_what_was_trained_is_released(tmp_path):
     release = method.query(gate(), report=done.append)
     assert done == list(range(1, STEPS + 1))
     expected = torch.stack([method.made.total] * 3).numpy()
-    assert np.array_equal(release.values["run"].reshape(3, 2).astype(np.float32), expected)
-    assert verify_model(saved(release, tmp_path)).certificate.public["gradients"]["run"]["trained"] == {"sums": [3, 2]}
+    assert np.array_equal(
+        release.values["run"].reshape(3, 2).astype(np.float32), expected
+    )
+    assert verify_model(saved(release, tmp_path)).certificate.public["gradients"][
+        "run"
+    ]["trained"] == {"sums": [3, 2]}
 
 
 def test_a_release_of_another_size_than_was_trained_is_not_verified(tmp_path):
@@ -105,8 +120,13 @@ def test_a_release_of_another_size_than_was_trained_is_not_verified(tmp_path):
         verify_model(saved(release, tmp_path))
 
 
-@pytest.mark.parametrize("broken", [3, {"run": 3}, {"run": {"trained": 3}}, {"run": {"trained": {"sums": ["x"]}}}])
-def test_a_certificate_with_broken_shapes_is_refused_without_a_traceback(broken, tmp_path):
+@pytest.mark.parametrize(
+    "broken",
+    [3, {"run": 3}, {"run": {"trained": 3}}, {"run": {"trained": {"sums": ["x"]}}}],
+)
+def test_a_certificate_with_broken_shapes_is_refused_without_a_traceback(
+    broken, tmp_path
+):
     release = Summing().query(gate())
     release.certificate.public["gradients"] = broken
     with pytest.raises(ModelError, match="the shapes of what was trained are broken"):
@@ -121,13 +141,22 @@ def test_shapes_of_what_was_trained_excuse_no_sum_over_all_records(tmp_path):
     values = {**release.values, name: release.values[name][:1]}
     size = values[name].size
     hashes = array_hashes(release_arrays(values, release.noise_std))
-    public = {**release.certificate.public, "gradients": {name: {"trained": {"x": [size]}}}}
-    forged = replace(release, values=values, certificate=replace(release.certificate, hashes=hashes, public=public))
+    public = {
+        **release.certificate.public,
+        "gradients": {name: {"trained": {"x": [size]}}},
+    }
+    forged = replace(
+        release,
+        values=values,
+        certificate=replace(release.certificate, hashes=hashes, public=public),
+    )
     with pytest.raises(ModelError, match="other releases than"):
         verify_model(saved(forged, tmp_path))
 
 
-def test_what_is_trained_must_have_the_planned_shapes_before_anything_is_spent(tmp_path):
+def test_what_is_trained_must_have_the_planned_shapes_before_anything_is_spent(
+    tmp_path,
+):
     ledger = ledger_of(tmp_path, "d", epsilon=60.0, delta=1e-4)
 
     class Other(Sums):
@@ -139,7 +168,10 @@ def test_what_is_trained_must_have_the_planned_shapes_before_anything_is_spent(t
             return Other(self)
 
     method = Wrong()
-    with pytest.raises(OptionError, match=r"has shapes {'sums': \(2,\)}, the plan has {'sums': \(3, 2\)}"):
+    with pytest.raises(
+        OptionError,
+        match=r"has shapes {'sums': \(2,\)}, the plan has {'sums': \(3, 2\)}",
+    ):
         method.query(gate(ledger=ledger, dataset="d"))
     assert len(ledger.history("d")) == 1
 
@@ -154,10 +186,14 @@ def test_an_interrupted_run_goes_on_where_it_stood_and_pays_once(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Summing().query(gate(ledger=ledger, dataset="d"), folder=tmp_path, report=stop_after_two)
+        Summing().query(
+            gate(ledger=ledger, dataset="d"), folder=tmp_path, report=stop_after_two
+        )
     assert (tmp_path / STATE_FILE).exists()
     method, done = Summing(), []
-    release = method.query(gate(ledger=ledger, dataset="d"), folder=tmp_path, report=done.append)
+    release = method.query(
+        gate(ledger=ledger, dataset="d"), folder=tmp_path, report=done.append
+    )
     assert done == [3, 4, 5, 6]
     assert method.made.steps == STEPS
     assert release.certificate.ledger is not None
@@ -184,15 +220,23 @@ def test_a_run_that_was_stopped_before_its_release_is_released(tmp_path):
     method = Summing()
     release = method.query(gate(), folder=tmp_path)
     assert method.made.steps == STEPS
-    assert np.array_equal(release.values["run"][:2, 0].astype(np.float32), method.made.total.numpy())
+    assert np.array_equal(
+        release.values["run"][:2, 0].astype(np.float32), method.made.total.numpy()
+    )
 
 
 def test_a_run_that_leaves_the_finite_numbers_stops_and_says_in_which_step():
-    with pytest.raises(DivergedError, match=r"step 4: 'w' is not finite any more. Lower the learning rate"):
+    with pytest.raises(
+        DivergedError,
+        match=r"step 4: 'w' is not finite any more. Lower the learning rate",
+    ):
         Summing(diverges=4).query(gate())
 
 
 def test_a_broken_state_is_named(tmp_path):
     (tmp_path / STATE_FILE).write_bytes(b"no tensors")
-    with pytest.raises(ModelError, match=rf"{STATE_FILE} is broken: .* remove its folder to start again"):
+    with pytest.raises(
+        ModelError,
+        match=rf"{STATE_FILE} is broken: .* remove its folder to start again",
+    ):
         Summing().query(gate(), folder=tmp_path)

@@ -15,11 +15,22 @@ from noisegate_papers.methods.classifiers import DPLLM, DPSGD
 from noisegate_papers.models.released_classifier import load_classifier
 
 SCHEMA = Schema(
-    (continuous("u"), continuous("v", missing=True), categorical("c", "rg"), categorical("y", ("no", "yes", "other"))),
+    (
+        continuous("u"),
+        continuous("v", missing=True),
+        categorical("c", "rg"),
+        categorical("y", ("no", "yes", "other")),
+    ),
     label="y",
 )
 TINY = DPLLM(
-    maps=3, projection=None, steps=12, sampling_probability=0.25, learning_rate=0.5, temperature=2.0, init_std=1.0
+    maps=3,
+    projection=None,
+    steps=12,
+    sampling_probability=0.25,
+    learning_rate=0.5,
+    temperature=2.0,
+    init_std=1.0,
 )
 BUDGET = Budget(epsilon=20.0)
 
@@ -29,18 +40,26 @@ def table(rows=600, seed=0):
     random = np.random.default_rng(seed)
     u, v = random.random(rows), random.random(rows)
     yes = (u > 0.5) != (v > 0.5)
-    columns = {"u": u, "v": pa.array(v, mask=random.random(rows) < 0.02), "c": ["r", "g"] * (rows // 2)}
+    columns = {
+        "u": u,
+        "v": pa.array(v, mask=random.random(rows) < 0.02),
+        "c": ["r", "g"] * (rows // 2),
+    }
     return pa.table(columns | {"y": np.where(yes, "yes", "no")})
 
 
 def gate(rows=600, **options):
-    return Gate(table(rows), schema=SCHEMA, **{"epsilon": 20.0, "records": 600, **options})
+    return Gate(
+        table(rows), schema=SCHEMA, **{"epsilon": 20.0, "records": 600, **options}
+    )
 
 
 def accuracy(model, rows=600):
     columns = [column for column in SCHEMA.columns if column.name != "y"]
     fresh = table(rows, seed=1)
-    encoded = next(iter(TableSource(fresh.drop_columns("y"), Schema(tuple(columns))).batches()))
+    encoded = next(
+        iter(TableSource(fresh.drop_columns("y"), Schema(tuple(columns))).batches())
+    )
     found = np.array(model.classes)[model.predictions(encoded)]
     return (found == np.array(fresh["y"].to_pylist())).mean()
 
@@ -61,16 +80,27 @@ def test_several_maps_learn_what_one_map_cannot(projection):
     )
     assert accuracy(method.fit(gate(2400, epsilon=100.0, records=2400))) > 0.85
     if projection is None:
-        assert accuracy(replace(method, maps=1).fit(gate(2400, epsilon=100.0, records=2400))) < 0.75
+        assert (
+            accuracy(
+                replace(method, maps=1).fit(gate(2400, epsilon=100.0, records=2400))
+            )
+            < 0.75
+        )
 
 
 def test_the_loss_is_the_cross_entropy_of_the_models_scores():
     answers = torch.randn((3, 3), generator=torch.Generator().manual_seed(0))
-    scores = torch.stack([torch.softmax(answers[:, k] / 2.0, dim=0) @ answers[:, k] for k in range(3)])
+    scores = torch.stack(
+        [torch.softmax(answers[:, k] / 2.0, dim=0) @ answers[:, k] for k in range(3)]
+    )
     loss = TINY.loss(SCHEMA).loss
     for label in range(3):
-        expected = torch.nn.functional.cross_entropy(scores[None], torch.tensor([label]))
-        assert torch.isclose(loss(answers[None], torch.zeros(2), torch.tensor([0, label])), expected)
+        expected = torch.nn.functional.cross_entropy(
+            scores[None], torch.tensor([label])
+        )
+        assert torch.isclose(
+            loss(answers[None], torch.zeros(2), torch.tensor([0, label])), expected
+        )
 
 
 def test_steps_are_those_of_adam_with_a_rate_that_falls_each_quarter():
@@ -99,7 +129,13 @@ IMAGES = DPSGD(image=(8, 8, 1), width=4, depth=1, steps=2, sampling_probability=
 @pytest.mark.parametrize("hidden", [(24,), pytest.param((), marks=pytest.mark.slow)])
 def test_a_network_learns_what_no_linear_map_can(hidden):
     """Two-sided: without a hidden layer it is logistic regression, which cannot tell it."""
-    method = replace(DP_SGD_TINY, hidden=hidden, steps=120, sampling_probability=0.1, learning_rate=0.5)
+    method = replace(
+        DP_SGD_TINY,
+        hidden=hidden,
+        steps=120,
+        sampling_probability=0.1,
+        learning_rate=0.5,
+    )
     score = accuracy(method.fit(gate(rows=2400, epsilon=100.0, records=2400)))
     assert score > 0.85 if hidden else score < 0.7
 
@@ -122,7 +158,10 @@ def test_the_loss_is_the_cross_entropy_of_the_networks_answer():
     # Twice the distance from the middle; nothing where it is missing; that it is; the levels of c.
     logits = network(torch.tensor([[-0.5, 0.0, 1.0, 0.0, 1.0]]))
     right = torch.nn.functional.cross_entropy(logits, torch.tensor([2]))
-    assert torch.isclose(DP_SGD_TINY.loss(SCHEMA)(dict(network.named_parameters()), numeric, codes), right)
+    assert torch.isclose(
+        DP_SGD_TINY.loss(SCHEMA)(dict(network.named_parameters()), numeric, codes),
+        right,
+    )
 
 
 def test_steps_are_those_of_sgd_with_momentum_and_the_average_is_kept():
@@ -131,7 +170,10 @@ def test_steps_are_those_of_sgd_with_momentum_and_the_average_is_kept():
     training = NoisyMomentum(start, ema_decay=0.5, **options)
     resumed = NoisyMomentum({"w": torch.zeros(3, 2)}, ema_decay=0.5, **options)
     weight = torch.nn.Parameter(start["w"].clone())
-    descent, average = torch.optim.SGD([weight], lr=0.3, momentum=0.8), start["w"].clone()
+    descent, average = (
+        torch.optim.SGD([weight], lr=0.3, momentum=0.8),
+        start["w"].clone(),
+    )
     random = torch.Generator().manual_seed(1)
     for step in range(15):
         noisy = torch.randn(3, 2, generator=random)
@@ -154,26 +196,45 @@ def test_a_training_goes_on_from_a_classifier_that_was_released(tmp_path):
     after = replace(DP_SGD_TINY, start=str(tmp_path / "before"))
     plan = after.plan(SCHEMA, BUDGET)
     began = after.training(SCHEMA, plan, 1.0, "cpu").parameters()
-    assert all(np.array_equal(began[name].numpy(), before.weights[name]) for name in began)
+    assert all(
+        np.array_equal(began[name].numpy(), before.weights[name]) for name in began
+    )
     release = after.query(gate())
-    assert release.certificate.public["start_certificate"] == before.certificate.digest()
+    assert (
+        release.certificate.public["start_certificate"] == before.certificate.digest()
+    )
     assert release.certificate.check() <= 20.0
-    with pytest.raises(OptionError, match=r"a perceptron with hidden layers \[6\] .* \[7\] is to be trained"):
+    with pytest.raises(
+        OptionError,
+        match=r"a perceptron with hidden layers \[6\] .* \[7\] is to be trained",
+    ):
         replace(after, hidden=(7,)).query(gate())
 
 
 def test_weights_of_another_network_are_refused(tmp_path):
     made = DP_SGD_TINY.classifier(DP_SGD_TINY.query(gate()))
     other = replace(made, design=replace(made.design, hidden=(7,)))
-    with pytest.raises(ModelError, match="cannot be rebuilt: the weights are not those of a perceptron"):
+    with pytest.raises(
+        ModelError, match="cannot be rebuilt: the weights are not those of a perceptron"
+    ):
         load_classifier(other.save(tmp_path / "model"))
 
 
 def test_images_are_seen_by_a_convnet_and_gradients_reach_the_pixels():
     schema = pixel_schema(8, 8, labels=("across", "down"))
     pixels = np.random.default_rng(0).integers(0, 256, (60, 64))
-    columns = [*(pa.array(column) for column in pixels.T), pa.array(["across", "down"] * 30)]
-    made = IMAGES.fit(Gate(pa.table(columns, names=list(schema.names)), schema=schema, epsilon=20.0, records=60))
+    columns = [
+        *(pa.array(column) for column in pixels.T),
+        pa.array(["across", "down"] * 30),
+    ]
+    made = IMAGES.fit(
+        Gate(
+            pa.table(columns, names=list(schema.names)),
+            schema=schema,
+            epsilon=20.0,
+            records=60,
+        )
+    )
     seen = torch.rand(2, 64, requires_grad=True)
     made.module(seen)[:, 1].sum().backward()
     assert bool(seen.grad.abs().sum() > 0)

@@ -13,16 +13,36 @@ from noisegate.privacy.gradient_plan import unpacked
 from noisegate.schema import EncodedTable, pixel_schema
 from noisegate_papers.methods.mepf import ENCODER, FIRST, DPMEPFTrained
 
-QUICK = {"steps": 4, "batch": 8, "check_every": 2, "check_batches": 2, "check_images": 20}
-TINY = {"image": (8, 8, 1), "latent": 4, "hidden": (8,), "channels": (4, 2), "fit_options": QUICK}
-ENCODERS = dict(encoder_width=4, encoder_depth=2, encoder_steps=30, encoder_sampling_probability=0.2, stopping="none")
+QUICK = {
+    "steps": 4,
+    "batch": 8,
+    "check_every": 2,
+    "check_batches": 2,
+    "check_images": 20,
+}
+TINY = {
+    "image": (8, 8, 1),
+    "latent": 4,
+    "hidden": (8,),
+    "channels": (4, 2),
+    "fit_options": QUICK,
+}
+ENCODERS = dict(
+    encoder_width=4,
+    encoder_depth=2,
+    encoder_steps=30,
+    encoder_sampling_probability=0.2,
+    stopping="none",
+)
 ROWS = 200
 
 
 def striped():
     """Records as pixels from 0 to 1, and whether their stripes go down."""
     table = stripes(ROWS).to_pandas()
-    return table.drop(columns="label").to_numpy() / 255, (table.label == "down").to_numpy().astype(int)
+    return table.drop(columns="label").to_numpy() / 255, (
+        table.label == "down"
+    ).to_numpy().astype(int)
 
 
 def gate(epsilon=1.0, **options):
@@ -60,8 +80,16 @@ def test_the_embedding_is_that_of_the_released_encoder(exact):
     fitting = method.fitting(exact, device="cpu")
     trained = next(iter(fitting._embeddings.values()))
     rows = torch.from_numpy(images.astype(np.float32))
-    expected = np.stack([trained(rows[down == label]).sum(dim=1).numpy() for label in (0, 1)], axis=1)
-    before = np.stack([untrained(EncodedTable(images, codes))[down == label].sum(axis=0) for label in (0, 1)], axis=1)
+    expected = np.stack(
+        [trained(rows[down == label]).sum(dim=1).numpy() for label in (0, 1)], axis=1
+    )
+    before = np.stack(
+        [
+            untrained(EncodedTable(images, codes))[down == label].sum(axis=0)
+            for label in (0, 1)
+        ],
+        axis=1,
+    )
     scale = np.linalg.norm(expected)
     assert np.linalg.norm(exact.values[FIRST] - expected) < 0.05 * scale
     assert np.linalg.norm(exact.values[FIRST] - before) > 0.2 * scale
@@ -72,8 +100,14 @@ def test_the_encoder_learnt_to_tell_the_labels_apart(exact):
     module = method_of(exact.certificate)._fresh(SCHEMA)
     shapes = {name: tuple(value.shape) for name, value in module.named_parameters()}
     arrays = unpacked(exact.values[ENCODER], shapes)
-    module.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in arrays.items()})
-    rows = torch.from_numpy(images.astype(np.float32)).reshape(-1, 1, 8, 8).expand(-1, 3, -1, -1)
+    module.load_state_dict(
+        {name: torch.from_numpy(value.copy()) for name, value in arrays.items()}
+    )
+    rows = (
+        torch.from_numpy(images.astype(np.float32))
+        .reshape(-1, 1, 8, 8)
+        .expand(-1, 3, -1, -1)
+    )
     found = module((rows - 0.5) / 0.25).argmax(dim=1).numpy()
     assert (found == down).mean() > 0.9
 
@@ -85,7 +119,9 @@ def test_bits_of_the_encoder_do_not_matter_for_the_norm(exact):
     for value in module.parameters():
         value.data.mul_(1e4)
     images, down = striped()
-    vectors = method._with(module).maps(SCHEMA)[FIRST](EncodedTable(images, down[:, None].astype(np.int32)))
+    vectors = method._with(module).maps(SCHEMA)[FIRST](
+        EncodedTable(images, down[:, None].astype(np.int32))
+    )
     assert np.linalg.norm(vectors, axis=1).max() <= 1 + 1e-6
 
 

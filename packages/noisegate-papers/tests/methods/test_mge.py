@@ -7,7 +7,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from tests.shared.feature_space import SCHEMA, features_of, found_noise, stripes, write_decoder
+from tests.shared.feature_space import (
+    SCHEMA,
+    features_of,
+    found_noise,
+    stripes,
+    write_decoder,
+)
 
 from noisegate import Adjacency, Budget, Gate
 from noisegate.errors import ModelError, OptionError, UserError
@@ -20,7 +26,10 @@ from noisegate_papers.methods.mge_dre import DPMGE, MEAN, SECOND
 
 @pytest.fixture(scope="module")
 def method(tmp_path_factory):
-    return DPMGE(image=(8, 8, 1), decoder=write_decoder(tmp_path_factory.mktemp("decoder") / "d.safetensors"))
+    return DPMGE(
+        image=(8, 8, 1),
+        decoder=write_decoder(tmp_path_factory.mktemp("decoder") / "d.safetensors"),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +71,13 @@ def test_labels_may_share_one_gaussian_along_random_axes(method):
     (vectors, codes), found = features_of(data, method), fitted.model.source
     along = vectors @ found.axes
     assert found.means == pytest.approx(along.mean(axis=0)[None], abs=5e-3)
-    assert found.roots[0] @ found.roots[0] == pytest.approx(np.cov(along, rowvar=False, bias=True), abs=5e-3)
+    assert found.roots[0] @ found.roots[0] == pytest.approx(
+        np.cov(along, rowvar=False, bias=True), abs=5e-3
+    )
     assert 0 < np.square(along).sum(axis=1).mean() < 0.5
-    assert fitted.model.weights == pytest.approx([(codes == 0).mean(), (codes == 1).mean()], abs=0.02)
+    assert fitted.model.weights == pytest.approx(
+        [(codes == 0).mean(), (codes == 1).mean()], abs=0.02
+    )
     assert fitted.sample(40, seed=0)["label"].to_pylist().count("down") > 20
 
 
@@ -78,7 +91,9 @@ def test_a_full_covariance_along_public_axes_is_found(method, public):
         along = vectors[codes == label] @ found.axes
         assert found.means[label] == pytest.approx(along.mean(axis=0), abs=5e-3)
         expected = np.cov(along, rowvar=False, bias=True)
-        assert found.roots[label] @ found.roots[label] == pytest.approx(expected, abs=5e-3)
+        assert found.roots[label] @ found.roots[label] == pytest.approx(
+            expected, abs=5e-3
+        )
     # Four principal axes of 144 hold nearly all of such images; random ones would hold little.
     assert np.linalg.norm(vectors @ found.axes, axis=1).mean() > 0.95
     told = release.certificate.public["axes"]
@@ -88,7 +103,9 @@ def test_a_full_covariance_along_public_axes_is_found(method, public):
     assert np.trace(released[0]) == pytest.approx((codes == 0).sum(), rel=0.1)
 
 
-def test_other_public_images_than_those_of_the_release_are_refused(method, public, tmp_path):
+def test_other_public_images_than_those_of_the_release_are_refused(
+    method, public, tmp_path
+):
     full = replace(method, covariance="full", axes=4, public=public)
     release = full.query(Gate(stripes(30), schema=SCHEMA, epsilon=1.0))
     pq.write_table(stripes(80, seed=10), tmp_path / "other.parquet")
@@ -97,12 +114,18 @@ def test_other_public_images_than_those_of_the_release_are_refused(method, publi
 
 
 def test_what_is_drawn_is_what_the_decoder_makes_of_the_features(method):
-    model = method.fit(Gate(stripes(30), schema=SCHEMA, epsilon=10.0), device="cpu").model
+    model = method.fit(
+        Gate(stripes(30), schema=SCHEMA, epsilon=10.0), device="cpu"
+    ).model
     drawn = model.draw(5, torch.Generator().manual_seed(3))
     random = torch.Generator().manual_seed(3)
-    labels = torch.multinomial(torch.from_numpy(model.weights), 5, replacement=True, generator=random)
+    labels = torch.multinomial(
+        torch.from_numpy(model.weights), 5, replacement=True, generator=random
+    )
     features = model.source.draw(labels, random)
-    images = model.decoder(features, torch.randn(5, model.decoder.latent, generator=random))
+    images = model.decoder(
+        features, torch.randn(5, model.decoder.latent, generator=random)
+    )
     assert drawn.codes[:, 0].tolist() == labels.tolist()
     np.testing.assert_allclose(drawn.numeric, images.numpy(), atol=1e-6)
     assert features.norm(dim=1).numpy() == pytest.approx(np.ones(5), abs=1e-5)
@@ -115,7 +138,9 @@ def test_what_would_stop_a_fit_is_found_before_records_are_read(method, tmp_path
         ("long", {"features": 100}, "from 100 numbers"),
         ("other", {"encoder": "0" * 64}, "was trained with the encoder 0000"),
     ):
-        unfit = replace(method, decoder=write_decoder(tmp_path / f"{name}.safetensors", **settings))
+        unfit = replace(
+            method, decoder=write_decoder(tmp_path / f"{name}.safetensors", **settings)
+        )
         for ask in (unfit.query, lambda at, unfit=unfit: unfit.fit(at, device="cpu")):
             with pytest.raises(OptionError, match=message):
                 ask(gate)
@@ -138,7 +163,11 @@ FULL = DPMGE(image=(8, 8, 1), covariance="full", axes=5)
     [
         (DIAGONAL, Adjacency.ADD_REMOVE, (1, 1)),
         (DIAGONAL, Adjacency.REPLACE_ONE, (math.sqrt(2), math.sqrt(2))),
-        (DPMGE(image=(8, 8, 1), layer="late.convolution"), Adjacency.REPLACE_ONE, (2, math.sqrt(2))),
+        (
+            DPMGE(image=(8, 8, 1), layer="late.convolution"),
+            Adjacency.REPLACE_ONE,
+            (2, math.sqrt(2)),
+        ),
         (FULL, Adjacency.ADD_REMOVE, (1, 1)),
         (FULL, Adjacency.REPLACE_ONE, (2, 2)),
     ],
@@ -147,13 +176,17 @@ def test_the_stated_sensitivities(method, adjacency, times):
     """Squares have none below 0, so √2 whatever the features; what is rotated has both signs, so 2."""
     plan = method.plan(SCHEMA, Budget(epsilon=1.0, adjacency=adjacency))
     for name, expected in zip((MEAN, SECOND), times, strict=True):
-        assert plan.release(name).event.sensitivity == pytest.approx(expected * UNITS, rel=1e-6)
+        assert plan.release(name).event.sensitivity == pytest.approx(
+            expected * UNITS, rel=1e-6
+        )
         assert plan.release(name).event.sensitivity >= expected * UNITS
 
 
 def test_shares_move_noise_from_one_moment_to_the_other():
     plan = DPMGE(image=(8, 8, 1), second_share=4.0).plan(SCHEMA, Budget(epsilon=1.0))
-    ratio = plan.release(MEAN).noise_std_natural / plan.release(SECOND).noise_std_natural
+    ratio = (
+        plan.release(MEAN).noise_std_natural / plan.release(SECOND).noise_std_natural
+    )
     assert ratio == pytest.approx(2, rel=1e-3)
 
 
@@ -174,4 +207,6 @@ def test_a_feature_is_the_mean_over_the_picture_at_length_1():
     assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(5), abs=1e-6)
     whole = encoding.activations.layers.copied()
     plain = whole(torch.from_numpy(records().numeric)).double().numpy()
-    np.testing.assert_allclose(found, plain / np.linalg.norm(plain, axis=1, keepdims=True), atol=1e-6)
+    np.testing.assert_allclose(
+        found, plain / np.linalg.norm(plain, axis=1, keepdims=True), atol=1e-6
+    )

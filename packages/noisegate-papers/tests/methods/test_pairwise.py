@@ -29,7 +29,11 @@ def people(rows=3000, seed=0):
     random = np.random.default_rng(seed)
     age = random.integers(20, 80, rows)
     ill = random.uniform(size=rows) < (age - 10) / 160
-    rate = np.where(random.uniform(size=rows) < 0.3, 0.0, np.clip(random.normal(1.0 + 1.5 * ill, 0.4), 0, 4))
+    rate = np.where(
+        random.uniform(size=rows) < 0.3,
+        0.0,
+        np.clip(random.normal(1.0 + 1.5 * ill, 0.4), 0, 4),
+    )
     frame = pd.DataFrame(
         {
             "age": pd.array(age, dtype="Int64"),
@@ -44,17 +48,26 @@ def people(rows=3000, seed=0):
 
 
 def gate(frame, schema=SCHEMA, **options):
-    return Gate(frame[[c for c in frame.columns if c in schema.names]], schema=schema, **{"epsilon": 1.0, **options})
+    return Gate(
+        frame[[c for c in frame.columns if c in schema.names]],
+        schema=schema,
+        **{"epsilon": 1.0, **options},
+    )
 
 
 def fit(schema=SCHEMA, method=TINY, frame=None, **options):
-    return method.fit(gate(people() if frame is None else frame, schema, **options), device="cpu")
+    return method.fit(
+        gate(people() if frame is None else frame, schema, **options), device="cpu"
+    )
 
 
 @pytest.fixture(scope="module")
 def clear():
     """A fit at an ε at which the noise is small."""
-    return fit(method=replace(TINY, fit_options={"components": 60, "steps": 300}), epsilon=100.0)
+    return fit(
+        method=replace(TINY, fit_options={"components": 60, "steps": 300}),
+        epsilon=100.0,
+    )
 
 
 def test_a_label_alone_is_made():
@@ -70,14 +83,24 @@ def test_what_a_column_always_says_the_samples_say_too():
 
 def apart(left, right, columns):
     """Total variation distance of the joint distributions of two columns, ages in decades."""
-    tables = [table.assign(age=np.floor(table.age.astype(float) / 10)) for table in (left, right)]
-    joints = [pd.crosstab(*(table[name].astype(str) for name in columns), normalize=True) for table in tables]
+    tables = [
+        table.assign(age=np.floor(table.age.astype(float) / 10))
+        for table in (left, right)
+    ]
+    joints = [
+        pd.crosstab(*(table[name].astype(str) for name in columns), normalize=True)
+        for table in tables
+    ]
     return joints[0].sub(joints[1], fill_value=0).fillna(0).abs().to_numpy().sum() / 2
 
 
 def test_pairs_are_recovered_and_without_them_they_are_not(clear):
     real = people()
-    one_way = fit(method=replace(TINY, pairs="none"), epsilon=100.0).sample(5000, seed=0).to_pandas()
+    one_way = (
+        fit(method=replace(TINY, pairs="none"), epsilon=100.0)
+        .sample(5000, seed=0)
+        .to_pandas()
+    )
     here = clear.sample(5000, seed=0).to_pandas()
     assert apart(real, here, ["age", "work"]) < 0.12
     assert apart(real, one_way, ["age", "work"]) > 0.5
@@ -93,16 +116,28 @@ def test_single_values_keep_their_part_and_the_rest_its_shape(clear):
     for ill in (True, False):
         for part in (0.5, 0.9):
             wanted = real.rate[real.ill == ill].quantile(part)
-            assert here.rate[here.ill == ill].quantile(part) == pytest.approx(wanted, abs=0.15)
+            assert here.rate[here.ill == ill].quantile(part) == pytest.approx(
+                wanted, abs=0.15
+            )
     assert set(here.age.dropna().unique()) <= set(range(121))
 
 
 @pytest.mark.parametrize(
-    ("pairs", "found"), [("chosen", True), ((("work", "age"),), True), ((("work", "rate"), ("ill", "age")), False)]
+    ("pairs", "found"),
+    [
+        ("chosen", True),
+        ((("work", "age"),), True),
+        ((("work", "rate"), ("ill", "age")), False),
+    ],
 )
 def test_the_pairs_of_the_settings_are_those_that_are_found(pairs, found):
     table = (
-        fit(method=replace(TINY, pairs=pairs, fit_options={"components": 60, "steps": 200}), epsilon=100.0)
+        fit(
+            method=replace(
+                TINY, pairs=pairs, fit_options={"components": 60, "steps": 200}
+            ),
+            epsilon=100.0,
+        )
         .sample(5000, seed=0)
         .to_pandas()
     )
@@ -111,19 +146,27 @@ def test_the_pairs_of_the_settings_are_those_that_are_found(pairs, found):
 
 def test_triples_find_what_no_pair_shows():
     random = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": random.uniform(size=4000) < 0.5, "b": random.uniform(size=4000) < 0.5})
+    frame = pd.DataFrame(
+        {"a": random.uniform(size=4000) < 0.5, "b": random.uniform(size=4000) < 0.5}
+    )
     frame["c"] = frame.a ^ frame.b
     schema = Schema((Boolean(name="a"), Boolean(name="b"), Boolean(name="c")))
     # 30 runs with the triple gave 0.9727 with a standard deviation of 0.0012.
     for triples, low, high in (((), 0.3, 0.7), ((("a", "b", "c"),), 0.96, 1.0)):
-        table = fit(schema, replace(TINY, triples=triples), frame, epsilon=50.0).sample(3000, seed=0).to_pandas()
+        table = (
+            fit(schema, replace(TINY, triples=triples), frame, epsilon=50.0)
+            .sample(3000, seed=0)
+            .to_pandas()
+        )
         assert low < (table.c == (table.a ^ table.b)).mean() <= high
 
 
 def test_replacing_a_record_costs_more_than_adding_one_and_needs_their_number():
     certificate = fit(adjacency="replace-one", records=3000).certificate
     assert certificate.adjacency.value == "replace-one"
-    assert {event.sensitivity for event in certificate.events} == {math.isqrt(2 * UNITS**2) + 1}
+    assert {event.sensitivity for event in certificate.events} == {
+        math.isqrt(2 * UNITS**2) + 1
+    }
     assert certificate.check() <= 1.0
     assert {event.sensitivity for event in fit().certificate.events} == {UNITS}
 
@@ -153,7 +196,18 @@ def test_what_cannot_be_is_refused_before_anything_is_spent(ledger, changes, mes
 @pytest.mark.parametrize(
     "settings",
     [
-        *({"pairs": value} for value in ("some", None, 5, [("a",)], [("a", 1)], ["ab"], [("a", "b", "c")])),
+        *(
+            {"pairs": value}
+            for value in (
+                "some",
+                None,
+                5,
+                [("a",)],
+                [("a", 1)],
+                ["ab"],
+                [("a", "b", "c")],
+            )
+        ),
         *({"triples": value} for value in ("abc", None, [("a", "b")])),
     ],
 )
@@ -163,6 +217,12 @@ def test_unusable_columns_are_refused_by_the_name_of_the_setting(settings):
 
 
 def test_a_release_of_other_settings_is_refused(clear):
-    for changes in ({"cells": 5}, {"pairs": "chosen"}, {"triples": (("age", "rate", "work"),)}):
-        with pytest.raises(ModelError, match="does not hold the tables of its settings"):
+    for changes in (
+        {"cells": 5},
+        {"pairs": "chosen"},
+        {"triples": (("age", "rate", "work"),)},
+    ):
+        with pytest.raises(
+            ModelError, match="does not hold the tables of its settings"
+        ):
             replace(TINY, **changes).fit_release(clear.release)

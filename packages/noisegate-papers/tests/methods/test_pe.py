@@ -15,7 +15,14 @@ from noisegate.gate.queries import sums
 from noisegate.gate.sums import SumTask
 from noisegate.privacy.events import Adjacency
 from noisegate.records import Rows
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema, pixel_schema
+from noisegate.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Integer,
+    Schema,
+    pixel_schema,
+)
 from noisegate.testing import FakeGate
 from noisegate_evaluate.auditing.examples import _made_up
 from noisegate_images.features.perceptual import Perceptual
@@ -24,7 +31,10 @@ from noisegate_papers.training.image_evolution import simulated_shapes, varied
 
 from .conftest import votes_of
 
-SCHEMA, PLAIN = pixel_schema(8, 8, labels=("across", "down")), pixel_schema(8, 8, labels=None)
+SCHEMA, PLAIN = (
+    pixel_schema(8, 8, labels=("across", "down")),
+    pixel_schema(8, 8, labels=None),
+)
 SMALL = {"image": (8, 8, 1), "candidates": 60, "images": 80, "rounds": 3}
 
 
@@ -55,10 +65,14 @@ def gate_of(private, epsilon=4.0, **options):
     return Gate(private, schema=SCHEMA, epsilon=epsilon, records=400, **options)
 
 
-def test_candidates_of_an_evolution_follow_from_the_release_and_not_from_the_images(private, asked):
+def test_candidates_of_an_evolution_follow_from_the_release_and_not_from_the_images(
+    private, asked
+):
     method = PrivateEvolution(**SMALL)
     release = method.query(gate_of(private, epsilon=1.0))
-    evolution = method.evolution(SCHEMA, release.values["counts"][0], release.noise_std["votes-1"])
+    evolution = method.evolution(
+        SCHEMA, release.values["counts"][0], release.noise_std["votes-1"]
+    )
     for place, votes in enumerate(votes_of(asked)):
         if place:
             evolution.select(release.values[f"votes-{place}"][:, 0])
@@ -87,7 +101,9 @@ def test_what_a_network_rounds_is_probed_and_not_what_votes_hide(monkeypatch):
         return execution.Execution(rows=8)
 
     monkeypatch.setattr(sums, "map_execution", watched)
-    PrivateEvolution(**SMALL | {"rounds": 1}, features="encoder").query(FakeGate(SCHEMA, rows=16))
+    PrivateEvolution(**SMALL | {"rounds": 1}, features="encoder").query(
+        FakeGate(SCHEMA, rows=16)
+    )
     assert probed[1:] == [("votes-1", Perceptual, 256)]
 
 
@@ -116,8 +132,16 @@ def test_candidates_that_are_like_private_images_win(private, tmp_path, labelled
     both = {"images": np.concatenate([pixels, shapes])}
     both |= {"labels": np.concatenate([labels, labels])} if labelled else {}
     np.savez(tmp_path / "public.npz", **both)
-    settings = {**SMALL, "candidates": 300, "rounds": 1, "public_labels": labelled, "variation": 0.0}
-    made = PrivateEvolution(**settings, public=str(tmp_path / "public.npz")).fit(gate_of(private, 1000.0), device="cpu")
+    settings = {
+        **SMALL,
+        "candidates": 300,
+        "rounds": 1,
+        "public_labels": labelled,
+        "variation": 0.0,
+    }
+    made = PrivateEvolution(**settings, public=str(tmp_path / "public.npz")).fit(
+        gate_of(private, 1000.0), device="cpu"
+    )
     (batch,) = made.images(60, seed=0)
     for image, label in zip(batch.pixels[..., 0], batch.labels, strict=True):
         image = image.T if label == "down" else image
@@ -126,7 +150,9 @@ def test_candidates_that_are_like_private_images_win(private, tmp_path, labelled
 
 def test_simulated_shapes_become_like_the_private_images(private):
     def distance(rounds):
-        made = PrivateEvolution(**SMALL | {"rounds": rounds}).fit(gate_of(private, 50.0))
+        made = PrivateEvolution(**SMALL | {"rounds": rounds}).fit(
+            gate_of(private, 50.0)
+        )
         (batch,) = made.images(80, seed=0)
         real = bars()[0].reshape(400, -1) / 255
         apart = np.square(batch.pixels.reshape(80, 1, -1) / 255 - real).sum(axis=2)
@@ -137,7 +163,9 @@ def test_simulated_shapes_become_like_the_private_images(private):
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0])
 def test_much_noise_and_few_candidates_make_images_all_the_same(private, epsilon):
-    made = PrivateEvolution(**SMALL | {"candidates": 2}).fit(gate_of(private, epsilon), device="cpu")
+    made = PrivateEvolution(**SMALL | {"candidates": 2}).fit(
+        gate_of(private, epsilon), device="cpu"
+    )
     assert sum(len(batch.pixels) for batch in made.images(30, seed=0)) == 30
 
 
@@ -153,21 +181,31 @@ def test_a_variation_of_degree_none_is_the_image_and_of_more_is_near_it(shape):
         other = varied(images, images[::-1], degree, np.random.default_rng(1))
         return np.abs(other.astype(int) - images).mean()
 
-    assert 0 < moved(0.1) < moved(1.0) < np.abs(images[::-1].astype(int) - images).mean() * 1.5
+    assert (
+        0
+        < moved(0.1)
+        < moved(1.0)
+        < np.abs(images[::-1].astype(int) - images).mean() * 1.5
+    )
 
 
 def test_a_decoder_varies_images(private, tmp_path):
     settings = _made_up(("decoder",), SCHEMA, tmp_path)
     method = PrivateEvolution(**SMALL, variations="decoder", **settings)
     release = method.query(gate_of(private))
-    assert release.certificate.public["settings"]["decoder_sha256"] == method.checked_decoder().digest
+    assert (
+        release.certificate.public["settings"]["decoder_sha256"]
+        == method.checked_decoder().digest
+    )
     pixels = PrivateEvolution(**SMALL).model(release).records.pixels
     assert not np.array_equal(method.model(release).records.pixels, pixels)
 
 
 def test_a_decoder_of_other_images_is_refused_before_anything_is_spent(private):
     with pytest.raises(OptionError, match="decoder"):
-        PrivateEvolution(**SMALL, variations="decoder").fit(gate_of(private), device="cpu")
+        PrivateEvolution(**SMALL, variations="decoder").fit(
+            gate_of(private), device="cpu"
+        )
 
 
 # Tab-PE: candidates follow from what was released, records vote, and votes say which cells come together.
@@ -180,8 +218,16 @@ COLUMNS = (
     Boolean(name="ill"),
 )
 TAB_PE_SCHEMA, TAB_PE_PLAIN = Schema(COLUMNS, label="ill"), Schema(COLUMNS)
-TOLD = {"candidates": 300, "rounds": 1, "variation": 0.5, "label_weight": 1.0, "seed": 0}
-BOTH = pytest.mark.parametrize("schema", [TAB_PE_SCHEMA, TAB_PE_PLAIN], ids=["label", "plain"])
+TOLD = {
+    "candidates": 300,
+    "rounds": 1,
+    "variation": 0.5,
+    "label_weight": 1.0,
+    "seed": 0,
+}
+BOTH = pytest.mark.parametrize(
+    "schema", [TAB_PE_SCHEMA, TAB_PE_PLAIN], ids=["label", "plain"]
+)
 
 
 def people(rows=3000, seed=0):
@@ -206,15 +252,22 @@ def tab_pe_gate_of(schema, epsilon=2.0, rows=3000, **options):
 
 @BOTH
 @pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_a_record_votes_once_in_every_round_whatever_the_candidates(schema, adjacency, asked):
-    method, gate = TabPE(rounds=3, candidates=300), tab_pe_gate_of(schema, adjacency=adjacency)
+def test_a_record_votes_once_in_every_round_whatever_the_candidates(
+    schema, adjacency, asked
+):
+    method, gate = (
+        TabPE(rounds=3, candidates=300),
+        tab_pe_gate_of(schema, adjacency=adjacency),
+    )
     plan = method.plan(schema, gate.budget)
     method.query(gate, plan)
     records = Rows.concatenate(list(TableSource(people(300), schema).batches()))
     for place, votes in enumerate(votes_of(asked)):
         planned = plan.release(f"votes-{place + 1}")
         bound = planned.query.grid.bound
-        task = SumTask(feature_map=votes, grid=planned.query.grid, columns=1, label=None)
+        task = SumTask(
+            feature_map=votes, grid=planned.query.grid, columns=1, label=None
+        )
         assert task.exact is not None, "votes are counted in integers"
         for removed, replaced in moves(records, votes, planned.query.grid, 10):
             assert np.count_nonzero(removed) == 1
@@ -242,12 +295,24 @@ def test_candidates_follow_from_what_was_released_and_from_nothing_else(schema, 
 def test_votes_of_other_candidates_are_refused():
     method = TabPE(rounds=2, candidates=300)
     release = method.query(tab_pe_gate_of(TAB_PE_SCHEMA))
-    with pytest.raises(ModelError, match=f"holds {len(release.values['votes-2']) - 1} votes in round 2"):
-        method.model(replace(release, values={**release.values, "votes-2": release.values["votes-2"][1:]}))
+    with pytest.raises(
+        ModelError, match=f"holds {len(release.values['votes-2']) - 1} votes in round 2"
+    ):
+        method.model(
+            replace(
+                release,
+                values={**release.values, "votes-2": release.values["votes-2"][1:]},
+            )
+        )
 
 
 def test_a_label_that_no_pair_of_columns_knows_is_learned():
-    made = TabPE().fit(tab_pe_gate_of(TAB_PE_SCHEMA, rows=20_000), device="cpu").sample(20_000, seed=0).to_pandas()
+    made = (
+        TabPE()
+        .fit(tab_pe_gate_of(TAB_PE_SCHEMA, rows=20_000), device="cpu")
+        .sample(20_000, seed=0)
+        .to_pandas()
+    )
     differ = made.a != made.b
     assert made.ill[differ].mean() - made.ill[~differ].mean() > 0.4
 
@@ -267,9 +332,23 @@ def test_a_release_from_before_candidates_were_distinct_is_read_with_those_it_ha
     method, gate = TabPE(candidates=300), tab_pe_gate_of(TAB_PE_SCHEMA)
     release = method.query(gate)
     design = method.design(TAB_PE_SCHEMA, 2.0)
-    answers = replace(release, values={name: value for name, value in release.values.items() if name != "votes-1"})
-    before = Evolution(OneWay.read(design, answers), **TOLD, noise_std=release.noise_std["votes-1"], distinct=False)
-    assert len(before.candidates) == 300 > len(method.evolution(design, answers).candidates)
+    answers = replace(
+        release,
+        values={
+            name: value for name, value in release.values.items() if name != "votes-1"
+        },
+    )
+    before = Evolution(
+        OneWay.read(design, answers),
+        **TOLD,
+        noise_std=release.noise_std["votes-1"],
+        distinct=False,
+    )
+    assert (
+        len(before.candidates)
+        == 300
+        > len(method.evolution(design, answers).candidates)
+    )
     old = replace(release, values={**release.values, "votes-1": np.zeros((300, 1))})
     assert np.array_equal(method.evolution(design, old).candidates, before.candidates)
 
@@ -277,7 +356,10 @@ def test_a_release_from_before_candidates_were_distinct_is_read_with_those_it_ha
 @BOTH
 def test_one_way_tables_are_those_that_were_bought(schema):
     made = (
-        TabPE().fit(tab_pe_gate_of(schema, epsilon=20.0, rows=10_000), device="cpu").sample(10_000, seed=0).to_pandas()
+        TabPE()
+        .fit(tab_pe_gate_of(schema, epsilon=20.0, rows=10_000), device="cpu")
+        .sample(10_000, seed=0)
+        .to_pandas()
     )
     real = people(10_000).to_pandas()
     assert made.ill.mean() == pytest.approx(real.ill.mean(), abs=0.02)

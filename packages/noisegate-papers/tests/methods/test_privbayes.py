@@ -23,7 +23,13 @@ from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 from noisegate.tables.released import Table
 from noisegate.tables.tables import class_tables
 from noisegate_papers.methods.graphical import AIM, MST
-from noisegate_papers.training.graphical import FAMILIES, Family, conditional_tables, mutual_information, shrunk
+from noisegate_papers.training.graphical import (
+    FAMILIES,
+    Family,
+    conditional_tables,
+    mutual_information,
+    shrunk,
+)
 
 LEVELS = tuple("abc")
 COLUMNS = (
@@ -43,7 +49,9 @@ def people(rows=3000, seed=0):
     """Returns records in which "both" mostly follows from "left" and "right", and "n" from "x"."""
     random = np.random.default_rng(seed)
     left, right = random.integers(0, 3, (2, rows))
-    both = np.where(random.random(rows) < 0.9, np.maximum(left, right), random.integers(0, 3, rows))
+    both = np.where(
+        random.random(rows) < 0.9, np.maximum(left, right), random.integers(0, 3, rows)
+    )
     x = random.beta(2, 5, rows)
     n = np.minimum((x * 6 + random.random(rows)).astype(int), 5)
     names = np.array(LEVELS)
@@ -61,23 +69,37 @@ def people(rows=3000, seed=0):
 
 
 def gate_of(schema, epsilon=1.0, rows=3000, **options):
-    return Gate(people(rows).select(schema.names), schema=schema, epsilon=epsilon, records=rows, **options)
+    return Gate(
+        people(rows).select(schema.names),
+        schema=schema,
+        epsilon=epsilon,
+        records=rows,
+        **options,
+    )
 
 
-@pytest.mark.parametrize("schema", [SCHEMA, PLAIN, MANY], ids=["label", "plain", "many"])
+@pytest.mark.parametrize(
+    "schema", [SCHEMA, PLAIN, MANY], ids=["label", "plain", "many"]
+)
 @pytest.mark.parametrize("degree", [1, 2])
-def test_a_record_moves_one_cell_of_each_family_whatever_its_parents(schema, degree, asked):
+def test_a_record_moves_one_cell_of_each_family_whatever_its_parents(
+    schema, degree, asked
+):
     method, gate = PrivBayes(degree=degree), gate_of(schema, epsilon=50.0)
     plan = method.plan(schema, gate.budget)
     method.query(gate, plan)
     families, planned = dict(asked)[FAMILIES], plan.release(FAMILIES)
     largest = max(len(table) for table in families.tables)
-    assert largest == degree + (2 if schema.label else 1), "the case has families of as many parents as there may be"
+    assert largest == degree + (2 if schema.label else 1), (
+        "the case has families of as many parents as there may be"
+    )
     batches = TableSource(people(200).select(schema.names), schema).batches()
     check_tables(Rows.concatenate(list(batches)), families, planned)
 
 
-@pytest.mark.parametrize("schema", [SCHEMA, PLAIN, MANY], ids=["label", "plain", "many"])
+@pytest.mark.parametrize(
+    "schema", [SCHEMA, PLAIN, MANY], ids=["label", "plain", "many"]
+)
 def test_families_follow_from_what_was_released_and_from_nothing_else(schema, asked):
     method = PrivBayes()
     release = method.query(gate_of(schema, epsilon=0.3))
@@ -89,8 +111,13 @@ def test_families_follow_from_what_was_released_and_from_nothing_else(schema, as
     assert not same_tables(dict(asked)[FAMILIES], first[FAMILIES])
 
 
-@pytest.mark.parametrize("schema", [SCHEMA, PLAIN, MANY], ids=["label", "plain", "many"])
-@pytest.mark.parametrize("settings", [{}, {"degree": 1}, {"most_cells": 40}, {"usefulness": 1e-6, "most_cells": 10**5}])
+@pytest.mark.parametrize(
+    "schema", [SCHEMA, PLAIN, MANY], ids=["label", "plain", "many"]
+)
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"degree": 1}, {"most_cells": 40}, {"usefulness": 1e-6, "most_cells": 10**5}],
+)
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])
 def test_families_are_never_larger_than_planned(schema, settings, epsilon, asked):
     method, gate = PrivBayes(**settings), gate_of(schema, epsilon=epsilon, rows=300)
@@ -105,32 +132,57 @@ def test_tables_of_other_families_are_refused():
     method = PrivBayes()
     release = method.query(gate_of(SCHEMA))
     with pytest.raises(ModelError, match="does not hold the tables"):
-        method.model(replace(release, values={**release.values, FAMILIES: release.values[FAMILIES][1:]}))
+        method.model(
+            replace(
+                release,
+                values={**release.values, FAMILIES: release.values[FAMILIES][1:]},
+            )
+        )
 
 
 def test_pairs_of_a_column_and_its_parent_are_drawn_as_they_are():
-    made = PrivBayes().fit(gate_of(PLAIN, epsilon=50.0, rows=20_000), device="cpu").sample(20_000, seed=0)
+    made = (
+        PrivBayes()
+        .fit(gate_of(PLAIN, epsilon=50.0, rows=20_000), device="cpu")
+        .sample(20_000, seed=0)
+    )
 
     def shares(table, name):
-        both, other = (np.searchsorted(LEVELS, table[each].to_pylist()) for each in ("both", name))
+        both, other = (
+            np.searchsorted(LEVELS, table[each].to_pylist()) for each in ("both", name)
+        )
         return np.bincount(both * 3 + other, minlength=9).reshape(3, 3) / len(table)
 
     for name in ("left", "right"):
         real = shares(people(20_000), name)
         assert np.abs(shares(made, name) - real).sum() / 2 < 0.02
-        assert np.abs(np.outer(real.sum(axis=1), real.sum(axis=0)) - real).sum() / 2 > 0.2
+        assert (
+            np.abs(np.outer(real.sum(axis=1), real.sum(axis=0)) - real).sum() / 2 > 0.2
+        )
 
 
 def test_a_column_is_drawn_with_both_of_its_parents():
     # A sum of two fair coins, where pairs say half of it, and what is left is noise of 20 on counts of 1000.
     random = np.random.default_rng(2)
-    joint = np.array([[[1000.0, 0, 0], [0, 1000, 0]], [[0, 1000, 0], [0, 0, 1000]]])[None]
+    joint = np.array([[[1000.0, 0, 0], [0, 1000, 0]], [[0, 1000, 0], [0, 0, 1000]]])[
+        None
+    ]
 
     def table(columns, counts):
-        return Table(columns=columns, counts=counts + random.normal(scale=20.0, size=counts.shape), noise_std=20.0)
+        return Table(
+            columns=columns,
+            counts=counts + random.normal(scale=20.0, size=counts.shape),
+            noise_std=20.0,
+        )
 
-    single = [table((column,), joint[0].sum(axis=tuple({0, 1, 2} - {column}))) for column in range(3)]
-    pairs = [table(pair, joint[0].sum(axis=({0, 1, 2} - set(pair)).pop())) for pair in ((0, 1), (0, 2), (1, 2))]
+    single = [
+        table((column,), joint[0].sum(axis=tuple({0, 1, 2} - {column})))
+        for column in range(3)
+    ]
+    pairs = [
+        table(pair, joint[0].sum(axis=({0, 1, 2} - set(pair)).pop()))
+        for pair in ((0, 1), (0, 2), (1, 2))
+    ]
     tables = class_tables([*single, *pairs], (2, 2, 3), None)
     families = (Family(0, ()), Family(1, (0,)), Family(2, (0, 1)))
     counts = [joint.sum(axis=(2, 3)), joint.sum(axis=3), joint]
@@ -148,7 +200,9 @@ def test_noise_alone_leaves_columns_independent_and_every_cell_possible():
 
 
 def test_a_plan_of_many_columns_stays_small():
-    wide = Schema([Categorical(name=f"c{place}", levels=LEVELS) for place in range(120)])
+    wide = Schema(
+        [Categorical(name=f"c{place}", levels=LEVELS) for place in range(120)]
+    )
     plan = PrivBayes().plan(wide, Budget(epsilon=1.0))
     assert plan.release(FAMILIES).query.dim <= 300_000
 
@@ -161,7 +215,12 @@ def test_mutual_information_is_that_of_the_shares():
         return -(shares * np.log(shares)).sum()
 
     joint = counts / counts.sum()
-    known = entropy(joint.sum(axis=2)) + entropy(joint.sum(axis=1)) - entropy(joint) - entropy(joint.sum(axis=(1, 2)))
+    known = (
+        entropy(joint.sum(axis=2))
+        + entropy(joint.sum(axis=1))
+        - entropy(joint)
+        - entropy(joint.sum(axis=(1, 2)))
+    )
     assert mutual_information(counts) == pytest.approx(known)
     assert mutual_information(np.ones((1, 3, 4))) == pytest.approx(0, abs=1e-12)
     assert mutual_information(np.eye(3)[None]) == pytest.approx(math.log(3))
@@ -176,7 +235,9 @@ def test_counts_are_believed_as_far_as_they_stand_out_of_their_noise():
     true = 100.0 * random.gamma(4, 1 / 4, 1000)
     noisy = true + random.normal(scale=30.0, size=1000)
     # The least that any linear estimate leaves: 1 / (1/30² + 1/50²).
-    assert np.square(shrunk(noisy, expected, 30.0) - true).mean() == pytest.approx(1 / (30**-2 + 50**-2), rel=0.15)
+    assert np.square(shrunk(noisy, expected, 30.0) - true).mean() == pytest.approx(
+        1 / (30**-2 + 50**-2), rel=0.15
+    )
     assert shrunk(true, expected, 1e-6) == pytest.approx(true, rel=1e-6)
     assert (shrunk(np.array([-5.0, 5.0]), np.ones(2), 0.1) >= 0).all()
 
@@ -184,24 +245,39 @@ def test_counts_are_believed_as_far_as_they_stand_out_of_their_noise():
 # AIM and MST as methods: what they plan from public facts, and one run from records to a saved model.
 
 GRAPHICAL_SCHEMA = Schema(
-    columns=(categorical("a", "pqr"), integer("b", 10, 12), continuous("x", missing=True), boolean("y")), label="y"
+    columns=(
+        categorical("a", "pqr"),
+        integer("b", 10, 12),
+        continuous("x", missing=True),
+        boolean("y"),
+    ),
+    label="y",
 )
 
 
 def test_all_tables_up_to_a_degree_are_proposed_but_for_columns_of_one_cell():
-    assert tables_up_to((2, 3, 1, 4, 5), degree=2) == tuple(combinations((0, 1, 3, 4), 2))
+    assert tables_up_to((2, 3, 1, 4, 5), degree=2) == tuple(
+        combinations((0, 1, 3, 4), 2)
+    )
     assert tables_up_to((2, 3), degree=3) == ((0, 1),)
 
 
 def test_where_a_table_is_too_large_its_parts_are_proposed():
     tables = tables_up_to((10, 10, 10, 200), degree=3, most_cells=1000)
     assert tables == ((0, 1, 2), (3,))
-    assert tables_up_to((10, 10, 10, 50), degree=3, most_cells=1000) == ((0, 1, 2), (0, 3), (1, 3), (2, 3))
+    assert tables_up_to((10, 10, 10, 50), degree=3, most_cells=1000) == (
+        (0, 1, 2),
+        (0, 3),
+        (1, 3),
+        (2, 3),
+    )
 
 
 def test_without_the_extra_the_cure_is_named_before_anything_is_spent(monkeypatch):
     monkeypatch.setitem(sys.modules, "mbi", None)  # makes the import fail
-    with pytest.raises(MissingExtraError, match=r"mbi is missing.*pip install 'noisegate\[marginals\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"mbi is missing.*pip install 'noisegate\[marginals\]'"
+    ):
         MST().check_fit("cpu")
 
 
@@ -210,7 +286,12 @@ def test_without_the_extra_the_cure_is_named_before_anything_is_spent(monkeypatc
 
 # Few columns: OpenDP looks for its noise for a second with each, in every round.
 RUN_SCHEMA = Schema(
-    columns=(GRAPHICAL_SCHEMA.column("a"), GRAPHICAL_SCHEMA.column("x"), GRAPHICAL_SCHEMA.column("y")), label="y"
+    columns=(
+        GRAPHICAL_SCHEMA.column("a"),
+        GRAPHICAL_SCHEMA.column("x"),
+        GRAPHICAL_SCHEMA.column("y"),
+    ),
+    label="y",
 )
 RUN = AIM(bins=6, degree=2, rounds=2, iterations=300)
 
@@ -246,7 +327,12 @@ def test_a_model_with_values_that_no_event_paid_for_is_refused(synthesizer, tmp_
     release = synthesizer.release
     values = {**release.values, "more": np.ones((2, 1))}
     stds = {**release.noise_std, "more": 1.0}
-    certificate = replace(release.certificate, hashes=array_hashes(release_arrays(values, stds)))
-    forged = replace(synthesizer, release=Release(values=values, noise_std=stds, certificate=certificate))
+    certificate = replace(
+        release.certificate, hashes=array_hashes(release_arrays(values, stds))
+    )
+    forged = replace(
+        synthesizer,
+        release=Release(values=values, noise_std=stds, certificate=certificate),
+    )
     with pytest.raises(ModelError, match="speaks of other releases"):
         verify_model(forged.save(tmp_path / "model"))

@@ -34,7 +34,13 @@ IMAGES = PrivateSetGeneration(
     learning_rate=1.0,
 )
 MIXED = Schema(
-    (continuous("u", -5.0, 5.0), continuous("v", missing=True), categorical("c", "rgb"), boolean("y")), label="y"
+    (
+        continuous("u", -5.0, 5.0),
+        continuous("v", missing=True),
+        categorical("c", "rgb"),
+        boolean("y"),
+    ),
+    label="y",
 )
 TABLE = PrivateSetGeneration(
     samples_per_class=4,
@@ -62,49 +68,77 @@ def stripes(rows, seed, *, shuffled=False):
 def pixel_table(rows=600, seed=0, **options):
     images, labels = stripes(rows, seed, **options)
     columns = [pa.array(column) for column in images.T]
-    return pa.table([*columns, pa.array(np.array(["across", "down"])[labels])], names=list(PIXELS.names))
+    return pa.table(
+        [*columns, pa.array(np.array(["across", "down"])[labels])],
+        names=list(PIXELS.names),
+    )
 
 
 def mixed_table(rows=200):
     random = np.random.default_rng(0)
     v = pa.array(random.random(rows), mask=random.random(rows) < 0.3)
     return pa.table(
-        {"u": random.random(rows), "v": v, "c": random.choice(["r", "g", "b"], rows), "y": random.random(rows) < 0.5}
+        {
+            "u": random.random(rows),
+            "v": v,
+            "c": random.choice(["r", "g", "b"], rows),
+            "y": random.random(rows) < 0.5,
+        }
     )
 
 
 def gate(table=None, schema=MIXED, **options):
     table = mixed_table() if table is None else table
-    return Gate(table, schema=schema, **{"epsilon": 20.0, "records": table.num_rows, **options})
+    return Gate(
+        table, schema=schema, **{"epsilon": 20.0, "records": table.num_rows, **options}
+    )
 
 
 def judged(table):
     """Accuracy on fresh images of a network that is trained on a synthetic table alone."""
-    made = torch.tensor(np.stack([table[name].to_numpy() for name in PIXELS.names[:-1]], axis=1) / 255)
-    labels = torch.tensor([name == "down" for name in table["label"].to_pylist()]).long()
+    made = torch.tensor(
+        np.stack([table[name].to_numpy() for name in PIXELS.names[:-1]], axis=1) / 255
+    )
+    labels = torch.tensor(
+        [name == "down" for name in table["label"].to_pylist()]
+    ).long()
     network = build_convnet(SHAPE, 2, width=8, depth=2, seed=11)
     descent = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
     for _ in range(60):
         descent.zero_grad()
-        torch.nn.functional.cross_entropy(network(made.float().reshape(-1, 1, 8, 8)), labels).backward()
+        torch.nn.functional.cross_entropy(
+            network(made.float().reshape(-1, 1, 8, 8)), labels
+        ).backward()
         descent.step()
     images, right = stripes(500, 1)
     with torch.no_grad():
-        found = network(torch.tensor(images / 255).float().reshape(-1, 1, 8, 8)).argmax(dim=1).numpy()
+        found = (
+            network(torch.tensor(images / 255).float().reshape(-1, 1, 8, 8))
+            .argmax(dim=1)
+            .numpy()
+        )
     return (found == right).mean()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_a_set_teaches_an_easy_task_and_with_shuffled_labels_does_not(shuffled, monkeypatch):
+def test_a_set_teaches_an_easy_task_and_with_shuffled_labels_does_not(
+    shuffled, monkeypatch
+):
     """Samples and noise follow from a seed here: a set that learnt nothing is right or wrong by chance."""
     random = np.random.default_rng(0)
 
     def noise(sums, *, noise_std, sampler):
-        return sums + np.rint(noise_std * random.standard_normal(len(sums))).astype(np.int64)
+        return sums + np.rint(noise_std * random.standard_normal(len(sums))).astype(
+            np.int64
+        )
 
     monkeypatch.setattr(gate_noise, "add_noise", noise)
-    monkeypatch.setattr(samples, "poisson_sample", lambda rows, rate, _: np.flatnonzero(random.random(rows) < rate))
+    monkeypatch.setattr(
+        samples,
+        "poisson_sample",
+        lambda rows, rate, _: np.flatnonzero(random.random(rows) < rate),
+    )
     asked = gate(pixel_table(1000, shuffled=shuffled), PIXELS, epsilon=50.0)
     score = judged(IMAGES.fit(asked, device="cpu").sample(6, seed=0))
     assert score < 0.75 if shuffled else score > 0.9
@@ -120,7 +154,9 @@ def test_a_run_that_is_taken_up_again_gives_the_same_bits(tmp_path, monkeypatch)
         return sums + random.integers(-(2**20), 2**20, len(sums))
 
     monkeypatch.setattr(gate_noise, "add_noise", noise)
-    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(len(drawn), 40))
+    monkeypatch.setattr(
+        samples, "poisson_sample", lambda records, rate, _: np.arange(len(drawn), 40)
+    )
     # Smaller than the set, so that the order of its records matters.
     monkeypatch.setattr(synthetic_set, "INNER_BATCH", 3)
     whole = TABLE.query(gate())
@@ -140,7 +176,9 @@ def test_a_run_that_is_taken_up_again_gives_the_same_bits(tmp_path, monkeypatch)
         assert np.array_equal(whole.values["set"], again.values["set"])
 
 
-def test_a_table_becomes_a_balanced_set_that_is_saved_and_drawn_from(tmp_path, monkeypatch):
+def test_a_table_becomes_a_balanced_set_that_is_saved_and_drawn_from(
+    tmp_path, monkeypatch
+):
     # Without noise, which is drawn anew in every run: a loud one may carry each of the few records to a bound.
     monkeypatch.setattr(gate_noise, "add_noise", lambda sums, **options: sums)
     synthesizer = TABLE.fit(gate(), device="cpu")
@@ -162,7 +200,9 @@ def test_what_a_network_was_shown_becomes_the_most_probable_record():
         ]
     )
     records = decode_inputs(shown, inputs, MIXED, np.arange(2))
-    assert np.allclose(records.numeric, [[0.0, 0.25 + 0.75 / 2], [1.0, np.nan]], equal_nan=True)
+    assert np.allclose(
+        records.numeric, [[0.0, 0.25 + 0.75 / 2], [1.0, np.nan]], equal_nan=True
+    )
     assert records.codes.tolist() == [[1, 0], [0, 1]]
 
 
@@ -172,15 +212,24 @@ def test_images_of_a_prior_come_from_one_network():
     synthesizer = method.fit(gate(pixel_table(100), PIXELS), device="cpu")
     assert synthesizer.sample(6).num_rows == 6
     plan = method.plan(PIXELS, Budget(epsilon=20.0))
-    free, made = (chosen.training(PIXELS, plan, 1.0, "cpu").result()["set"] for chosen in (IMAGES, method))
+    free, made = (
+        chosen.training(PIXELS, plan, 1.0, "cpu").result()["set"]
+        for chosen in (IMAGES, method)
+    )
     assert free.std() > 0.3
-    assert made.std() < 0.1  # a network that was not trained makes much the same dark image everywhere
+    assert (
+        made.std() < 0.1
+    )  # a network that was not trained makes much the same dark image everywhere
 
 
 def test_images_of_the_papers_prior_come_from_a_dcgan():
     schema = pixel_schema(28, 28, labels=("across", "down"))
-    method = replace(IMAGES, image=(28, 28, 1), prior=True, prior_network="dcgan", learning_rate=0.01)
-    training = method.training(schema, method.plan(schema, Budget(epsilon=20.0)), 1.0, "cpu")
+    method = replace(
+        IMAGES, image=(28, 28, 1), prior=True, prior_network="dcgan", learning_rate=0.01
+    )
+    training = method.training(
+        schema, method.plan(schema, Budget(epsilon=20.0)), 1.0, "cpu"
+    )
     made = training.result()["set"].reshape(2, 3, -1)
     assert made.shape[2] == 784
     # A class and a noise vector each make an image of their own.
@@ -192,11 +241,15 @@ def test_the_average_over_the_steps_is_released_and_survives_an_interruption():
     method = replace(IMAGES, ema_decay=0.6, batches=1, outer=2, epochs=0)
     plan = method.plan(PIXELS, Budget(epsilon=20.0))
     training, resumed, plain = (
-        chosen.training(PIXELS, plan, 1.0, "cpu") for chosen in (method, method, replace(method, ema_decay=0.0))
+        chosen.training(PIXELS, plan, 1.0, "cpu")
+        for chosen in (method, method, replace(method, ema_decay=0.0))
     )
     average, random = plain.result()["set"].clone(), torch.Generator().manual_seed(0)
     for step in range(1, 8):
-        noisy = {name: torch.randn(value.shape, generator=random) for name, value in training.parameters().items()}
+        noisy = {
+            name: torch.randn(value.shape, generator=random)
+            for name, value in training.parameters().items()
+        }
         if step == 5:
             resumed.load_state_dict(training.state_dict())
         for one in [training, plain] + [resumed] * (step >= 5):
@@ -213,9 +266,15 @@ def test_the_loss_of_a_record_is_the_cross_entropy_of_its_label():
     images, labels = stripes(5, 0)
     positions = torch.tensor(images / 255).float()
     loss = IMAGES.loss(PIXELS)
-    expected = torch.nn.functional.cross_entropy(network(2 * positions), torch.tensor(labels), reduction="none")
+    expected = torch.nn.functional.cross_entropy(
+        network(2 * positions), torch.tensor(labels), reduction="none"
+    )
     for row in range(5):
-        found = loss(dict(network.named_parameters()), positions[row], torch.tensor([labels[row]]))
+        found = loss(
+            dict(network.named_parameters()),
+            positions[row],
+            torch.tensor([labels[row]]),
+        )
         assert torch.isclose(found, expected[row], atol=1e-5)
 
 
@@ -227,24 +286,45 @@ WARM = replace(IMAGES, start="gaussians", start_share=0.5, start_bound=1.0)
 def begun(method, images, labels):
     """Returns the set, (classes, each, pixels), and its average, as they begin where the moments have no noise."""
     (query,) = method.start_queries(PIXELS)
-    rows = [Rows(images[labels == label] / 255, np.zeros(((labels == label).sum(), 1), np.int32)) for label in (0, 1)]
-    sums = np.stack([query.feature_map(one).astype(np.float64).sum(axis=0) for one in rows], axis=1)
-    plan = SimpleNamespace(releases=[SimpleNamespace(query=query, noise_std_natural=1e-6)])
-    session = SimpleNamespace(plan=plan, prepare=lambda parameters: None, ask=lambda maps: {"start": sums})
+    rows = [
+        Rows(
+            images[labels == label] / 255,
+            np.zeros(((labels == label).sum(), 1), np.int32),
+        )
+        for label in (0, 1)
+    ]
+    sums = np.stack(
+        [query.feature_map(one).astype(np.float64).sum(axis=0) for one in rows], axis=1
+    )
+    plan = SimpleNamespace(
+        releases=[SimpleNamespace(query=query, noise_std_natural=1e-6)]
+    )
+    session = SimpleNamespace(
+        plan=plan, prepare=lambda parameters: None, ask=lambda maps: {"start": sums}
+    )
     training = method.training(PIXELS, None, 1.0, "cpu")
     method.before_steps(None, session, training)
     moved = training._set.inputs().detach().numpy()
-    return moved.reshape(2, -1, 64) / 2, training.result()["set"].numpy().reshape(2, -1, 64) / 2
+    return moved.reshape(2, -1, 64) / 2, training.result()["set"].numpy().reshape(
+        2, -1, 64
+    ) / 2
 
 
 def test_one_plan_has_the_moments_and_the_steps_and_a_model_is_verified(tmp_path):
     model = replace(WARM, steps=1).fit(gate(pixel_table(), PIXELS), device="cpu")
     events = {event.name: event for event in model.release.certificate.events}
     # 64 pixels and the number before them, for each of two classes.
-    assert set(events) == {"start", "set"} and events["start"].coordinates == 2 * 65 * 66 // 2
+    assert (
+        set(events) == {"start", "set"}
+        and events["start"].coordinates == 2 * 65 * 66 // 2
+    )
     model.save(tmp_path / "model")
     assert 19.5 < verify_model(tmp_path / "model").recomputed_epsilon <= 20.0
-    assert Synthesizer.load(tmp_path / "model").sample(6, seed=1).equals(model.sample(6, seed=1))
+    assert (
+        Synthesizer.load(tmp_path / "model")
+        .sample(6, seed=1)
+        .equals(model.sample(6, seed=1))
+    )
 
 
 @pytest.mark.parametrize("ema_decay", [0.0, 0.9])
@@ -254,19 +334,31 @@ def test_before_a_step_the_set_has_the_moments_of_its_class(ema_decay):
     for found in begun(warm, images, labels):
         for label in (0, 1):
             real = images[labels == label] / 255
-            np.testing.assert_allclose(found[label].mean(axis=0), real.mean(axis=0), atol=0.05)
-            np.testing.assert_allclose(found[label].std(axis=0), real.std(axis=0), rtol=0.25)
+            np.testing.assert_allclose(
+                found[label].mean(axis=0), real.mean(axis=0), atol=0.05
+            )
+            np.testing.assert_allclose(
+                found[label].std(axis=0), real.std(axis=0), rtol=0.25
+            )
 
 
 def test_matching_keeps_the_means_and_asks_for_nothing_more():
     images, labels = stripes(1000, 0)
-    drawn, matched = (begun(replace(WARM, start_steps=steps), images, labels)[0] for steps in (0, 20))
+    drawn, matched = (
+        begun(replace(WARM, start_steps=steps), images, labels)[0] for steps in (0, 20)
+    )
     assert not np.array_equal(drawn, matched)
     real = np.stack([images[labels == label].mean(axis=0) / 255 for label in (0, 1)])
     far = [np.abs(found.mean(axis=1) - real).mean() for found in (drawn, matched)]
     assert far[1] < far[0]
-    plans = [replace(WARM, start_steps=steps).plan(PIXELS, Budget(epsilon=1.0)) for steps in (0, 20)]
-    assert plans[0].plan.queries == plans[1].plan.queries and plans[0].epsilon == plans[1].epsilon
+    plans = [
+        replace(WARM, start_steps=steps).plan(PIXELS, Budget(epsilon=1.0))
+        for steps in (0, 20)
+    ]
+    assert (
+        plans[0].plan.queries == plans[1].plan.queries
+        and plans[0].epsilon == plans[1].epsilon
+    )
 
 
 def test_a_record_moves_the_moments_of_its_class_by_the_bound_and_no_more():

@@ -13,13 +13,22 @@ from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Continuous, Schema, pixel_schema
 from noisegate_images.demo import drawn_digits
 
-SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0), Boolean(name="ill")), label="ill")
-METHODS = {"datalens": DataLens, "pate-gan": PATEGAN, "g-pate": GPATE, "gs-wgan": GSWGAN}
+SCHEMA = Schema(
+    (Continuous(name="a", lower=0.0, upper=1.0), Boolean(name="ill")), label="ill"
+)
+METHODS = {
+    "datalens": DataLens,
+    "pate-gan": PATEGAN,
+    "g-pate": GPATE,
+    "gs-wgan": GSWGAN,
+}
 
 
 def small(name, **settings):
     largest = {"largest": 1} if name == "datalens" else {}
-    return METHODS[name](**{**METHODS[name].audit_settings, "steps": 2, **largest, **settings})
+    return METHODS[name](
+        **{**METHODS[name].audit_settings, "steps": 2, **largest, **settings}
+    )
 
 
 def gate_of(data, schema=SCHEMA, epsilon=5.0):
@@ -31,7 +40,9 @@ def people(rows=200):
     return pd.DataFrame({"a": np.where(ill, 0.9, 0.2), "ill": ill})
 
 
-@pytest.mark.parametrize(("name", "norm"), [*zip(METHODS, (8**0.5, 8**0.5 / 2, 4.0, 1.0), strict=True)])
+@pytest.mark.parametrize(
+    ("name", "norm"), [*zip(METHODS, (8**0.5, 8**0.5 / 2, 4.0, 1.0), strict=True)]
+)
 def test_a_plan_pays_for_all_records_of_a_step_together(name, norm):
     plan = small(name).plan(SCHEMA, Budget(epsilon=1.0))
     assert plan.plan.clip_norm == pytest.approx(norm)
@@ -43,10 +54,20 @@ def test_a_plan_pays_for_all_records_of_a_step_together(name, norm):
 @pytest.mark.parametrize("name", METHODS)
 def test_epsilon_does_not_depend_on_the_votes(name):
     """Published programs print an epsilon that tells how far the teachers agree: here each learns much of its shard."""
-    told, method = [], small(name, teacher_learning_rate=0.3, teacher_rounds=5, teachers=20)
+    told, method = (
+        [],
+        small(name, teacher_learning_rate=0.3, teacher_rounds=5, teachers=20),
+    )
     for data in (people(), people().assign(a=0.5)):
         certificate = method.query(gate_of(data)).certificate
-        told.append((certificate.epsilon, certificate.events, certificate.check(), certificate.public))
+        told.append(
+            (
+                certificate.epsilon,
+                certificate.events,
+                certificate.check(),
+                certificate.public,
+            )
+        )
     assert told[0] == told[1]
 
 
@@ -55,14 +76,20 @@ def drawn(schema, count, seed):
     batches = list(drawn_digits(count, seed=seed))
     pixels = np.concatenate([batch.pixels.reshape(-1, 28 * 28) for batch in batches])
     table = pd.DataFrame(pixels, columns=list(schema.names[:-1]))
-    return table.assign(**{schema.label: np.concatenate([batch.labels for batch in batches])})
+    return table.assign(
+        **{schema.label: np.concatenate([batch.labels for batch in batches])}
+    )
 
 
 def taught(name, weights=None, **settings):
     teacher = small(name, **settings).teacher(SCHEMA)
     start = {key: value[0] for key, value in teacher.start(1)[0].items()}
     records = torch.randn(8, 1, generator=torch.Generator().manual_seed(0))
-    return teacher, start, {"records": records, "asked": records, "labels": torch.arange(8) % 2}
+    return (
+        teacher,
+        start,
+        {"records": records, "asked": records, "labels": torch.arange(8) % 2},
+    )
 
 
 def test_written_out_gradients_are_those_of_the_discriminator():
@@ -76,8 +103,12 @@ def test_written_out_gradients_are_those_of_the_discriminator():
 def test_the_pull_of_a_generator_is_the_gradient_of_its_loss():
     teacher, weights, at = taught("datalens")
     records = at["records"].clone().requires_grad_()
-    loss = torch.nn.functional.softplus(-teacher.discriminator(teacher.made_rows({**at, "records": records}))).sum()
-    torch.testing.assert_close(teacher.pull(weights, at), torch.autograd.grad(loss, records)[0])
+    loss = torch.nn.functional.softplus(
+        -teacher.discriminator(teacher.made_rows({**at, "records": records}))
+    ).sum()
+    torch.testing.assert_close(
+        teacher.pull(weights, at), torch.autograd.grad(loss, records)[0]
+    )
 
 
 def test_signs_are_of_the_largest_entries_and_votes_are_halves():
@@ -85,9 +116,17 @@ def test_signs_are_of_the_largest_entries_and_votes_are_halves():
     signs = teacher.answer(weights, at, None)["records"]
     assert torch.equal(signs, teacher.pull(weights, at).sign())
     teacher, weights, at = taught("pate-gan")
-    for certain in (-9.0, 9.0):  # of every record: each label has votes for and against all the same
-        voted = teacher.answer({**weights, "scores.bias": weights["scores.bias"] + certain}, at, None)["votes"]
-        assert all(set(voted[at["labels"] == label].tolist()) == {-0.5, 0.5} for label in (0, 1))
+    for certain in (
+        -9.0,
+        9.0,
+    ):  # of every record: each label has votes for and against all the same
+        voted = teacher.answer(
+            {**weights, "scores.bias": weights["scores.bias"] + certain}, at, None
+        )["votes"]
+        assert all(
+            set(voted[at["labels"] == label].tolist()) == {-0.5, 0.5}
+            for label in (0, 1)
+        )
 
 
 def test_a_vote_is_for_the_bin_of_its_gradient_and_comes_back_as_its_middle():
@@ -97,7 +136,10 @@ def test_a_vote_is_for_the_bin_of_its_gradient_and_comes_back_as_its_middle():
     votes = teacher.answer(weights, {**at, **beside}, None)["votes"]
     assert votes.sum(dim=2).eq(1).all() and votes.shape == (8, 1, 4)
     projected = teacher.pull(weights, at) * beside["projection"][:, :, 0]
-    back = method.pulled(SCHEMA, {"votes": votes, **beside}) / beside["projection"][:, :, 0]
+    back = (
+        method.pulled(SCHEMA, {"votes": votes, **beside})
+        / beside["projection"][:, :, 0]
+    )
     assert (back - projected).abs().max() <= 0.25 + 1e-6
 
 
@@ -115,24 +157,47 @@ def test_gradients_of_a_critic_are_clipped_record_by_record():
 
 def test_a_student_takes_the_side_of_the_votes_on_more_than_the_generator_makes():
     method = small("pate-gan", student_learning_rate=0.05, batch=64, ema_decay=0.5)
-    training = method.training(SCHEMA, method.plan(SCHEMA, Budget(epsilon=1.0)), 1.0, "cpu")
+    training = method.training(
+        SCHEMA, method.plan(SCHEMA, Budget(epsilon=1.0)), 1.0, "cpu"
+    )
     weights = dict(training._generator.named_parameters())
     weights["bias.weight"].data[:, 0] = 99.0  # a generator that makes one cell only
     for _ in range(30):
         at = training.parameters()
         assert at["records"].max() < -0.7 and at["asked"].max() > 0.5
         training.step({"votes": torch.where(at["asked"][:, 0] > 0, 3.0, -3.0)})
-    likes = [training._student(training._student.rows(torch.full((2, 1), x), torch.arange(2))) for x in (0.8, -0.8)]
+    likes = [
+        training._student(
+            training._student.rows(torch.full((2, 1), x), torch.arange(2))
+        )
+        for x in (0.8, -0.8)
+    ]
     assert (likes[0] > 0).all() and (likes[1] < 0).all()
-    weights["head.bias"].data += 1.0  # it has not moved; what is released is an average of the weights
+    weights[
+        "head.bias"
+    ].data += 1.0  # it has not moved; what is released is an average of the weights
     training._taken()
-    torch.testing.assert_close(training.result()["head.bias"] + 0.5, weights["head.bias"])
+    torch.testing.assert_close(
+        training.result()["head.bias"] + 0.5, weights["head.bias"]
+    )
 
 
 # Schedules that learnt on each of several runs: .26 and .27, .21 and .26, where chance is .10.
 LONGER = {
-    "g-pate": {"teachers": 10, "teacher_hidden": [64], "coordinates": 20, "steps": 600, "batch": 64},
-    "pate-gan": {"teachers": 10, "teacher_hidden": [64], "steps": 400, "batch": 256, "student_rounds": 5}
+    "g-pate": {
+        "teachers": 10,
+        "teacher_hidden": [64],
+        "coordinates": 20,
+        "steps": 600,
+        "batch": 64,
+    },
+    "pate-gan": {
+        "teachers": 10,
+        "teacher_hidden": [64],
+        "steps": 400,
+        "batch": 256,
+        "student_rounds": 5,
+    }
     | {"learning_rate": 1e-3},
 }
 
@@ -144,6 +209,10 @@ def test_with_little_noise_simulated_digits_are_learnt(name):
     schema = pixel_schema(28, 28, labels=range(10))
     seen, asked = (drawn(schema, 2000, seed=seed) for seed in (1, 2))
     method = METHODS[name].for_schema(schema, LONGER.get(name, {"teachers": 20}))
-    made = method.fit(gate_of(seen, schema, epsilon=1000.0), device="cpu").sample(2000, seed=0).to_pandas()
+    made = (
+        method.fit(gate_of(seen, schema, epsilon=1000.0), device="cpu")
+        .sample(2000, seed=0)
+        .to_pandas()
+    )
     learnt = NearestCentroid().fit(made[list(schema.names[:-1])], made[schema.label])
     assert learnt.score(asked[list(schema.names[:-1])], asked[schema.label]) > 0.15

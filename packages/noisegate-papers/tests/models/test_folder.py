@@ -31,12 +31,23 @@ from noisegate.privacy.events import (
     Sampler,
     ZeroConcentratedEvent,
 )
-from noisegate.privacy.release import CERTIFICATE_FILE, Release, array_hashes, read_certificate, release_arrays
+from noisegate.privacy.release import (
+    CERTIFICATE_FILE,
+    Release,
+    array_hashes,
+    read_certificate,
+    release_arrays,
+)
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
 
 FILES = (*HASHED, MODEL_FILE)
 SCHEMA = Schema(
-    (Continuous(name="x", lower=0.0, upper=1.0), Categorical(name="k", levels=("a", "b")), Boolean(name="y")), label="y"
+    (
+        Continuous(name="x", lower=0.0, upper=1.0),
+        Categorical(name="k", levels=("a", "b")),
+        Boolean(name="y"),
+    ),
+    label="y",
 )
 
 
@@ -60,9 +71,12 @@ def refused(folder):
 
 
 @pytest.mark.parametrize(
-    ("umask", "folders", "files"), [(0o022, 0o755, 0o644), (0o027, 0o750, 0o640), (0o077, 0o700, 0o600)]
+    ("umask", "folders", "files"),
+    [(0o022, 0o755, 0o644), (0o027, 0o750, 0o640), (0o077, 0o700, 0o600)],
 )
-def test_the_umask_says_who_can_read_a_folder_but_for_what_is_private(umask, folders, files, tmp_path):
+def test_the_umask_says_who_can_read_a_folder_but_for_what_is_private(
+    umask, folders, files, tmp_path
+):
     """A folder without its execute bit locks out everyone but root, as the demo's model once was."""
 
     def fill(folder):
@@ -74,8 +88,16 @@ def test_the_umask_says_who_can_read_a_folder_but_for_what_is_private(umask, fol
     before = os.umask(umask)
     made = write_folder(tmp_path / "made", fill)
     os.umask(before)
-    modes = {path.relative_to(made).as_posix(): path.stat().st_mode & 0o777 for path in [made, *made.rglob("*")]}
-    shared = {".": folders, "inner": folders, "one": files, "inner/two.safetensors": files}
+    modes = {
+        path.relative_to(made).as_posix(): path.stat().st_mode & 0o777
+        for path in [made, *made.rglob("*")]
+    }
+    shared = {
+        ".": folders,
+        "inner": folders,
+        "one": files,
+        "inner/two.safetensors": files,
+    }
     assert modes == {**shared, "private.html": 0o600}
 
 
@@ -114,7 +136,13 @@ def test_changed_hashes_and_digests_are_noticed(model):
     description = json.loads(text)
     for name in HASHED:
         value = description["files"][name]
-        described(model, files={**description["files"], name: ("0" if value[0] != "0" else "1") + value[1:]})
+        described(
+            model,
+            files={
+                **description["files"],
+                name: ("0" if value[0] != "0" else "1") + value[1:],
+            },
+        )
         refused(model)
     described(model, files=description["files"], certificate="0" * 64)
     refused(model)
@@ -124,7 +152,10 @@ def described(folder, **change):
     """Changes what `model.json` says, and redoes its digest, as a forger would."""
     path = folder / MODEL_FILE
     description = {**json.loads(path.read_text("utf-8")), **change}
-    path.write_text(json.dumps({**description, "digest": description_digest(description)}), encoding="utf-8")
+    path.write_text(
+        json.dumps({**description, "digest": description_digest(description)}),
+        encoding="utf-8",
+    )
 
 
 def changes(value):
@@ -132,7 +163,11 @@ def changes(value):
     if isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(len(value)):
             for part in changes(value[key]):
-                yield {**value, key: part} if isinstance(value, dict) else [*value[:key], part, *value[key + 1 :]]
+                yield (
+                    {**value, key: part}
+                    if isinstance(value, dict)
+                    else [*value[:key], part, *value[key + 1 :]]
+                )
         return
     yield value + (" " if isinstance(value, str) else 1) if value is not None else 1
 
@@ -157,12 +192,22 @@ def test_a_model_of_before_the_digest_of_the_description_is_read(model):
     del description["digest"]
     path.write_text(json.dumps(description), encoding="utf-8")
     found = verify_model(model)
-    assert (found.files, found.others) == (HASHED, (MODEL_FILE,))  # what it says of the model is not covered
+    assert (found.files, found.others) == (
+        HASHED,
+        (MODEL_FILE,),
+    )  # what it says of the model is not covered
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"format": 99}, {"files": {}}, {"model": None}, {"model": {}}, {"model": {"kind": "other"}}, {"files": None}],
+    [
+        {"format": 99},
+        {"files": {}},
+        {"model": None},
+        {"model": {}},
+        {"model": {"kind": "other"}},
+        {"files": None},
+    ],
 )
 def test_a_broken_description_is_refused(model, change):
     described(model, **change)
@@ -213,8 +258,15 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path):
 
 def rehash(folder):
     """Makes all hashes right again, as a forger would."""
-    files = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in HASHED}
-    described(folder, files=files, certificate=read_certificate(folder / CERTIFICATE_FILE).digest())
+    files = {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        for name in HASHED
+    }
+    described(
+        folder,
+        files=files,
+        certificate=read_certificate(folder / CERTIFICATE_FILE).digest(),
+    )
 
 
 def forge(folder, change):
@@ -222,7 +274,9 @@ def forge(folder, change):
     stated = json.loads(path.read_text("utf-8"))
     change(stated)
     path.write_text(json.dumps(stated), encoding="utf-8")
-    (folder / "certificate.md").write_text(render(read_certificate(path)), encoding="utf-8")
+    (folder / "certificate.md").write_text(
+        render(read_certificate(path)), encoding="utf-8"
+    )
     rehash(folder)
 
 
@@ -233,7 +287,10 @@ def test_forging_nothing_is_good(model):
 
 def test_a_page_that_states_less_is_noticed(model):
     page = model / "certificate.md"
-    page.write_text(page.read_text("utf-8").replace("**(1, 1e-05)", "**(0.01, 1e-05)"), encoding="utf-8")
+    page.write_text(
+        page.read_text("utf-8").replace("**(1, 1e-05)", "**(0.01, 1e-05)"),
+        encoding="utf-8",
+    )
     rehash(model)
     with pytest.raises(ModelError, match="does not say what"):
         verify_model(model)
@@ -244,9 +301,15 @@ FORGERIES = {
     "an event told twice": lambda stated: stated["events"].append(stated["events"][0]),
     "another size": lambda stated: stated["events"][0].update(coordinates=1),
     "half a number": lambda stated: stated["events"][0].update(coordinates=0.5),
-    "no sensitivity": lambda stated: [event.update(sensitivity=1) for event in stated["events"]],
-    "another relation": lambda stated: stated["guarantee"].update(adjacency="replace-one"),
-    "noise beyond what can be drawn": lambda stated: [event.update(noise_std=2.0**80) for event in stated["events"]],
+    "no sensitivity": lambda stated: [
+        event.update(sensitivity=1) for event in stated["events"]
+    ],
+    "another relation": lambda stated: stated["guarantee"].update(
+        adjacency="replace-one"
+    ),
+    "noise beyond what can be drawn": lambda stated: [
+        event.update(noise_std=2.0**80) for event in stated["events"]
+    ],
     "a number too large": lambda stated: stated["events"][0].update(noise_std=10**400),
 }
 
@@ -268,7 +331,9 @@ def test_an_adaptive_release_may_be_smaller_than_was_paid_for(model, extra):
     verify_model(model)
 
 
-@pytest.mark.parametrize("adaptive", [["fourier"], ["no such question"], "fourier", 5, [["fourier"]]])
+@pytest.mark.parametrize(
+    "adaptive", [["fourier"], ["no such question"], "fourier", 5, [["fourier"]]]
+)
 def test_no_release_is_larger_than_was_paid_for(model, adaptive):
     def shrink(stated):
         stated["public"]["adaptive"] = adaptive
@@ -289,10 +354,19 @@ def measured(folder, rho, *stds, **claim):
 
 def released(folder, events, values, noise_std, **claim):
     public = {"schema": SCHEMA.to_json(), "gradients": {"s": {"norm": 1.0}}}
-    claim = {"epsilon": accounting.epsilon(events, 1e-5), "method": "aim", "public": public, **claim}
-    stated = certificate(events=events, hashes=array_hashes(release_arrays(values, noise_std)), **claim)
+    claim = {
+        "epsilon": accounting.epsilon(events, 1e-5),
+        "method": "aim",
+        "public": public,
+        **claim,
+    }
+    stated = certificate(
+        events=events, hashes=array_hashes(release_arrays(values, noise_std)), **claim
+    )
     release = Release(values=values, noise_std=noise_std, certificate=stated)
-    return write_model(folder, release=release, tensors={"weights": np.ones(1)}, model={})
+    return write_model(
+        folder, release=release, tensors={"weights": np.ones(1)}, model={}
+    )
 
 
 UNITS = {"unit": "all records of one x", "contributions": 3}
@@ -300,7 +374,8 @@ REPLACED = {"adjacency": Adjacency.REPLACE_ONE}
 
 
 @pytest.mark.parametrize(
-    ("stds", "claim"), [((10.0, 20.0), {}), ((30.0, 60.0), UNITS), ((20.0, 40.0), REPLACED), ((1e3,), {})]
+    ("stds", "claim"),
+    [((10.0, 20.0), {}), ((30.0, 60.0), UNITS), ((20.0, 40.0), REPLACED), ((1e3,), {})],
 )
 def test_noise_that_rho_paid_for_is_good(stds, claim, tmp_path):
     # 1/200 + 1/800, for a distance of one record, of three, and of two.
@@ -319,17 +394,30 @@ def test_noise_that_rho_paid_for_is_good(stds, claim, tmp_path):
     ],
 )
 def test_noise_that_costs_more_than_the_stated_rho_is_noticed(stds, claim, tmp_path):
-    with pytest.raises(ModelError, match=r"states rho=0\.00625, but .* do not rely on it|'aim/0:0' must be one array"):
+    with pytest.raises(
+        ModelError,
+        match=r"states rho=0\.00625, but .* do not rely on it|'aim/0:0' must be one array",
+    ):
         verify_model(measured(tmp_path / "model", 0.00625, *stds, **claim))
 
 
 NOISE = {"noise_std": 2.0**44, "coordinates": 2, "sampler": Sampler.CONVOLVED_GAUSSIAN}
 STEPS = {"rate": 0.5, "steps": 3, **NOISE}
 LEAST = {
-    "a sum": (lambda sensitivity: GaussianEvent(name="s", sensitivity=sensitivity, **NOISE), grid.UNITS),
-    "steps": (lambda sensitivity: SampledGaussianEvent(name="s", sensitivity=sensitivity, **STEPS), grid.UNITS),
+    "a sum": (
+        lambda sensitivity: GaussianEvent(name="s", sensitivity=sensitivity, **NOISE),
+        grid.UNITS,
+    ),
+    "steps": (
+        lambda sensitivity: SampledGaussianEvent(
+            name="s", sensitivity=sensitivity, **STEPS
+        ),
+        grid.UNITS,
+    ),
     "whole samples": (
-        lambda sensitivity: BatchGaussianEvent(name="s", sensitivity=sensitivity, shards=1, **STEPS),
+        lambda sensitivity: BatchGaussianEvent(
+            name="s", sensitivity=sensitivity, shards=1, **STEPS
+        ),
         2 * grid.UNITS,
     ),
 }
@@ -338,7 +426,15 @@ LEAST = {
 @pytest.mark.parametrize("name", LEAST)
 def test_no_event_states_less_than_a_record_has_on_the_grid(name, tmp_path):
     event, least = LEAST[name]
-    values, noise_std = {"s": np.ones((2, 1))}, {"s": 2.0**44 / grid.Grid(norm=1.0).scale}
+    values, noise_std = (
+        {"s": np.ones((2, 1))},
+        {"s": 2.0**44 / grid.Grid(norm=1.0).scale},
+    )
     verify_model(released(tmp_path / "true", (event(least),), values, noise_std))
-    with pytest.raises(ModelError, match=f"below the {least} that a record has on the grid under add-remove"):
-        verify_model(released(tmp_path / "forged", (event(least - 1),), values, noise_std))
+    with pytest.raises(
+        ModelError,
+        match=f"below the {least} that a record has on the grid under add-remove",
+    ):
+        verify_model(
+            released(tmp_path / "forged", (event(least - 1),), values, noise_std)
+        )

@@ -21,7 +21,9 @@ def model(factors=None):
             Conditional(column=2, parents=(1,), probabilities=Y),
             Conditional(column=0, parents=(2,), probabilities=X),
         )
-    return GraphicalModel(bins=(NumericBins((0.25,), nullable=True),), coded=(3, 2), factors=factors)
+    return GraphicalModel(
+        bins=(NumericBins((0.25,), nullable=True),), coded=(3, 2), factors=factors
+    )
 
 
 def drawn(built, seed=0):
@@ -31,7 +33,9 @@ def drawn(built, seed=0):
 def test_records_follow_the_tables():
     records = drawn(model())
     c, y = records.codes.T
-    x = np.where(np.isnan(records.numeric[:, 0]), 2, (records.numeric[:, 0] >= 0.25).astype(int))
+    x = np.where(
+        np.isnan(records.numeric[:, 0]), 2, (records.numeric[:, 0] >= 0.25).astype(int)
+    )
     assert records.codes.dtype == np.int32
     # Five standard deviations of a share over 40,000 records are 0.0125.
     assert np.bincount(c, minlength=3) / ROWS == pytest.approx(C, abs=0.0125)
@@ -39,7 +43,9 @@ def test_records_follow_the_tables():
     assert y[c == 0].max() == 0
     assert y[c == 2].mean() == pytest.approx(0.75, abs=0.02)
     for value in (0, 1):
-        assert np.bincount(x[y == value], minlength=3) / (y == value).sum() == pytest.approx(X[value], abs=0.02)
+        assert np.bincount(x[y == value], minlength=3) / (
+            y == value
+        ).sum() == pytest.approx(X[value], abs=0.02)
 
 
 def test_values_are_uniform_inside_a_cell():
@@ -52,8 +58,13 @@ def test_values_are_uniform_inside_a_cell():
 
 def test_two_parents_are_looked_up_in_their_order():
     table = np.zeros((3, 2, 3))
-    table[0, 0, 1] = table[2, 0, 2] = table[2, 1, 0] = table[0, 1, 0] = table[1, :, 0] = 1
-    factors = (*model().factors[:2], Conditional(column=0, parents=(1, 2), probabilities=table))
+    table[0, 0, 1] = table[2, 0, 2] = table[2, 1, 0] = table[0, 1, 0] = table[
+        1, :, 0
+    ] = 1
+    factors = (
+        *model().factors[:2],
+        Conditional(column=0, parents=(1, 2), probabilities=table),
+    )
     records = drawn(model(factors))
     c, y = records.codes.T
     x = records.numeric[:, 0]
@@ -78,7 +89,10 @@ def test_tables_that_do_not_fit_are_refused(factors):
         model(factors)
 
 
-@pytest.mark.parametrize("table", [np.ones(3), np.array([1.5, -0.5]), np.array([np.nan, 1]), np.zeros(0), np.eye(2)])
+@pytest.mark.parametrize(
+    "table",
+    [np.ones(3), np.array([1.5, -0.5]), np.array([np.nan, 1]), np.zeros(0), np.eye(2)],
+)
 def test_a_table_that_holds_no_probabilities_is_refused(table):
     with pytest.raises(ValueError, match="column 0"):
         Conditional(column=0, parents=(), probabilities=table)

@@ -12,9 +12,21 @@ from noisegate.models.folder import MODEL_FILE, read_model, write_model
 from noisegate.schema import EncodedTable, Schema
 from noisegate_papers.models import locally_linear
 from noisegate_papers.models.inputs import inputs_of
-from noisegate_papers.models.locally_linear import LocallyLinear, answers, draw_projection, reasons
+from noisegate_papers.models.locally_linear import (
+    LocallyLinear,
+    answers,
+    draw_projection,
+    reasons,
+)
 
-SCHEMA = Schema([*(continuous(f"x{j}") for j in range(3)), boolean("flag"), categorical("y", "abcd")], label="y")
+SCHEMA = Schema(
+    [
+        *(continuous(f"x{j}") for j in range(3)),
+        boolean("flag"),
+        categorical("y", "abcd"),
+    ],
+    label="y",
+)
 MAPS, CLASSES, INPUTS, TEMPERATURE = 2, 4, 5, 3.0
 
 
@@ -33,7 +45,9 @@ def model():
 
 def records(rows=7):
     random = np.random.default_rng(1)
-    return EncodedTable(random.random((rows, 3)), random.integers(0, 2, (rows, 1)).astype(np.int32))
+    return EncodedTable(
+        random.random((rows, 3)), random.integers(0, 2, (rows, 1)).astype(np.int32)
+    )
 
 
 def by_hand(model, record, numeric, weights=None):
@@ -43,7 +57,11 @@ def by_hand(model, record, numeric, weights=None):
     scores, sigmas = [], []
     for k in range(CLASSES):
         g = np.array([model.weights[m, k] @ x + model.bias[m, k] for m in range(MAPS)])
-        sigma = np.exp(g / TEMPERATURE) / np.exp(g / TEMPERATURE).sum() if weights is None else weights[k]
+        sigma = (
+            np.exp(g / TEMPERATURE) / np.exp(g / TEMPERATURE).sum()
+            if weights is None
+            else weights[k]
+        )
         scores.append(sigma @ g)
         sigmas.append(sigma)
     return np.array(scores), np.array(sigmas)
@@ -55,8 +73,12 @@ def test_scores_and_importance_are_those_of_the_paper(model):
         scores, sigmas = by_hand(model, record, record.numeric[0])
         assert np.allclose(model.scores(record)[0], scores)
         for k in range(CLASSES):
-            assert np.allclose(model.importance(record, of=np.array([k]))[0], sigmas[k], atol=1e-6)
-        assert np.allclose(model.probabilities(record)[0], np.exp(scores) / np.exp(scores).sum())
+            assert np.allclose(
+                model.importance(record, of=np.array([k]))[0], sigmas[k], atol=1e-6
+            )
+        assert np.allclose(
+            model.probabilities(record)[0], np.exp(scores) / np.exp(scores).sum()
+        )
         assert model.predictions(record)[0] == scores.argmax()
 
 
@@ -68,7 +90,10 @@ def test_an_explanation_is_what_the_predicted_class_gains_by_each_column(model):
     for column in range(3):
         low, high = record.numeric[0].copy(), record.numeric[0].copy()
         low[column], high[column] = 0.0, 1.0
-        gained = by_hand(model, record, high, sigmas)[0] - by_hand(model, record, low, sigmas)[0]
+        gained = (
+            by_hand(model, record, high, sigmas)[0]
+            - by_hand(model, record, low, sigmas)[0]
+        )
         assert explained[column] == pytest.approx(gained[k], rel=1e-4)
     one = model.explain(record, of=np.array([2]))[0]
     assert np.allclose(one, sigmas[2] @ model.filters("c"), rtol=1e-4)
@@ -86,7 +111,9 @@ def test_records_beside_a_record_do_not_matter(model, monkeypatch):
 def test_one_map_is_logistic_regression(model):
     single = replace(model, weights=model.weights[:1], bias=model.bias[:1])
     assert np.allclose(single.importance(records()), 1.0)
-    assert np.allclose(single.explain(records(), of=np.zeros(7, dtype=int)), single.filters("a"))
+    assert np.allclose(
+        single.explain(records(), of=np.zeros(7, dtype=int)), single.filters("a")
+    )
 
 
 DRAW = {"inputs": 12, "maps": 3, "constant": 0.5}
@@ -94,8 +121,12 @@ DRAW = {"inputs": 12, "maps": 3, "constant": 0.5}
 
 @pytest.mark.parametrize("level", [0, 9])
 @pytest.mark.parametrize("dimensions", [None, 4, 12])
-def test_what_was_trained_on_projected_inputs_is_a_linear_map_of_the_inputs(dimensions, level):
-    projection = replace(draw_projection(**DRAW, dimensions=dimensions, seed=1), level=level)
+def test_what_was_trained_on_projected_inputs_is_a_linear_map_of_the_inputs(
+    dimensions, level
+):
+    projection = replace(
+        draw_projection(**DRAW, dimensions=dimensions, seed=1), level=level
+    )
     groups, outputs, width = projection.shape(classes=2)
     random = np.random.default_rng(0)
     trained = random.normal(size=(groups, outputs, width)).astype(np.float32)
@@ -110,16 +141,23 @@ def test_what_was_trained_on_projected_inputs_is_a_linear_map_of_the_inputs(dime
 
 def test_what_the_first_inputs_share_counts_as_one_of_them():
     projection = replace(draw_projection(**DRAW, dimensions=None, seed=1), level=9)
-    same, others = torch.tensor([3.0] * 9 + [0.0] * 3), torch.tensor([2.0, -2.0] + [0.0] * 7 + [1.0, 2.0, 3.0])
+    same, others = (
+        torch.tensor([3.0] * 9 + [0.0] * 3),
+        torch.tensor([2.0, -2.0] + [0.0] * 7 + [1.0, 2.0, 3.0]),
+    )
     assert torch.allclose(projection(same)[0, :12].norm(), torch.tensor(3.0))
     assert torch.allclose(projection(others)[0, :12], others)
 
 
 def test_a_projection_keeps_lengths_on_average_and_follows_its_seed():
-    projection = draw_projection(inputs=300, maps=4, dimensions=200, constant=0.0, seed=3)
+    projection = draw_projection(
+        inputs=300, maps=4, dimensions=200, constant=0.0, seed=3
+    )
     x = torch.nn.functional.normalize(torch.ones(300), dim=0)
     assert np.allclose(projection(x).norm(dim=1), 1.0, atol=0.25)
-    again, other = (draw_projection(**DRAW, dimensions=4, seed=seed).matrices for seed in (3, 4))
+    again, other = (
+        draw_projection(**DRAW, dimensions=4, seed=seed).matrices for seed in (3, 4)
+    )
     assert np.array_equal(draw_projection(**DRAW, dimensions=4, seed=3).matrices, again)
     assert not np.array_equal(again, other)
     assert not np.array_equal(again[0], again[1])
@@ -138,16 +176,32 @@ def test_a_column_answers_for_all_of_its_inputs_and_for_no_other(trained, unseen
     """By hand for one record: v is missing, so its input says so; c has three levels."""
     inputs, record = trained.inputs, unseen.rows(slice(2, 3))
     assert inputs.names == (
-        *("u", "v", "v is missing", "c = r", "c = g", "c is missing", "flag = False", "flag = True"),
+        *(
+            "u",
+            "v",
+            "v is missing",
+            "c = r",
+            "c = g",
+            "c is missing",
+            "flag = False",
+            "flag = True",
+        ),
     )
     # Of the numbers in the record only these are not 0, each in units of `scale`.
     seen = {"u": 2 * (record.numeric[0, 0] - 0.25), "v": 1.0, "c": 1.0, "flag": 1.0}
-    place = {"u": 0, "v": 2, "c": 3 + record.codes[0, 0], "flag": 6 + record.codes[0, 1]}
+    place = {
+        "u": 0,
+        "v": 2,
+        "c": 3 + record.codes[0, 0],
+        "flag": 6 + record.codes[0, 1],
+    }
     adds = np.zeros((3, 4))
     for k in range(3):
         weights = trained.importance(record, of=np.array([k]))[0]
         for j, name in enumerate(seen):
-            adds[k, j] = weights @ trained.weights[:, k, place[name]] * seen[name] * inputs.scale
+            adds[k, j] = (
+                weights @ trained.weights[:, k, place[name]] * seen[name] * inputs.scale
+            )
     found = reasons(trained, record, of=np.array([1]))
     assert found.adds[0] == pytest.approx(adds[1] - (adds[0] + adds[2]) / 2, abs=1e-5)
 
@@ -155,7 +209,9 @@ def test_a_column_answers_for_all_of_its_inputs_and_for_no_other(trained, unseen
 def test_what_a_class_answers_to_is_the_mean_of_its_maps_above_the_others(trained):
     weights, spread = answers(trained, "yes")
     no, yes, other = (trained.filters(label) for label in trained.classes)
-    assert weights == pytest.approx(yes.mean(axis=0) - (no.mean(axis=0) + other.mean(axis=0)) / 2, abs=1e-5)
+    assert weights == pytest.approx(
+        yes.mean(axis=0) - (no.mean(axis=0) + other.mean(axis=0)) / 2, abs=1e-5
+    )
     assert spread == pytest.approx(yes.std(axis=0), abs=1e-5)
 
 
@@ -171,18 +227,37 @@ def test_what_a_class_answers_to_is_the_mean_of_its_maps_above_the_others(traine
 )
 def test_weights_that_do_not_fit_the_schema_are_refused(trained, tmp_path, broken):
     release, tensors, model = read_model(trained.save(tmp_path / "model"))
-    tensors = {name: value for name, value in {**tensors, **broken.get("tensors", {})}.items() if value is not None}
-    write_model(tmp_path / "broken", release=release, tensors=tensors, model={**model, **broken.get("model", {})})
+    tensors = {
+        name: value
+        for name, value in {**tensors, **broken.get("tensors", {})}.items()
+        if value is not None
+    }
+    write_model(
+        tmp_path / "broken",
+        release=release,
+        tensors=tensors,
+        model={**model, **broken.get("model", {})},
+    )
     with pytest.raises(ModelError, match="broken: the classifier cannot be rebuilt"):
         LocallyLinear.load(tmp_path / "broken")
 
 
 def test_a_classifier_and_a_synthesizer_are_not_taken_for_each_other(trained, tmp_path):
     folder = trained.save(tmp_path / "model")
-    with pytest.raises(ModelError, match=r"holds a classifier, which draws no records: .*noisegate explain"):
+    with pytest.raises(
+        ModelError,
+        match=r"holds a classifier, which draws no records: .*noisegate explain",
+    ):
         Synthesizer.load(folder)
     release, tensors, _ = read_model(folder)
-    write_model(tmp_path / "other", release=release, tensors=tensors, model={"kind": "mixture"})
-    assert json.loads((tmp_path / "other" / MODEL_FILE).read_text())["model"] == {"kind": "mixture"}
-    with pytest.raises(ModelError, match="holds a model of records, which predicts no label: `noisegate sample`"):
+    write_model(
+        tmp_path / "other", release=release, tensors=tensors, model={"kind": "mixture"}
+    )
+    assert json.loads((tmp_path / "other" / MODEL_FILE).read_text())["model"] == {
+        "kind": "mixture"
+    }
+    with pytest.raises(
+        ModelError,
+        match="holds a model of records, which predicts no label: `noisegate sample`",
+    ):
         LocallyLinear.load(tmp_path / "other")

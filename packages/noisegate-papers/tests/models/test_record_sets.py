@@ -19,14 +19,25 @@ from noisegate_papers.models.record_sets import (
     weight_summary,
 )
 
-SCHEMA = Schema((continuous("u", 0.0, 10.0), continuous("v", missing=True), categorical("y", "abc")), label="y")
+SCHEMA = Schema(
+    (
+        continuous("u", 0.0, 10.0),
+        continuous("v", missing=True),
+        categorical("y", "abc"),
+    ),
+    label="y",
+)
 EACH, SIZE = 5, 15
 
 
 def point_set(labels=None):
     labels = np.repeat(np.arange(3), EACH) if labels is None else np.asarray(labels)
-    numbers = np.stack([np.arange(len(labels)) / len(labels), np.full(len(labels), np.nan)], axis=1)
-    return PointSet(records=EncodedTable(numbers, labels.astype(np.int32)[:, None]), label=0)
+    numbers = np.stack(
+        [np.arange(len(labels)) / len(labels), np.full(len(labels), np.nan)], axis=1
+    )
+    return PointSet(
+        records=EncodedTable(numbers, labels.astype(np.int32)[:, None]), label=0
+    )
 
 
 def drawn(rows, seed=0, **options):
@@ -55,7 +66,9 @@ def test_other_numbers_are_spread_evenly_over_the_set_and_over_the_labels(rows):
 
 
 def test_labels_of_other_sizes_keep_their_shares():
-    labels = np.bincount(drawn(9, labels=[0] * 12 + [1] * 4 + [2] * 2).codes[:, 0], minlength=3)
+    labels = np.bincount(
+        drawn(9, labels=[0] * 12 + [1] * 4 + [2] * 2).codes[:, 0], minlength=3
+    )
     assert np.abs(labels - np.array([6, 2, 1])).max() <= 1
 
 
@@ -71,7 +84,13 @@ def test_a_condition_leaves_the_records_that_meet_it():
     model, region = point_set(), SCHEMA.region({"y": "b"})
     assert isinstance(model, ConditionalModel)
     assert model.probability(region) == pytest.approx(1 / 3)
-    assert sorted(places(model.given(region).draw(EACH, torch.Generator()))) == [5, 6, 7, 8, 9]
+    assert sorted(places(model.given(region).draw(EACH, torch.Generator()))) == [
+        5,
+        6,
+        7,
+        8,
+        9,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +99,11 @@ def test_a_condition_leaves_the_records_that_meet_it():
         ("numeric", lambda value: value[:, :1], "do not fit the schema"),
         ("numeric", lambda value: value[:3], "do not fit the schema"),
         ("numeric", lambda value: value + 2.0, "outside of the bounds"),
-        ("numeric", lambda value: value[:, ::-1].copy(), "missing where the schema allows none"),
+        (
+            "numeric",
+            lambda value: value[:, ::-1].copy(),
+            "missing where the schema allows none",
+        ),
         ("codes", lambda value: value + 1, "no level of its column"),
         ("codes", lambda value: value - 1, "no level of its column"),
         ("codes", lambda value: value.astype(np.int64), "int32"),
@@ -89,12 +112,20 @@ def test_a_condition_leaves_the_records_that_meet_it():
 def test_a_broken_set_is_refused(name, change, match):
     kept = point_set()
     with pytest.raises(ValueError, match=match):
-        PointSet.from_saved(SCHEMA, kept.tensors() | {name: change(kept.tensors()[name])}, kept.to_json())
+        PointSet.from_saved(
+            SCHEMA,
+            kept.tensors() | {name: change(kept.tensors()[name])},
+            kept.to_json(),
+        )
 
 
-JOBS = Schema((continuous("x", missing=True), categorical("job", "abc"), boolean("ill")), label="ill")
+JOBS = Schema(
+    (continuous("x", missing=True), categorical("job", "abc"), boolean("ill")),
+    label="ill",
+)
 RECORDS = EncodedTable(
-    np.array([[0.1], [0.2], [np.nan], [0.4]]), np.array([[0, 0], [1, 1], [2, 0], [0, 1]], dtype=np.int32)
+    np.array([[0.1], [0.2], [np.nan], [0.4]]),
+    np.array([[0, 0], [1, 1], [2, 0], [0, 1]], dtype=np.int32),
 )
 
 
@@ -103,7 +134,9 @@ def seeded(seed=0):
 
 
 def model(weights):
-    return WeightedReference(records=RECORDS, weights=np.array(weights, dtype=float), label=JOBS.layout.label)
+    return WeightedReference(
+        records=RECORDS, weights=np.array(weights, dtype=float), label=JOBS.layout.label
+    )
 
 
 def counted(found):
@@ -116,8 +149,13 @@ def test_each_record_comes_as_often_as_its_weight_says():
     found = counted(model([[1.0, 0.0, 5.0, 2.0]]).draw(80, seeded()))
     assert found == {(0.1, 0): 10, (0.3, 0): 50, (0.4, 1): 20}
     # Rounded up or down where it is no whole number, and in another order and other places for another seed.
-    counts = [counted(model([[1.0, 0.0, 5.0, 2.0]]).draw(3, seeded(seed))) for seed in range(400)]
-    assert {number for count in counts for pair, number in count.items() if pair == (0.3, 0)} == {1, 2}
+    counts = [
+        counted(model([[1.0, 0.0, 5.0, 2.0]]).draw(3, seeded(seed)))
+        for seed in range(400)
+    ]
+    assert {
+        number for count in counts for pair, number in count.items() if pair == (0.3, 0)
+    } == {1, 2}
     mean = np.mean([count.get((0.1, 0), 0) for count in counts])
     # A probability of 3/8 in 400 draws: off by 0.15 less than once in 1e9 runs.
     assert mean == pytest.approx(3 / 8, abs=0.15)
@@ -157,7 +195,10 @@ def test_the_effective_sample_size_of_weights_with_known_answers():
     assert effective_size(np.array([0.0, 7.0, 0.0])) == pytest.approx(1)
     assert effective_size(np.array([3.0, 1.0])) == pytest.approx(1.6)
     # Of the references, whatever the labels that they are counted with.
-    assert weight_summary(np.array([[1.0, 2.0], [2.0, 1.0]])) == {"effective": pytest.approx(2), "largest_share": 0.5}
+    assert weight_summary(np.array([[1.0, 2.0], [2.0, 1.0]])) == {
+        "effective": pytest.approx(2),
+        "largest_share": 0.5,
+    }
 
 
 @pytest.mark.parametrize(
@@ -191,7 +232,11 @@ def test_images_are_kept_as_bytes_and_come_back_bit_for_bit():
     schema = pixel_schema(2, 128)
     images = Images(np.arange(256, dtype=np.uint8).reshape(1, 2, 128, 1))
     kept = tensors_of(images)
-    assert (kept["numeric"].dtype, kept["numeric"].shape, kept["codes"].shape) == (np.uint8, (1, 256), (1, 0))
+    assert (kept["numeric"].dtype, kept["numeric"].shape, kept["codes"].shape) == (
+        np.uint8,
+        (1, 256),
+        (1, 0),
+    )
     again = records_from(schema, kept)
     assert again.numeric.tobytes() == (np.arange(256)[None] / np.float64(255)).tobytes()
     with pytest.raises(ValueError, match="types float64"):

@@ -37,7 +37,8 @@ def test_folding_changes_nothing_but_the_normalisation():
 
 
 @pytest.mark.parametrize(
-    ("side", "left"), [(8, 1), (28, 3), (32, 4), (48, 6), (64, 4), (96, 4), (100, 4), (224, 4), (256, 4)]
+    ("side", "left"),
+    [(8, 1), (28, 3), (32, 4), (48, 6), (64, 4), (96, 4), (100, 4), (224, 4), (256, 4)],
 )
 def test_any_size_is_taken_and_large_ones_are_averaged(side, left):
     simple = encoder.folded(encoder.build_encoder(seed=0))
@@ -50,8 +51,12 @@ def test_a_file_gives_the_encoder_back(tmp_path):
     again = encoder.load_encoder(tmp_path / "e.safetensors", sha256=digest)
     assert (tmp_path / "e.safetensors").stat().st_size < 3_000_000
     images = torch.rand(2, 3, 32, 32)
-    torch.testing.assert_close(again(images), simple(images), rtol=0.02, atol=0.02)  # it is kept in float16
-    assert encoder.classify(again, load_head(tmp_path / "e.safetensors"), images).shape == (2, 5)
+    torch.testing.assert_close(
+        again(images), simple(images), rtol=0.02, atol=0.02
+    )  # it is kept in float16
+    assert encoder.classify(
+        again, load_head(tmp_path / "e.safetensors"), images
+    ).shape == (2, 5)
     assert encoder.save_encoder(simple, head, tmp_path / "again.safetensors") == digest
 
 
@@ -59,7 +64,9 @@ def test_another_file_is_refused(tmp_path):
     path = tmp_path / "e.safetensors"
     with pytest.raises(ModelError, match="cannot be read"):
         encoder.load_encoder(path)
-    encoder.save_encoder(encoder.folded(encoder.build_encoder(seed=0)), nn.Linear(encoder.WIDTH, 2), path)
+    encoder.save_encoder(
+        encoder.folded(encoder.build_encoder(seed=0)), nn.Linear(encoder.WIDTH, 2), path
+    )
     with pytest.raises(ModelError, match=r"SHA-256 .* is not 00"):
         encoder.load_encoder(path, sha256="00")
     path.write_bytes(b"nothing")
@@ -70,7 +77,9 @@ def test_another_file_is_refused(tmp_path):
 def test_the_one_in_the_package_is_the_one_that_is_pinned(monkeypatch):
     file = resources.files("noisegate_images.networks").joinpath(encoder.SHIPPED)
     assert len(file.read_bytes()) < 3_000_000
-    assert [name for name in encoder.LAYERS if not hasattr(encoder.load_encoder(), name)] == []
+    assert [
+        name for name in encoder.LAYERS if not hasattr(encoder.load_encoder(), name)
+    ] == []
     monkeypatch.setattr(encoder, "SHIPPED_SHA256", encoder.SHIPPED_SHA256[::-1])
     with pytest.raises(ModelError, match="SHA-256"):
         encoder.load_encoder()
@@ -81,12 +90,21 @@ def test_the_one_in_the_package_is_the_one_that_is_pinned(monkeypatch):
 def test_the_one_in_the_package_tells_cifar_apart(data_dir, grey):
     table = pq.read_table(data_dir / "cifar10" / "test.parquet").slice(0, 500)
     pictures = [
-        Image.open(io.BytesIO(cell["bytes"])).convert("L" if grey else "RGB") for cell in table["image"].to_pylist()
+        Image.open(io.BytesIO(cell["bytes"])).convert("L" if grey else "RGB")
+        for cell in table["image"].to_pylist()
     ]
-    pixels = torch.from_numpy(np.stack([np.asarray(picture.convert("RGB")) for picture in pictures]))
-    logits = encoder.classify(encoder.load_encoder(), load_head(), pixels.permute(0, 3, 1, 2) / 255)
-    accuracy = float((logits.argmax(dim=1).numpy() == np.asarray(table["label"])).mean())
-    assert accuracy > 0.5  # chance is 0.1; a half of what it came to, so that another training still passes
+    pixels = torch.from_numpy(
+        np.stack([np.asarray(picture.convert("RGB")) for picture in pictures])
+    )
+    logits = encoder.classify(
+        encoder.load_encoder(), load_head(), pixels.permute(0, 3, 1, 2) / 255
+    )
+    accuracy = float(
+        (logits.argmax(dim=1).numpy() == np.asarray(table["label"])).mean()
+    )
+    assert (
+        accuracy > 0.5
+    )  # chance is 0.1; a half of what it came to, so that another training still passes
 
 
 # The encoder and the decoder of drawings: sizes, files, and what the ones in the package know.
@@ -99,14 +117,23 @@ def test_a_generated_image_has_the_vector_of_a_record_and_the_slope_of_a_convolu
     first, *others = encoder.convolutions
     values = nn.functional.conv2d(images, first.weight, first.bias, stride=2, padding=2)
     expected = encoder.embedding(nn.Sequential(*others)(values).flatten(1))
-    slopes = [torch.autograd.grad(vectors.square().sum(), images)[0] for vectors in (found, expected)]
+    slopes = [
+        torch.autograd.grad(vectors.square().sum(), images)[0]
+        for vectors in (found, expected)
+    ]
     torch.testing.assert_close(*slopes, rtol=1e-3, atol=1e-3)
 
 
 def test_a_file_gives_the_encoder_back_and_another_is_refused(tmp_path):
-    path, simple, image = tmp_path / "s.safetensors", load_strokes(), torch.rand(2, 1, 28, 28)
+    path, simple, image = (
+        tmp_path / "s.safetensors",
+        load_strokes(),
+        torch.rand(2, 1, 28, 28),
+    )
     path.write_bytes(safetensors.torch.save(halved(simple.state_dict())))
-    torch.testing.assert_close(load_strokes(path)(image), simple(image), rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(
+        load_strokes(path)(image), simple(image), rtol=1e-2, atol=1e-2
+    )
     with pytest.raises(ModelError, match=r"SHA-256 .* is not 00"):
         load_strokes(path, sha256="00")
     path.write_bytes(b"nothing")
@@ -116,10 +143,17 @@ def test_a_file_gives_the_encoder_back_and_another_is_refused(tmp_path):
         load_network("strokes", None, "00")
 
 
-@pytest.mark.parametrize(("name", "load"), [("SHIPPED", load_strokes), ("DRAWING", strokes.load_drawing)])
-def test_the_one_in_the_package_is_the_one_that_is_pinned_of_strokes(name, load, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "load"), [("SHIPPED", load_strokes), ("DRAWING", strokes.load_drawing)]
+)
+def test_the_one_in_the_package_is_the_one_that_is_pinned_of_strokes(
+    name, load, monkeypatch
+):
     file, pinned = getattr(strokes, name), getattr(strokes, f"{name}_SHA256")
-    assert len(resources.files("noisegate_images.networks").joinpath(file).read_bytes()) < 600_000
+    assert (
+        len(resources.files("noisegate_images.networks").joinpath(file).read_bytes())
+        < 600_000
+    )
     load()
     monkeypatch.setattr(strokes, f"{name}_SHA256", pinned[::-1])
     with pytest.raises(ModelError, match="SHA-256"):
@@ -128,7 +162,11 @@ def test_the_one_in_the_package_is_the_one_that_is_pinned_of_strokes(name, load,
 
 def test_the_decoder_in_the_package_draws_and_a_fresh_one_does_not():
     """A drawing is dark but for a stroke, which is light; a fresh network gives grey."""
-    fresh, known, noise = strokes.DrawingDecoder(), strokes.DrawingDecoder(), torch.randn(64, strokes.LATENT)
+    fresh, known, noise = (
+        strokes.DrawingDecoder(),
+        strokes.DrawingDecoder(),
+        torch.randn(64, strokes.LATENT),
+    )
     known.load_state_dict(strokes.load_drawing())
     light = {
         name: float((network(noise).detach().sigmoid() > 0.8).float().mean())

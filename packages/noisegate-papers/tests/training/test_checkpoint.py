@@ -15,7 +15,8 @@ def path(tmp_path):
 
 def descent(start=0.0, **options):
     return NoisyDescent(
-        {"w": torch.full((3,), start)}, **{"learning_rate": 0.1, "batch": 4.0, "device": "cpu", **options}
+        {"w": torch.full((3,), start)},
+        **{"learning_rate": 0.1, "batch": 4.0, "device": "cpu", **options},
     )
 
 
@@ -69,10 +70,17 @@ def test_without_steps_in_the_journal_nothing_is_saved(path, tmp_path):
 @pytest.mark.parametrize("content", [b"no tensors", None])
 def test_a_state_that_cannot_be_used_is_named_with_the_cure(path, content):
     if content is None:
-        kept(path, NoisyDescent({"v": torch.zeros(2)}, learning_rate=1.0, batch=1.0, device="cpu")).save()
+        kept(
+            path,
+            NoisyDescent(
+                {"v": torch.zeros(2)}, learning_rate=1.0, batch=1.0, device="cpu"
+            ),
+        ).save()
     else:
         path.write_bytes(content)
-    with pytest.raises(ModelError, match=r"state.safetensors is broken: .*\. Remove it\."):
+    with pytest.raises(
+        ModelError, match=r"state.safetensors is broken: .*\. Remove it\."
+    ):
         kept(path, descent()).resume()
 
 

@@ -8,7 +8,11 @@ from torch import nn
 from noisegate.features.feature_map import RowForm
 from noisegate_images.models.generator import Generator
 from noisegate_images.training.fit import FitSettings
-from noisegate_images.training.moment_matching import HalvesMatching, Target, class_weights
+from noisegate_images.training.moment_matching import (
+    HalvesMatching,
+    Target,
+    class_weights,
+)
 from noisegate_papers.training.perceptual_matching import (
     MovingAverage,
     PerceptualMatching,
@@ -59,16 +63,42 @@ def by_loop(noise, power, apart=False, batch=16):
         independent_halves=apart,
         check_batches=3,
     )
-    return HalvesMatching(Points(), target(noise), {"a": same(), "b": same()}, settings, seed=0, device=CPU)
+    return HalvesMatching(
+        Points(),
+        target(noise),
+        {"a": same(), "b": same()},
+        settings,
+        seed=0,
+        device=CPU,
+    )
 
 
 def by_moments(noise, power, loss="squared"):
-    options = {"average_rate": 0.05, "average_reduction": "sum"} if loss == "moving-average" else {}
+    options = (
+        {"average_rate": 0.05, "average_reduction": "sum"}
+        if loss == "moving-average"
+        else {}
+    )
     settings = PerceptualFitSettings(
-        steps=400, batch=16, learning_rate=0.05, ema_decay=0.9, class_power=power, loss=loss, check_batches=2, **options
+        steps=400,
+        batch=16,
+        learning_rate=0.05,
+        ema_decay=0.9,
+        class_power=power,
+        loss=loss,
+        check_batches=2,
+        **options,
     )
     embeddings = {"a": same(), "b": same()}
-    return PerceptualMatching(Points(), target(noise), embeddings, settings, validation=None, seed=0, device=CPU)
+    return PerceptualMatching(
+        Points(),
+        target(noise),
+        embeddings,
+        settings,
+        validation=None,
+        seed=0,
+        device=CPU,
+    )
 
 
 # Weights of the squared residuals of the two classes' means.
@@ -89,20 +119,31 @@ ALIKE, BY_SHARE_SQUARED, BY_SHARE_CUBED = (1.0, 1.0), (0.81, 0.01), (0.729, 0.00
 def test_a_shared_network_settles_at_the_weighted_mean(make, noise, power, expected):
     fit = make(noise, power)
     fit.run()
-    np.testing.assert_allclose(fit.average.points[0].numpy(), np.average(MEANS, axis=0, weights=expected), atol=0.02)
+    np.testing.assert_allclose(
+        fit.average.points[0].numpy(),
+        np.average(MEANS, axis=0, weights=expected),
+        atol=0.02,
+    )
 
 
 def test_the_halves_apart_and_the_moving_average_weigh_alike():
-    for fit in (by_loop(0.01, None, apart=True), by_moments(0.01, None, loss="moving-average")):
+    for fit in (
+        by_loop(0.01, None, apart=True),
+        by_moments(0.01, None, loss="moving-average"),
+    ):
         fit.run()
-        np.testing.assert_allclose(fit.average.points[0].numpy(), MEANS.mean(axis=0), atol=0.1)
+        np.testing.assert_allclose(
+            fit.average.points[0].numpy(), MEANS.mean(axis=0), atol=0.1
+        )
 
 
 def test_the_discrepancy_does_not_depend_on_how_classes_are_weighed():
     squares = np.square(MEANS * (RECORDS / 3.0)[:, None]).mean()
     for make in (by_loop, by_moments):
         for power in (None, 1.0):
-            assert make(3.0, power).measure().value == pytest.approx(squares * (1 + 1 / 4) / 2, rel=0.05)
+            assert make(3.0, power).measure().value == pytest.approx(
+                squares * (1 + 1 / 4) / 2, rel=0.05
+            )
 
 
 # How classes are weighed: alike where they stand out of the noise, by the noise where it drowns them.
@@ -118,7 +159,8 @@ def of_length(records, *, noise, length=1.0, blocks=("a",)):
     directions = random.choice([-1.0, 1.0], (len(records), DIM))
     return Target(
         means={
-            name: length * DIM**-0.5 * directions + std[:, None] * random.normal(size=directions.shape)
+            name: length * DIM**-0.5 * directions
+            + std[:, None] * random.normal(size=directions.shape)
             for name in blocks
         },
         noise_std=dict.fromkeys(blocks, std),
@@ -129,7 +171,9 @@ def of_length(records, *, noise, length=1.0, blocks=("a",)):
 
 def test_a_class_that_the_noise_drowns_weighs_by_its_noise():
     found = of_length([10_000, 10, 20], noise=50.0)
-    weights = class_weights(found, None) / found.noise_std["a"] ** 2  # of squared residuals of means
+    weights = (
+        class_weights(found, None) / found.noise_std["a"] ** 2
+    )  # of squared residuals of means
     assert weights[1] / weights[0] < 1e-3
     # Between two drowned ones the noise decides: half the records are a quarter of the precision.
     assert weights[1] / weights[2] == pytest.approx(1 / 4, rel=0.01)
@@ -140,7 +184,9 @@ def test_weights_are_the_inverse_of_noise_and_misfit():
     found = of_length(records, noise=noise, length=0.7)
     snr = (0.7 * records / noise) ** 2 / DIM
     expected = 1 / (1 + 0.03 * snr)
-    np.testing.assert_allclose(class_weights(found, None), expected / expected.max(), rtol=0.02)
+    np.testing.assert_allclose(
+        class_weights(found, None), expected / expected.max(), rtol=0.02
+    )
 
 
 def test_classes_without_weight_are_left_out():
@@ -157,7 +203,9 @@ def test_classes_without_weight_are_left_out():
 SUM, FIRST, SECOND = np.array([[1.0]]), np.array([[4.0]]), np.array([[-2.0]])
 
 
-def matching(gamma, *, in_turn=False, apart=False, blocks=("sum", "one", "two"), steps=200):
+def matching(
+    gamma, *, in_turn=False, apart=False, blocks=("sum", "one", "two"), steps=200
+):
     means = {"sum": SUM, "one": FIRST, "two": SECOND}
     # The products have other noise than the sum kernel: γ must not depend on it.
     stds = {"sum": np.array([0.01]), "one": np.array([0.05]), "two": np.array([0.02])}
@@ -168,10 +216,21 @@ def matching(gamma, *, in_turn=False, apart=False, blocks=("sum", "one", "two"),
         records=100.0,
     )
     settings = FitSettings(
-        steps=steps, batch=16, learning_rate=0.1, ema_decay=0.9, stop_at_noise=False, independent_halves=apart
+        steps=steps,
+        batch=16,
+        learning_rate=0.1,
+        ema_decay=0.9,
+        stop_at_noise=False,
+        independent_halves=apart,
     )
     forms = {name: same() for name in blocks}
-    named = {"sum_block": "sum", "gamma": gamma, "in_turn": in_turn, "seed": 0, "device": torch.device("cpu")}
+    named = {
+        "sum_block": "sum",
+        "gamma": gamma,
+        "in_turn": in_turn,
+        "seed": 0,
+        "device": torch.device("cpu"),
+    }
     return SumProductMatching(Points(1, std=1e-3), target, forms, settings, **named)
 
 
@@ -189,11 +248,15 @@ def test_gamma_is_the_weight_of_the_products_whatever_their_noise(gamma, apart):
 
 def test_without_gamma_each_block_weighs_by_its_noise():
     precisions = np.array([0.01, 0.05, 0.02]) ** -2
-    assert settled(None) == pytest.approx(np.average([1.0, 4.0, -2.0], weights=precisions), abs=0.02)
+    assert settled(None) == pytest.approx(
+        np.average([1.0, 4.0, -2.0], weights=precisions), abs=0.02
+    )
 
 
 def test_matched_in_turn_the_last_product_is_the_one_that_is_met():
-    assert settled(1.0, in_turn=True, steps=400) == pytest.approx((1.0 - 2.0) / 2, abs=0.2)
+    assert settled(1.0, in_turn=True, steps=400) == pytest.approx(
+        (1.0 - 2.0) / 2, abs=0.2
+    )
 
 
 def test_the_distance_that_is_reported_is_of_all_blocks_whatever_the_loss():
@@ -210,11 +273,25 @@ PERCEPTUAL_MATCHING_MEANS = np.array([[1.0, 0.0, -1.0], [0.5, 0.5, 0.5]])
 
 
 def fitting(validation=None, **options):
-    settings = {"steps": 300, "batch": 16, "learning_rate": 0.05, "check_every": 50, "check_batches": 4, **options}
+    settings = {
+        "steps": 300,
+        "batch": 16,
+        "learning_rate": 0.05,
+        "check_every": 50,
+        "check_batches": 4,
+        **options,
+    }
     means, noise = {"q": PERCEPTUAL_MATCHING_MEANS}, {"q": np.full(2, 0.01)}
-    target = Target(means=means, noise_std=noise, weights=np.array([0.75, 0.25]), records=100.0)
-    start, named = Points(std=0.1, labels=2), {"validation": validation, "seed": 0, "device": CPU}
-    return PerceptualMatching(start, target, {"q": same()}, PerceptualFitSettings(**settings), **named)
+    target = Target(
+        means=means, noise_std=noise, weights=np.array([0.75, 0.25]), records=100.0
+    )
+    start, named = (
+        Points(std=0.1, labels=2),
+        {"validation": validation, "seed": 0, "device": CPU},
+    )
+    return PerceptualMatching(
+        start, target, {"q": same()}, PerceptualFitSettings(**settings), **named
+    )
 
 
 @pytest.mark.parametrize(
@@ -222,20 +299,29 @@ def fitting(validation=None, **options):
     [
         {"loss": "squared"},
         {"loss": "squared", "schedule": "constant", "ema_decay": 0.9},
-        {"loss": "moving-average", "average_rate": 0.05, "average_reduction": "sum", "steps": 600},
+        {
+            "loss": "moving-average",
+            "average_rate": 0.05,
+            "average_reduction": "sum",
+            "steps": 600,
+        },
     ],
 )
 def test_both_losses_reach_the_target(options):
     fit = fitting(**options)
     fit.run()
-    np.testing.assert_allclose(fit.average.points.numpy(), PERCEPTUAL_MATCHING_MEANS, atol=0.15)
+    np.testing.assert_allclose(
+        fit.average.points.numpy(), PERCEPTUAL_MATCHING_MEANS, atol=0.15
+    )
 
 
 def test_the_moving_average_is_adams_of_the_gap():
     """By hand: Adam's first step is its rate against the sign of the gradient, damped where that is near ε."""
     gap = torch.tensor([[2.0], [-3.0]])
     for reduction, divisor in (("sum", 1), ("mean", 2)):
-        settings = PerceptualFitSettings(average_rate=0.01, average_eps=0.5, average_reduction=reduction)
+        settings = PerceptualFitSettings(
+            average_rate=0.01, average_eps=0.5, average_reduction=reduction
+        )
         average = MovingAverage(2, 1, settings, torch.Generator().manual_seed(0), CPU)
         start = average.value.clone()
         assert float(start.abs().max()) <= 2**-0.5
@@ -249,7 +335,10 @@ def test_the_moving_average_is_adams_of_the_gap():
 
 def validation(means, weights=(0.75, 0.25), images=2000):
     return Validation(
-        means={"q": np.asarray(means)}, embeddings={"q": same()}, weights=np.array(weights), images=images
+        means={"q": np.asarray(means)},
+        embeddings={"q": same()},
+        weights=np.array(weights),
+        images=images,
     )
 
 
@@ -259,7 +348,9 @@ def test_the_distance_is_to_the_mean_over_all_records():
     whole = np.average(PERCEPTUAL_MATCHING_MEANS, axis=0, weights=[0.75, 0.25])
     random = torch.Generator().manual_seed(0)
     assert validation(whole).distance(generator, random, CPU) < 0.005
-    assert validation(whole + np.array([0, 2, 0])).distance(generator, random, CPU) == pytest.approx(4, rel=0.05)
+    assert validation(whole + np.array([0, 2, 0])).distance(
+        generator, random, CPU
+    ) == pytest.approx(4, rel=0.05)
     assert validation(whole, (0.25, 0.75)).distance(generator, random, CPU) > 0.1
 
 
@@ -269,7 +360,9 @@ def test_every_image_counts_once_in_the_distance(images):
     generator = Points(std=0.1, labels=2)
     generator.points.data = torch.from_numpy(PERCEPTUAL_MATCHING_MEANS).float()
     generator.noise = lambda rows, random: torch.zeros(rows, 3)
-    compared = validation(PERCEPTUAL_MATCHING_MEANS[1] + np.array([0, 1, 0]), (0.0, 1.0), images)
+    compared = validation(
+        PERCEPTUAL_MATCHING_MEANS[1] + np.array([0, 1, 0]), (0.0, 1.0), images
+    )
     found = compared.distance(generator, torch.Generator().manual_seed(0), CPU)
     assert found == pytest.approx(1, abs=1e-5)
 
@@ -277,11 +370,23 @@ def test_every_image_counts_once_in_the_distance(images):
 def test_the_generator_that_came_closest_is_kept():
     """On its way from 0 to the target it passes half of it."""
     half = np.average(PERCEPTUAL_MATCHING_MEANS, axis=0, weights=[0.75, 0.25]) / 2
-    fit = fitting(validation(half), ema_decay=0.0, schedule="constant", check_every=1, steps=120, learning_rate=0.02)
+    fit = fitting(
+        validation(half),
+        ema_decay=0.0,
+        schedule="constant",
+        check_every=1,
+        steps=120,
+        learning_rate=0.02,
+    )
     fit.run()
-    last = fitting(ema_decay=0.0, schedule="constant", check_every=1, steps=120, learning_rate=0.02)
+    last = fitting(
+        ema_decay=0.0, schedule="constant", check_every=1, steps=120, learning_rate=0.02
+    )
     last.run()
-    assert np.abs(last.average.points[0].numpy() - PERCEPTUAL_MATCHING_MEANS[0]).max() < 0.15
+    assert (
+        np.abs(last.average.points[0].numpy() - PERCEPTUAL_MATCHING_MEANS[0]).max()
+        < 0.15
+    )
     assert 0.3 < float(fit.average.points[0, 0]) < 0.7
     assert fit.closest < 0.05
 
@@ -289,7 +394,9 @@ def test_the_generator_that_came_closest_is_kept():
 @pytest.mark.parametrize("loss", ["squared", "moving-average"])
 def test_a_kept_fit_goes_on_with_the_same_bits(loss):
     options = {"steps": 12, "check_every": 4, "loss": loss}
-    whole, first, second = (fitting(validation(PERCEPTUAL_MATCHING_MEANS[0]), **options) for _ in range(3))
+    whole, first, second = (
+        fitting(validation(PERCEPTUAL_MATCHING_MEANS[0]), **options) for _ in range(3)
+    )
     whole.run()
 
     def stop(state):

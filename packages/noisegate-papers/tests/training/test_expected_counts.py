@@ -26,9 +26,14 @@ def tables(seed=0):
 
 def components(seed=1):
     random = np.random.default_rng(seed)
-    cells = np.concatenate([random.dirichlet(np.ones(size), (2, K)) for size in SIZES[:3]], axis=2)
+    cells = np.concatenate(
+        [random.dirichlet(np.ones(size), (2, K)) for size in SIZES[:3]], axis=2
+    )
     weights = random.dirichlet(np.ones(K), 2)
-    return Components(weights=weights.astype(np.float32), cells=cells.transpose(0, 2, 1).astype(np.float32))
+    return Components(
+        weights=weights.astype(np.float32),
+        cells=cells.transpose(0, 2, 1).astype(np.float32),
+    )
 
 
 def joint(released, found, columns):
@@ -36,12 +41,18 @@ def joint(released, found, columns):
     parts = [found.cells[:, released.spans[column]].astype(float) for column in columns]
     records = found.weights * released.counts[:, None]
     letters = "abc"[: len(columns)]
-    return np.einsum(",".join(["yk", *(f"y{one}k" for one in letters)]) + f"->y{letters}", records, *parts)
+    return np.einsum(
+        ",".join(["yk", *(f"y{one}k" for one in letters)]) + f"->y{letters}",
+        records,
+        *parts,
+    )
 
 
 def larger(released, found):
     """The squared distance to pairs and triples, by the definition."""
-    total = (((joint(released, found, (0, 1, 2)) - released.triples[0][1]) / 4.0) ** 2).sum()
+    total = (
+        ((joint(released, found, (0, 1, 2)) - released.triples[0][1]) / 4.0) ** 2
+    ).sum()
     for (one, two), std in (((0, 1), 2.5), ((1, 2), 5.0)):
         counts = released.pairs[:, released.spans[one], released.spans[two]]
         total += (((joint(released, found, (one, two)) - counts) / std) ** 2).sum()
@@ -49,7 +60,11 @@ def larger(released, found):
 
 
 def single(released, found):
-    expected = np.einsum("yk,yak->ya", found.weights * released.counts[:, None], found.cells.astype(float))
+    expected = np.einsum(
+        "yk,yak->ya",
+        found.weights * released.counts[:, None],
+        found.cells.astype(float),
+    )
     return (((expected - released.singles) / released.singles_std) ** 2).sum()
 
 
@@ -62,17 +77,29 @@ def way(request, monkeypatch):
 def test_distance_and_cells_are_those_of_the_definition():
     released, found = tables(), components()
     distance = Distance(released)
-    assert distance.of(distance.expected(found)) == pytest.approx(larger(released, found), rel=1e-5)
+    assert distance.of(distance.expected(found)) == pytest.approx(
+        larger(released, found), rel=1e-5
+    )
     assert distance.cells == 2 * (3 * 2 + 2 * 4 + 3 * 2 * 4)
 
 
 def test_tables_of_the_mixture_itself_are_at_distance_zero():
     released, found = tables(), components()
-    own = {columns: np.moveaxis(joint(released, found, columns[:-1]), 0, -1) for columns in NOISE}
-    singles = np.concatenate([joint(released, found, (column,)) for column in range(3)], axis=1)
-    exact = [Table(columns=columns, counts=counts, noise_std=NOISE[columns]) for columns, counts in own.items()]
+    own = {
+        columns: np.moveaxis(joint(released, found, columns[:-1]), 0, -1)
+        for columns in NOISE
+    }
+    singles = np.concatenate(
+        [joint(released, found, (column,)) for column in range(3)], axis=1
+    )
+    exact = [
+        Table(columns=columns, counts=counts, noise_std=NOISE[columns])
+        for columns, counts in own.items()
+    ]
     # Numbers of records and single columns as they are, which the tables would shrink.
-    exact_tables = replace(class_tables(exact, SIZES, LABEL), counts=released.counts, singles=singles)
+    exact_tables = replace(
+        class_tables(exact, SIZES, LABEL), counts=released.counts, singles=singles
+    )
     distance = Distance(exact_tables)
     expected = distance.expected(found)
     assert distance.of(expected) < 1e-6
@@ -85,7 +112,9 @@ def test_the_gradient_is_that_of_the_distance(part):
     """Against differences over a small step in a random direction: half a step before and half a step behind."""
     released, found = tables(), components()
     distance = Distance(released)
-    gradient = getattr(distance.gradient(distance.expected(found), found), part).astype(float)
+    gradient = getattr(distance.gradient(distance.expected(found), found), part).astype(
+        float
+    )
     for seed in range(5):
         direction = np.random.default_rng(seed).normal(size=gradient.shape)
         ends = []
@@ -94,4 +123,6 @@ def test_the_gradient_is_that_of_the_distance(part):
             moved[part] = moved[part].astype(float) + step * direction
             at = Components(**moved)
             ends.append(larger(released, at) + single(released, at))
-        assert (ends[0] - ends[1]) / 1e-3 == pytest.approx((gradient * direction).sum(), rel=1e-3)
+        assert (ends[0] - ends[1]) / 1e-3 == pytest.approx(
+            (gradient * direction).sum(), rel=1e-3
+        )

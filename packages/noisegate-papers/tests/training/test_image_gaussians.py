@@ -22,7 +22,12 @@ def sums(images):
 @pytest.fixture
 def images():
     random = np.random.default_rng(0)
-    return np.clip(0.5 + 0.15 * random.standard_normal((500, 3)) @ random.standard_normal((3, 64)) / 2, 0, 1)
+    return np.clip(
+        0.5
+        + 0.15 * random.standard_normal((500, 3)) @ random.standard_normal((3, 64)) / 2,
+        0,
+        1,
+    )
 
 
 def test_moments_are_those_of_the_small_images(images):
@@ -30,7 +35,9 @@ def test_moments_are_those_of_the_small_images(images):
     means, roots = found.means, found.roots
     small = SMALL(Rows(images, np.zeros((500, 1), np.int32)))[:, 1:].astype(np.float64)
     np.testing.assert_allclose(means[0], small.mean(axis=0), atol=1e-5)
-    np.testing.assert_allclose(roots[0] @ roots[0].T, np.cov(small.T, bias=True), atol=1e-5)
+    np.testing.assert_allclose(
+        roots[0] @ roots[0].T, np.cov(small.T, bias=True), atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("loud", [False, True])
@@ -47,7 +54,9 @@ def test_directions_below_the_noise_are_left_out(images, loud):
 
 def test_images_are_drawn_class_by_class_in_full_size():
     bright = np.concatenate([sums(np.full((50, 64), level)) for level in (0.2, 0.9)])
-    drawn = image_gaussians(bright, SMALL, noise_std=1e-6).draw(3, np.random.default_rng(0))
+    drawn = image_gaussians(bright, SMALL, noise_std=1e-6).draw(
+        3, np.random.default_rng(0)
+    )
     assert drawn.shape == (2, 3, 64)
     np.testing.assert_allclose(drawn[0], 0.2, atol=1e-3)
     np.testing.assert_allclose(drawn[1], 0.9, atol=1e-3)
@@ -73,7 +82,12 @@ def test_the_mean_of_a_class_becomes_that_of_its_draws():
     torch.testing.assert_close(found.mean(dim=1), draw(1)[:, 0], atol=0.03, rtol=0)
     assert (start.mean(dim=1) - draw(1)[:, 0]).abs().max() > 0.1
     # All images of a class are moved alike, so that they stay as different as they were where no bound is met.
-    torch.testing.assert_close(found[1] - found[1].mean(dim=0), start[1] - start[1].mean(dim=0), atol=0.2, rtol=0)
+    torch.testing.assert_close(
+        found[1] - found[1].mean(dim=0),
+        start[1] - start[1].mean(dim=0),
+        atol=0.2,
+        rtol=0,
+    )
 
 
 @pytest.mark.parametrize("steps", [0, 3])

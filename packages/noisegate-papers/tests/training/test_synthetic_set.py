@@ -10,25 +10,47 @@ from noisegate_images.models.image_network import ImageNetwork
 from noisegate_images.networks.classifiers import build_convnet
 from noisegate_papers.models.inputs import inputs_of
 from noisegate_papers.training import synthetic_set
-from noisegate_papers.training.synthetic_set import FreeRecords, GeneratedImages, matching_gradient, row_distance
+from noisegate_papers.training.synthetic_set import (
+    FreeRecords,
+    GeneratedImages,
+    matching_gradient,
+    row_distance,
+)
 
 MIXED = Schema(
-    (continuous("u"), continuous("v", missing=True), categorical("c", "rgb"), categorical("y", ("no", "yes"))),
+    (
+        continuous("u"),
+        continuous("v", missing=True),
+        categorical("c", "rgb"),
+        categorical("y", ("no", "yes")),
+    ),
     label="y",
 )
 
 
 def records(schema=MIXED, centre=0.5, init_std=1.0, momentum=0.5, seed=0):
     inputs = inputs_of(schema, centre=centre)
-    return FreeRecords(inputs, 6, init_std=init_std, learning_rate=0.5, momentum=momentum, seed=seed)
+    return FreeRecords(
+        inputs, 6, init_std=init_std, learning_rate=0.5, momentum=momentum, seed=seed
+    )
 
 
 def images(seed=0):
     network = ImageNetwork(
-        shape=ImageShape(height=8, width=4), kind="convolutional", latent=3, hidden=(8,), channels=(4, 2)
+        shape=ImageShape(height=8, width=4),
+        kind="convolutional",
+        latent=3,
+        hidden=(8,),
+        channels=(4, 2),
     )
     generator = build_image_generator(network, 2, seed=0)
-    return GeneratedImages(generator, torch.arange(2).repeat_interleave(3), centre=0.25, learning_rate=0.05, seed=seed)
+    return GeneratedImages(
+        generator,
+        torch.arange(2).repeat_interleave(3),
+        centre=0.25,
+        learning_rate=0.05,
+        seed=seed,
+    )
 
 
 def test_records_descend_with_momentum():
@@ -63,16 +85,21 @@ def test_generated_images_are_moved_by_adam_through_their_network():
 
 def test_the_distance_is_the_sum_over_rows_of_one_minus_cosine():
     """By hand: rows at 0, 90 and 180 degrees give 0, 1 and 2; a filter at 45 degrees gives 1 − 1/√2."""
-    found = {"w": torch.tensor([[3.0, 0.0], [1.0, 0.0], [0.0, 2.0]]), "f": torch.tensor([[[[1.0, 0.0], [0.0, 0.0]]]])}
+    found = {
+        "w": torch.tensor([[3.0, 0.0], [1.0, 0.0], [0.0, 2.0]]),
+        "f": torch.tensor([[[[1.0, 0.0], [0.0, 0.0]]]]),
+    }
     wanted = {
         "w": torch.tensor([[0.5, 0.0], [0.0, 7.0], [0.0, -1.0]]),
         "f": torch.tensor([[[[4.0, 4.0], [0.0, 0.0]]]]),
         "b": torch.tensor([5.0]),
     }
-    assert float(row_distance(found, wanted)) == pytest.approx(3 + 1 - 1 / math.sqrt(2), abs=1e-6)
-    assert float(row_distance(found, {name: 9 * value for name, value in wanted.items()})) == pytest.approx(
-        float(row_distance(found, wanted)), abs=1e-6
+    assert float(row_distance(found, wanted)) == pytest.approx(
+        3 + 1 - 1 / math.sqrt(2), abs=1e-6
     )
+    assert float(
+        row_distance(found, {name: 9 * value for name, value in wanted.items()})
+    ) == pytest.approx(float(row_distance(found, wanted)), abs=1e-6)
 
 
 def test_a_row_of_zeros_is_at_distance_one_and_has_a_finite_slope():
@@ -88,21 +115,37 @@ def setting(records=7):
     random = torch.Generator().manual_seed(0)
     images = torch.rand((records, 1, 8, 8), generator=random)
     labels = torch.arange(records) % 3
-    wanted = {name: torch.randn(value.shape, generator=random) for name, value in network.named_parameters()}
+    wanted = {
+        name: torch.randn(value.shape, generator=random)
+        for name, value in network.named_parameters()
+    }
     return network, images, labels, wanted
 
 
 def test_slopes_are_those_of_the_distance():
     _, images, labels, _ = setting()
     # Smooth: the gradient of a network with ReLU jumps where an input of one crosses zero.
-    layers = [torch.nn.Flatten(), torch.nn.Linear(64, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3)]
+    layers = [
+        torch.nn.Flatten(),
+        torch.nn.Linear(64, 5),
+        torch.nn.Tanh(),
+        torch.nn.Linear(5, 3),
+    ]
     network, images = torch.nn.Sequential(*layers).double(), images.double()
     random = torch.Generator().manual_seed(1)
-    wanted = {name: torch.randn(value.shape, generator=random).double() for name, value in network.named_parameters()}
+    wanted = {
+        name: torch.randn(value.shape, generator=random).double()
+        for name, value in network.named_parameters()
+    }
     distance, slopes = matching_gradient(network, images, labels, wanted)
     direction = torch.randn(images.shape, generator=random).double()
-    beside = [matching_gradient(network, images + step * direction, labels, wanted)[0] for step in (1e-5, -1e-5)]
-    assert (beside[0] - beside[1]) / 2e-5 == pytest.approx(float((slopes * direction).sum()), rel=1e-5)
+    beside = [
+        matching_gradient(network, images + step * direction, labels, wanted)[0]
+        for step in (1e-5, -1e-5)
+    ]
+    assert (beside[0] - beside[1]) / 2e-5 == pytest.approx(
+        float((slopes * direction).sum()), rel=1e-5
+    )
     assert min(beside) < distance < max(beside)
 
 

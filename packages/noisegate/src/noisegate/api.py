@@ -95,14 +95,25 @@ def fit(
         >>> model.sample(2).column_names, model.certificate.epsilon
         (['age', 'ill'], 1.0)
     """
-    options: dict[str, Any] = {name: value for name, value in locals().items() if name in Run.__dataclass_fields__}
+    options: dict[str, Any] = {
+        name: value
+        for name, value in locals().items()
+        if name in Run.__dataclass_fields__
+    }
     options["adjacency"] = Adjacency.parse(adjacency).value
     watched = "ipykernel" in sys.modules if progress is None else progress
     observer = observer or (ShownProgress() if watched else None)
-    place, defaults = None if out is None else Path(out), cast("dict[str, Any]", fit.__kwdefaults__)
+    place, defaults = (
+        None if out is None else Path(out),
+        cast("dict[str, Any]", fit.__kwdefaults__),
+    )
     if resume:
-        folder = RunFolder(place, None if resume is True else Path(resume), observer=observer)
-        given = {name: value for name, value in options.items() if value != defaults[name]}
+        folder = RunFolder(
+            place, None if resume is True else Path(resume), observer=observer
+        )
+        given = {
+            name: value for name, value in options.items() if value != defaults[name]
+        }
         if isinstance(method, Method):
             given |= {"method": method.name}
             settings = method.to_json() | settings
@@ -112,7 +123,9 @@ def fit(
     rare = run.schema.usable().hardly_satisfiable
     if rare is not None:
         warnings.warn(rare, UserWarning, stacklevel=2)
-    return start_run(run, data, RunFolder(place, observer=observer), device=device, engine=engine)
+    return start_run(
+        run, data, RunFolder(place, observer=observer), device=device, engine=engine
+    )
 
 
 def plan(
@@ -140,12 +153,18 @@ def plan(
         >>> plan(Schema([Integer(name="age", lower=0, upper=99)]), epsilon=1.0, records=100).verdict.word
         'usable'
     """
-    asked = {name: value for name, value in locals().items() if name in Run.__dataclass_fields__}
+    asked = {
+        name: value
+        for name, value in locals().items()
+        if name in Run.__dataclass_fields__
+    }
     run = Run.of(**asked, unit=RECORD, dataset=None, ledger=None, settings=settings)
     return run.method.planned(run.schema, run.budget, records, reason=method == AUTO)
 
 
-def synthesize(data: Any, *, schema: Schema | str | Path, epsilon: float, **options: Any) -> Synthesizer:
+def synthesize(
+    data: Any, *, schema: Schema | str | Path, epsilon: float, **options: Any
+) -> Synthesizer:
     """Returns a synthesizer for a private table; its `sample(n)` gives the kind of table that was put in.
 
     For images, described by `noisegate.schema.pixel_schema`, its `images(n)` gives images, and the method is told their

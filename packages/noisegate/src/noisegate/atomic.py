@@ -18,7 +18,11 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 def address(path: Path) -> str | None:
     """Returns a path as the address that it is, as in https://...; None for a place on a disk."""
-    if path.parts and _SCHEME.fullmatch(path.parts[0]) and (len(path.parts) > 1 and not Path(path.parts[0]).exists()):
+    if (
+        path.parts
+        and _SCHEME.fullmatch(path.parts[0])
+        and (len(path.parts) > 1 and not Path(path.parts[0]).exists())
+    ):
         return "//".join([path.parts[0], "/".join(path.parts[1:])])
     return None
 
@@ -27,11 +31,15 @@ def check_on_disk(path: Path, what: str) -> None:
     """Requires a path to be no address."""
     shown = address(path)
     if shown is not None:
-        raise OptionError(f"{what} {shown}: is an address, and this must be a path on a disk of this machine.")
+        raise OptionError(
+            f"{what} {shown}: is an address, and this must be a path on a disk of this machine."
+        )
 
 
 @contextmanager
-def new_file(out: Path, name: str = "out", *, force: bool = False, room: int = 0) -> Iterator[Path]:
+def new_file(
+    out: Path, name: str = "out", *, force: bool = False, room: int = 0
+) -> Iterator[Path]:
     """Yields a path to write to; the file appears at `out` when the block ends well, and leaves nothing if it fails.
 
     With `force`, it takes the place of a file that is there. With `room`, the disk is known to have so many bytes for
@@ -39,9 +47,13 @@ def new_file(out: Path, name: str = "out", *, force: bool = False, room: int = 0
     """
     check_named(out, name)
     if out.exists() and not (force and out.is_file()):
-        raise OptionError(f"{said(name, out)} exists; choose another name, or remove it first.")
+        raise OptionError(
+            f"{said(name, out)} exists; choose another name, or remove it first."
+        )
     try:
-        with hidden_beside(out, 0o700) as folder:  # nobody else opens what may become private
+        with hidden_beside(
+            out, 0o700
+        ) as folder:  # nobody else opens what may become private
             beside = folder / out.name
             with beside.open("wb") as file:
                 file.write(bytes(room))
@@ -58,7 +70,9 @@ def new_folder(out: Path, name: str = "out") -> Iterator[Path]:
     """Yields an empty folder to fill; it appears at `out` when the block ends well, and leaves nothing if it fails."""
     check_named(out, name)
     if out.exists() or out.is_symlink():
-        raise OptionError(f"{said(name, out)} exists; choose another name, or remove it first.")
+        raise OptionError(
+            f"{said(name, out)} exists; choose another name, or remove it first."
+        )
     try:
         with hidden_beside(out) as beside:
             yield beside
@@ -71,9 +85,13 @@ def check_named(out: Path, name: str = "out") -> None:
     """Requires a path on a disk to end in a name, under which something new can be made."""
     check_on_disk(out, said(name))
     if any(unicodedata.category(one) == "Cc" for one in str(out)):
-        raise OptionError(f"{said(name)} {str(out)!r} holds a control character, such as a line end; leave it out.")
+        raise OptionError(
+            f"{said(name)} {str(out)!r} holds a control character, such as a line end; leave it out."
+        )
     if out.name in ("", "..") or not out.name.strip():
-        raise OptionError(f"{said(name)} {str(out)!r} ends in no name that a new file or folder could have; add one.")
+        raise OptionError(
+            f"{said(name)} {str(out)!r} ends in no name that a new file or folder could have; add one."
+        )
 
 
 def second_name(path: Path) -> str | None:
@@ -83,13 +101,24 @@ def second_name(path: Path) -> str | None:
         if links > 1:
             return f"has {links} names (hard links); keep one of them and remove the others: find / -samefile {path}"
         mounted = os.path.ismount(real)
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:
-            for code, letter in ((r"\134", "\\"), (r"\040", " "), (r"\011", "\t"), (r"\012", "\n")):
+        with open(
+            "/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape"
+        ) as mounts:
+            for code, letter in (
+                (r"\134", "\\"),
+                (r"\040", " "),
+                (r"\011", "\t"),
+                (r"\012", "\n"),
+            ):
                 real = real.replace(letter, code)
             mounted = mounted or any(line.split()[4] == real for line in mounts)
     except OSError:  # no such file, or not Linux
         mounted = path.exists() and os.path.ismount(path)
-    return "is mounted by itself, from elsewhere; mount the folder that it lies in" if mounted else None
+    return (
+        "is mounted by itself, from elsewhere; mount the folder that it lies in"
+        if mounted
+        else None
+    )
 
 
 def sync_folders(*folders: Path) -> None:
@@ -107,7 +136,9 @@ def check_outside(out: Path, data: str | Path, name: str = "out") -> None:
     folder, made = os.path.realpath(data), os.path.realpath(out)
     if os.path.isdir(folder) and os.path.commonpath([folder, made]) == folder:
         cure = "choose another place."
-        raise OptionError(f"{said(name, out)}: lies in {data}, among the records, and would be read with them; {cure}")
+        raise OptionError(
+            f"{said(name, out)}: lies in {data}, among the records, and would be read with them; {cure}"
+        )
 
 
 @contextmanager
@@ -120,14 +151,20 @@ def hidden_beside(out: Path, mode: int = 0o777) -> Iterator[Path]:
     hidden = re.compile(rf"\.{re.escape(out.name)}\.[0-9a-f]{{8}}")
     with suppress(OSError):
         for path in out.parent.iterdir():
-            if hidden.fullmatch(path.name) and not path.is_symlink() and (left := _locked(path)) is not None:
+            if (
+                hidden.fullmatch(path.name)
+                and not path.is_symlink()
+                and (left := _locked(path)) is not None
+            ):
                 shutil.rmtree(path, ignore_errors=True)
                 _let_go(left)
     while True:
         beside = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
         beside.mkdir(mode)
         lock = _locked(beside, wait=True)
-        if beside.exists():  # else another process took it for abandoned before it was locked
+        if (
+            beside.exists()
+        ):  # else another process took it for abandoned before it was locked
             break
         _let_go(lock)
     try:
@@ -217,4 +254,6 @@ def _let_go(lock: int | None) -> None:
 def unwritable(out: Path, name: str, error: OSError) -> OptionError:
     """Returns the error that says why `out` cannot be written."""
     reason = error.strerror or str(error)
-    return OptionError(f"{said(name, out)} cannot be written: {reason}; choose another place.")
+    return OptionError(
+        f"{said(name, out)} cannot be written: {reason}; choose another place."
+    )

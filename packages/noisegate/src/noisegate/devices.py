@@ -32,20 +32,33 @@ def choose_device(name: str, what: str = "a fit") -> torch.device:
     available = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
     available += ["mps"] if torch.backends.mps.is_available() else []
     if name not in available:
-        raise OptionError(f"device={name!r} is not available here; choose 'auto' or one of {', '.join(available)}.")
+        raise OptionError(
+            f"device={name!r} is not available here; choose 'auto' or one of {', '.join(available)}."
+        )
     return torch.device(name)
 
 
 def usable_cores() -> int:
     """Returns the number of cores that this process may use, at least 1."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
 
 
 class _OneThread:
     """One thread while anybody is inside, from whichever thread; `limit` is told who is first, the last restores."""
 
-    def __init__(self, limit: Callable[[bool], None], restore: Callable[[], None]) -> None:
-        self._limit, self._restore, self._turn, self._inside = limit, restore, threading.Lock(), 0
+    def __init__(
+        self, limit: Callable[[bool], None], restore: Callable[[], None]
+    ) -> None:
+        self._limit, self._restore, self._turn, self._inside = (
+            limit,
+            restore,
+            threading.Lock(),
+            0,
+        )
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -74,7 +87,9 @@ class _Torch:
 
         number = torch.get_num_threads()
         if first:
-            self._before = getattr(self._own, "before", number) if number == 1 else number
+            self._before = (
+                getattr(self._own, "before", number) if number == 1 else number
+            )
         self._own.before = self._before
         torch.set_num_threads(1)
 
@@ -109,7 +124,10 @@ class _Libraries:
             for library in self._libraries():
                 is_of_thread = _is_of_thread(library)
                 if openmp or library.user_api == "blas":
-                    _limit(library, own.setdefault("before", {}) if is_of_thread else self._before)
+                    _limit(
+                        library,
+                        own.setdefault("before", {}) if is_of_thread else self._before,
+                    )
         try:
             yield
         finally:
@@ -132,10 +150,15 @@ class _Libraries:
 
 
 def _is_of_thread(library: LibController) -> bool:
-    return library.user_api == "openmp" or getattr(library, "threading_layer", "") == "openmp"
+    return (
+        library.user_api == "openmp"
+        or getattr(library, "threading_layer", "") == "openmp"
+    )
 
 
-def _limit(library: LibController, before: dict[str, tuple[LibController, int]]) -> None:
+def _limit(
+    library: LibController, before: dict[str, tuple[LibController, int]]
+) -> None:
     number = library.get_num_threads()
     if number is not None and number != 1:
         before.setdefault(library.filepath, (library, number))

@@ -47,7 +47,9 @@ def said(name: str, *value: object) -> str:
     """Returns an option as whoever reads the message says it: `out='model'`, or `--out model` at the command line."""
     if _AT_COMMAND_LINE[0]:
         return " ".join([f"--{name.replace('_', '-')}", *map(str, value)])
-    shown = [repr(os.fspath(one) if isinstance(one, os.PathLike) else one) for one in value]
+    shown = [
+        repr(os.fspath(one) if isinstance(one, os.PathLike) else one) for one in value
+    ]
     return "=".join([name, *shown])
 
 
@@ -133,10 +135,16 @@ class MissingExtraError(UserError):
     @classmethod
     def of(cls, package: str, what: str) -> MissingExtraError:
         """Returns the error that says how to install a package; `what` needs it."""
-        return cls(f"{what} needs {package}; install it with: pip install 'noisegate[{EXTRAS[package]}]'")
+        return cls(
+            f"{what} needs {package}; install it with: pip install 'noisegate[{EXTRAS[package]}]'"
+        )
 
 
-PACKAGES = {"noisegate_images": "images", "noisegate_evaluate": "evaluate", "noisegate_papers": "papers"}
+PACKAGES = {
+    "noisegate_images": "images",
+    "noisegate_evaluate": "evaluate",
+    "noisegate_papers": "papers",
+}
 """Packages of noisegate's own beside it, and the extra that installs each."""
 EXTRAS = {
     **PACKAGES,

@@ -37,12 +37,28 @@ def spinner(console: Console) -> str:
 @contextmanager
 def bar(title: str, total: int | None, console: Console) -> Iterator[Tell]:
     """Shows a bar where the console can; without `total`, the note says all."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     counted = [] if total is None else [MofNCompleteColumn(), TimeRemainingColumn()]
-    texts = TextColumn("{task.description}"), BarColumn(), *counted, TextColumn("{task.fields[note]}")
+    texts = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *counted,
+        TextColumn("{task.fields[note]}"),
+    )
     with Progress(
-        SpinnerColumn(spinner(console)), *texts, console=console, transient=True, disable=not shows_bars(console)
+        SpinnerColumn(spinner(console)),
+        *texts,
+        console=console,
+        transient=True,
+        disable=not shows_bars(console),
     ) as shown:
         task = shown.add_task(title, total=total, note="")
         yield lambda done, note: shown.update(task, completed=done, note=note)
@@ -58,22 +74,31 @@ def log_lines(title: str, total: int | None) -> Iterator[Tell]:
         if time.monotonic() - told >= EVERY:
             told = time.monotonic()
             parts = filter(None, [f"{done:,} of {total:,}" if total else "", note])
-            LOG.info("%s: %s", title, ", ".join(parts) or f"{told - started:.0f} s so far")
+            LOG.info(
+                "%s: %s", title, ", ".join(parts) or f"{told - started:.0f} s so far"
+            )
 
     yield tell
     LOG.info("%s: done in %.1f s", title, time.monotonic() - started)
 
 
 @contextmanager
-def reading(about: int | None = None, console: Console | None = None) -> Iterator[Callable[[int], None]]:
+def reading(
+    about: int | None = None, console: Console | None = None
+) -> Iterator[Callable[[int], None]]:
     """Shows how many records were read, which is private, in a terminal alone; elsewhere the log tells the time."""
     if console is None or not console.is_terminal:
         with log_lines(READING, None) as tell, _noting(partial(tell, 0)):
             yield lambda _done: tell(0, "")
         return
-    with bar(READING, 100 if about else None, console) as tell, _noting(partial(tell, 99)):
+    with (
+        bar(READING, 100 if about else None, console) as tell,
+        _noting(partial(tell, 99)),
+    ):
         rounded = "over {:,}".format
-        yield lambda done: tell(min(99, 100 * done // about) if about else 0, rounded(done - done % 10_000))
+        yield lambda done: tell(
+            min(99, 100 * done // about) if about else 0, rounded(done - done % 10_000)
+        )
 
 
 _NOTED: ContextVar[Callable[[str], None] | None] = ContextVar("noted", default=None)
@@ -104,4 +129,6 @@ def standard_error() -> Console:
 def shown(title: str, total: int | None) -> AbstractContextManager[Tell]:
     """Shows a bar in a terminal or a notebook, and lines of the log elsewhere."""
     console = standard_error()
-    return bar(title, total, console) if shows_bars(console) else log_lines(title, total)
+    return (
+        bar(title, total, console) if shows_bars(console) else log_lines(title, total)
+    )

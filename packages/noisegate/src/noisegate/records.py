@@ -35,10 +35,18 @@ class Rows:
     """int32, (records, coded columns): position among the levels, ``size - 1`` where missing."""
 
     def __post_init__(self) -> None:
-        if self.numeric.ndim != 2 or self.codes.ndim != 2 or len(self.numeric) != len(self.codes):
-            raise ValueError(f"expected two tables of equal length, found {self.numeric.shape} and {self.codes.shape}")
+        if (
+            self.numeric.ndim != 2
+            or self.codes.ndim != 2
+            or len(self.numeric) != len(self.codes)
+        ):
+            raise ValueError(
+                f"expected two tables of equal length, found {self.numeric.shape} and {self.codes.shape}"
+            )
         if self.numeric.dtype != np.float64 or self.codes.dtype != np.int32:
-            raise ValueError(f"expected float64 and int32, found {self.numeric.dtype} and {self.codes.dtype}")
+            raise ValueError(
+                f"expected float64 and int32, found {self.numeric.dtype} and {self.codes.dtype}"
+            )
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -49,7 +57,11 @@ class Rows:
 
     def row_by_row(self) -> Self:
         """Returns the same records, one behind the other in memory, as some arithmetic rounds by the order."""
-        return replace(self, numeric=np.ascontiguousarray(self.numeric), codes=np.ascontiguousarray(self.codes))
+        return replace(
+            self,
+            numeric=np.ascontiguousarray(self.numeric),
+            codes=np.ascontiguousarray(self.codes),
+        )
 
     @staticmethod
     def concatenate(parts: Sequence[Rows]) -> Rows:
@@ -57,12 +69,22 @@ class Rows:
         if len(parts) == 1:
             return parts[0]
         if any(isinstance(part, WeightedRows) for part in parts):
-            raise ValueError("weighted records are not joined: what they weigh holds within their own batch")
+            raise ValueError(
+                "weighted records are not joined: what they weigh holds within their own batch"
+            )
         images = [part for part in parts if isinstance(part, Images)]
         if len(images) < len(parts):
-            return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("numeric", "codes")))
+            return Rows(
+                *(
+                    np.concatenate([getattr(part, name) for part in parts])
+                    for name in ("numeric", "codes")
+                )
+            )
         labels = [part.labels for part in images if part.labels is not None]
-        return Images(np.concatenate([part.pixels for part in images]), np.concatenate(labels) if labels else None)
+        return Images(
+            np.concatenate([part.pixels for part in images]),
+            np.concatenate(labels) if labels else None,
+        )
 
 
 WHOLE = 2**20
@@ -87,7 +109,9 @@ class WeightedRows(Rows):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.weights.dtype != np.int64 or self.weights.shape != (len(self),):
-            raise ValueError(f"weights {self.weights.dtype} of shape {self.weights.shape} for {len(self)} records")
+            raise ValueError(
+                f"weights {self.weights.dtype} of shape {self.weights.shape} for {len(self)} records"
+            )
         if len(self) and not 0 <= self.weights.min() <= self.weights.max() <= WHOLE:
             raise ValueError(f"weights must be from 0 to {WHOLE}")
 
@@ -113,32 +137,53 @@ class Images(Rows):
     pixels: npt.NDArray[np.uint8]
     labels: npt.NDArray[np.int32] | None
 
-    def __init__(self, pixels: npt.NDArray[np.uint8], labels: npt.NDArray[np.int32] | None = None) -> None:
+    def __init__(
+        self, pixels: npt.NDArray[np.uint8], labels: npt.NDArray[np.int32] | None = None
+    ) -> None:
         if pixels.dtype != np.uint8 or pixels.ndim != 4:
-            raise ValueError(f"expected four axes of uint8, found {pixels.dtype} of shape {pixels.shape}")
-        if labels is not None and (labels.dtype != np.int32 or labels.shape != pixels.shape[:1]):
-            raise ValueError(f"labels {labels.dtype} of shape {labels.shape} for {len(pixels)} images")
+            raise ValueError(
+                f"expected four axes of uint8, found {pixels.dtype} of shape {pixels.shape}"
+            )
+        if labels is not None and (
+            labels.dtype != np.int32 or labels.shape != pixels.shape[:1]
+        ):
+            raise ValueError(
+                f"labels {labels.dtype} of shape {labels.shape} for {len(pixels)} images"
+            )
         self.__dict__.update(pixels=pixels, labels=labels)
 
     @classmethod
     def of_positions(
-        cls, numeric: npt.NDArray[Any], shape: tuple[int, int, int], labels: npt.NDArray[np.int32] | None
+        cls,
+        numeric: npt.NDArray[Any],
+        shape: tuple[int, int, int],
+        labels: npt.NDArray[np.int32] | None,
     ) -> Self:
         """Returns images from intensities in [0, 1], (records, height · width · channels), rounded to the nearest."""
         pixels = np.empty((len(numeric), *shape), dtype=np.uint8)
-        for one, positions in zip(pixels, numeric, strict=True):  # one by one: no second batch in memory
-            one[...] = np.rint(np.clip(positions.astype(np.float64), 0.0, 1.0) * 255).reshape(shape)
+        for one, positions in zip(
+            pixels, numeric, strict=True
+        ):  # one by one: no second batch in memory
+            one[...] = np.rint(
+                np.clip(positions.astype(np.float64), 0.0, 1.0) * 255
+            ).reshape(shape)
         return cls(pixels, labels)
 
     @cached_property
     def numeric(self) -> npt.NDArray[np.float64]:
         """Intensities in [0, 1], (records, height · width · channels): eight times as large as `pixels`."""
-        return POSITIONS.take(self.pixels.reshape(len(self), math.prod(self.pixels.shape[1:])))
+        return POSITIONS.take(
+            self.pixels.reshape(len(self), math.prod(self.pixels.shape[1:]))
+        )
 
     @property
     def codes(self) -> npt.NDArray[np.int32]:
         """The labels, (records, 1), or (records, 0) without labels; a view of `labels`."""
-        return np.empty((len(self), 0), dtype=np.int32) if self.labels is None else self.labels[:, None]
+        return (
+            np.empty((len(self), 0), dtype=np.int32)
+            if self.labels is None
+            else self.labels[:, None]
+        )
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -149,4 +194,6 @@ class Images(Rows):
 
     def rows(self, rows: Selection) -> Images:
         """Returns the images at ``rows``."""
-        return Images(self.pixels[rows], None if self.labels is None else self.labels[rows])
+        return Images(
+            self.pixels[rows], None if self.labels is None else self.labels[rows]
+        )

@@ -6,7 +6,13 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
-from noisegate.errors import PACKAGES, MissingExtraError, OptionError, choices, installed
+from noisegate.errors import (
+    PACKAGES,
+    MissingExtraError,
+    OptionError,
+    choices,
+    installed,
+)
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")
@@ -25,7 +31,12 @@ def extensions(group: str) -> Mapping[str, EntryPoint]:
 
 def one_name_each(group: str) -> list[str]:
     """Returns the names of a group, one for each object that entry points stand for."""
-    return sorted({point.value: name for name, point in sorted(extensions(group).items(), reverse=True)}.values())
+    return sorted(
+        {
+            point.value: name
+            for name, point in sorted(extensions(group).items(), reverse=True)
+        }.values()
+    )
 
 
 def extension(group: str, name: str, what: str) -> Any:
@@ -44,8 +55,14 @@ def more() -> str:
         >>> more()
         ''
     """
-    lacking = [f"'noisegate[{extra}]'" for package, extra in PACKAGES.items() if not installed(package)]
-    return f"; more is installed with: pip install {' '.join(lacking)}" if lacking else ""
+    lacking = [
+        f"'noisegate[{extra}]'"
+        for package, extra in PACKAGES.items()
+        if not installed(package)
+    ]
+    return (
+        f"; more is installed with: pip install {' '.join(lacking)}" if lacking else ""
+    )
 
 
 @cache
@@ -87,9 +104,14 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         def add(cls: type[_K]) -> type[_K]:
             for each in (name, *aliases):
                 other: Any = self._classes.get(each, cls)
-                if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+                if (other.__module__, other.__qualname__) != (
+                    cls.__module__,
+                    cls.__qualname__,
+                ):
                     says = f"{self._kind}={each!r} is {other.__module__}.{other.__qualname__} already"
-                    raise OptionError(f"{says}; give {cls.__module__}.{cls.__qualname__} another name.")
+                    raise OptionError(
+                        f"{says}; give {cls.__module__}.{cls.__qualname__} another name."
+                    )
             cls.name = name  # type: ignore[attr-defined]
             self._classes |= dict.fromkeys((name, *aliases), cls)  # type: ignore[arg-type]
             return cls
@@ -102,7 +124,9 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
             return self[name]
         except (KeyError, TypeError, AttributeError):
             known = choices(name, [*also, *self])
-            raise OptionError(f"{self._kind}={name!r} is not known; choose one of {known}{more()}.") from None
+            raise OptionError(
+                f"{self._kind}={name!r} is not known; choose one of {known}{more()}."
+            ) from None
 
     def __getitem__(self, name: str) -> type[_T]:
         point = extensions(self._group).get(name)
@@ -110,7 +134,9 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
             try:
                 found = point.load()
             except (ImportError, AttributeError) as error:
-                raise OptionError(f"{self._kind}={name!r} of an installed package cannot be loaded: {error}.") from None
+                raise OptionError(
+                    f"{self._kind}={name!r} of an installed package cannot be loaded: {error}."
+                ) from None
             if self._classes.get(name) is not found:
                 self.register(name)(found)
         return self._classes[name]

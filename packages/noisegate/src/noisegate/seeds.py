@@ -22,7 +22,9 @@ MOST_EVALUATION_SEED = 2**31 - 1
 def check_seed(seed: Any, *, most: int = MOST_SEED) -> None:
     """Refuses a seed that is no whole number from 0 to `most`."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= most:
-        raise OptionError(f"seed={seed!r} must be a whole number, 0 or more, at most {most:,}.")
+        raise OptionError(
+            f"seed={seed!r} must be a whole number, 0 or more, at most {most:,}."
+        )
 
 
 class MersenneTwister:
@@ -44,19 +46,25 @@ class MersenneTwister:
         import numpy as np
 
         high, low = self._words(2 * count).reshape(count, 2).T
-        return (((high << np.uint64(32)) | low) & np.uint64(2**53 - 1)).astype(np.float64) * 2.0**-53
+        return (((high << np.uint64(32)) | low) & np.uint64(2**53 - 1)).astype(
+            np.float64
+        ) * 2.0**-53
 
     def uniform32(self, count: int) -> npt.NDArray[np.float32]:
         """Returns the 24 lower bits of a word each, as numbers in [0, 1)."""
         import numpy as np
 
-        return (self._words(count) & np.uint64(2**24 - 1)).astype(np.float32) * np.float32(2.0**-24)
+        return (self._words(count) & np.uint64(2**24 - 1)).astype(
+            np.float32
+        ) * np.float32(2.0**-24)
 
     def permutation(self, count: int) -> npt.NDArray[np.int64]:
         """Returns 0 to `count` - 1, shuffled: place i is swapped with a place from i on (Fisher and Yates)."""
         import numpy as np
 
-        steps = (self._words(max(count - 1, 0)) % np.arange(count, 1, -1, dtype=np.uint64)).astype(np.int64)
+        steps = (
+            self._words(max(count - 1, 0)) % np.arange(count, 1, -1, dtype=np.uint64)
+        ).astype(np.int64)
         return _swapped(np.append(np.arange(count - 1) + steps, np.arange(count)[-1:]))
 
 
@@ -67,7 +75,9 @@ def _swapped(partner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
     count = len(partner)
     # Sorting 16-bit integers is a radix sort, several times as fast.
-    order = np.argsort(partner.astype(np.uint16) if count <= 2**16 else partner, kind="stable")
+    order = np.argsort(
+        partner.astype(np.uint16) if count <= 2**16 else partner, kind="stable"
+    )
     same = partner[order[1:]] == partner[order[:-1]]
     # The last swap before i that touched partner[i], and the last before i that touched i; itself where there is none.
     before = np.arange(count)
@@ -89,12 +99,20 @@ def public_random(seed: int | None, *, independent: bool = False) -> torch.Gener
     `independent` are: they are not stratified.
     """
     if "torch" not in sys.modules:
-        twister: Any = type("Twister", (MersenneTwister,), {"independent": True}) if independent else MersenneTwister
-        return cast("torch.Generator", twister(secrets.randbits(32) if seed is None else seed))
+        twister: Any = (
+            type("Twister", (MersenneTwister,), {"independent": True})
+            if independent
+            else MersenneTwister
+        )
+        return cast(
+            "torch.Generator", twister(secrets.randbits(32) if seed is None else seed)
+        )
     import torch
 
     random: torch.Generator = (
-        type("Generator", (torch.Generator,), {"independent": True})() if independent else torch.Generator()
+        type("Generator", (torch.Generator,), {"independent": True})()
+        if independent
+        else torch.Generator()
     )
     random.manual_seed(secrets.randbits(63) if seed is None else seed)
     return random

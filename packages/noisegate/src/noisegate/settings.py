@@ -58,12 +58,16 @@ from noisegate.seeds import MOST_SEED
 class Within:
     """Bounds of a value, ge, gt, le and lt, which "not a number" is never within, and what else is checked of it."""
 
-    def __init__(self, *, check: Callable[[Any], object] = lambda value: True, **bounds: float) -> None:
+    def __init__(
+        self, *, check: Callable[[Any], object] = lambda value: True, **bounds: float
+    ) -> None:
         self.bounds, self._check = bounds, check
 
     def holds(self, value: Any) -> bool:
         """Returns whether a value is so."""
-        within = all(getattr(operator, how)(value, bound) for how, bound in self.bounds.items())
+        within = all(
+            getattr(operator, how)(value, bound) for how, bound in self.bounds.items()
+        )
         return within and bool(self._check(value))
 
 
@@ -74,18 +78,29 @@ LearningRate = Annotated[float, Within(ge=0, le=10), "a number from 0 to 10"]
 TwoOrMore = Annotated[int, Within(ge=2, lt=2**62), "a whole number, 2 or more"]
 Number = Annotated[float, Within(check=math.isfinite), "a number"]
 Positive = Annotated[float, Within(gt=0, le=1e6), "a number above 0, at most 1e6"]
-Relative = Annotated[float, Within(gt=0, lt=math.inf), "a positive number, relative to the other shares"]
-NoneOrMore = Annotated[float, Within(ge=0, lt=math.inf), "a number, 0 or more, relative to the other shares"]
+Relative = Annotated[
+    float, Within(gt=0, lt=math.inf), "a positive number, relative to the other shares"
+]
+NoneOrMore = Annotated[
+    float,
+    Within(ge=0, lt=math.inf),
+    "a number, 0 or more, relative to the other shares",
+]
 Share = Annotated[float, Within(gt=0, le=1000), "a positive number, at most 1000"]
 """Part of the budget, relative to the other shares of a plan."""
 Fraction = Annotated[float, Within(gt=0, le=1), "a number above 0, at most 1"]
 """A probability, or a factor that does not enlarge."""
 Unit = Annotated[float, Within(ge=0, le=1), "a number from 0 to 1"]
-Seed = Annotated[int, Within(ge=0, le=MOST_SEED), f"a whole number, 0 or more, at most {MOST_SEED:,}"]
+Seed = Annotated[
+    int, Within(ge=0, le=MOST_SEED), f"a whole number, 0 or more, at most {MOST_SEED:,}"
+]
 """Seed for non-private randomness; never of the private noise."""
 Widths = Annotated[tuple[Count, ...], "positive whole numbers, as in (32, 64)"]
 Names = Annotated[tuple[str, ...], "a list of names"]
-ImageSize = Annotated[tuple[Count, Count, Count], "(height, width, channels) of the images, as in (28, 28, 1)"]
+ImageSize = Annotated[
+    tuple[Count, Count, Count],
+    "(height, width, channels) of the images, as in (28, 28, 1)",
+]
 LabelShares = Annotated[
     tuple[Fraction, ...],
     Within(check=lambda shares: abs(sum(shares) - 1) <= 1e-6),
@@ -95,9 +110,18 @@ Options = Annotated[Mapping[str, Any], "names with values"]
 """Changes to the settings of a fit."""
 
 _DERIVED = "derived from other settings"
-_PLAIN: dict[Any, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+_PLAIN: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+}
 _PLAIN |= {NoneType: "None", Any: "a value"}
-_GIVEN: dict[Any, Any] = {int: (int, int), float: (SupportsFloat, float), bool: (bool, bool)}
+_GIVEN: dict[Any, Any] = {
+    int: (int, int),
+    float: (SupportsFloat, float),
+    bool: (bool, bool),
+}
 _GIVEN |= {str: (str, str.__str__), Any: (object, lambda same: same)}
 _UNUSABLE = (TypeError, ValueError, LookupError, ArithmeticError, StopIteration)
 _C = TypeVar("_C", bound=type)
@@ -135,10 +159,16 @@ def by_preset(default: Any, /, **others: Any) -> Any:
         >>> Fit().steps, Fit(preset="paper").steps, Fit(preset="paper", steps=7).steps
         (100, 5000, 7)
     """
-    return derived(lambda given: others.get(str(given["preset"]).replace("-", "_"), default))
+    return derived(
+        lambda given: others.get(str(given["preset"]).replace("-", "_"), default)
+    )
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field, derived))
+@dataclass_transform(
+    frozen_default=True,
+    kw_only_default=True,
+    field_specifiers=(dataclasses.field, derived),
+)
 def settings(cls: _C) -> _C:
     """Makes a subclass of `Settings` a frozen, keyword-only dataclass whose fields are checked when it is made.
 
@@ -156,9 +186,20 @@ def settings(cls: _C) -> _C:
     """
     built: Any = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
     filled, fields = built.__init__, dataclasses.fields(built)
-    plain = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
-    rules = {field.name: field.metadata[_DERIVED] for field in fields if _DERIVED in field.metadata}
-    known, hints = dict(signature(built).parameters), get_type_hints(built, include_extras=True)
+    plain = {
+        field.name: field.default
+        for field in fields
+        if field.default is not dataclasses.MISSING
+    }
+    rules = {
+        field.name: field.metadata[_DERIVED]
+        for field in fields
+        if _DERIVED in field.metadata
+    }
+    known, hints = (
+        dict(signature(built).parameters),
+        get_type_hints(built, include_extras=True),
+    )
 
     @wraps(filled)
     def __init__(self: Any, **given: Any) -> None:  # noqa: N807
@@ -170,7 +211,9 @@ def settings(cls: _C) -> _C:
                 except _UNUSABLE:  # of a wrong value, which the check names
                     given[name] = None
         # What was given comes first: what follows from it may be wrong because it is.
-        for name in sorted({**known, **given}, key=lambda name: (name not in asked, name not in known)):
+        for name in sorted(
+            {**known, **given}, key=lambda name: (name not in asked, name not in known)
+        ):
             if name not in known:
                 it = f"{built.name or built.__name__} has no such setting; it has {', '.join(built.setting_names())}."
                 raise OptionError(f"{name}={given[name]!r}: {it}")
@@ -178,7 +221,9 @@ def settings(cls: _C) -> _C:
                 try:
                     given[name] = _read(hints[name], given[name])
                 except _UNUSABLE:
-                    raise OptionError(_problem(name, hints[name], given[name])) from None
+                    raise OptionError(
+                        _problem(name, hints[name], given[name])
+                    ) from None
             elif known[name].default is known[name].empty:
                 raise OptionError(f"{name} is missing; it {_expected(hints[name])}.")
         filled(self, **given)
@@ -225,18 +270,29 @@ class Settings:
         told: dict[str, str] = {}
         for base in filter(dataclasses.is_dataclass, reversed(cls.__mro__)):
             names: list[str] = []  # one docstring may stand below several fields
-            for node in cast("ast.ClassDef", ast.parse(dedent(getsource(base))).body[0]).body:
+            for node in cast(
+                "ast.ClassDef", ast.parse(dedent(getsource(base))).body[0]
+            ).body:
                 if isinstance(node, ast.AnnAssign):
                     names.append(ast.unparse(node.target))
                 elif isinstance(node, ast.Expr) and names:
                     text = " ".join(ast.literal_eval(node.value).split())
-                    told |= {name: text for name in names if name == names[-1] or name not in told}
+                    told |= {
+                        name: text
+                        for name in names
+                        if name == names[-1] or name not in told
+                    }
                     names = []
-        plain, hints = cls.__dataclass_fields__, get_type_hints(cls, include_extras=True)  # type: ignore[attr-defined]
+        plain, hints = (
+            cls.__dataclass_fields__,
+            get_type_hints(cls, include_extras=True),
+        )  # type: ignore[attr-defined]
         return [
             {
                 "name": name,
-                "default": None if plain[name].default is dataclasses.MISSING else plain[name].default,
+                "default": None
+                if plain[name].default is dataclasses.MISSING
+                else plain[name].default,
                 "expected": _text(hints[name]),
                 "meaning": told.get(name, ""),
             }
@@ -245,22 +301,35 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as a JSON object, each under its `stored_name`."""
-        told = {self.stored_name(name): getattr(self, name) for name in self.setting_names()}
-        text = json.dumps(told, default=lambda one: str(one) if isinstance(one, Path) else dataclasses.asdict(one))
+        told = {
+            self.stored_name(name): getattr(self, name) for name in self.setting_names()
+        }
+        text = json.dumps(
+            told,
+            default=lambda one: (
+                str(one) if isinstance(one, Path) else dataclasses.asdict(one)
+            ),
+        )
         return dict(json.loads(text))
 
     @classmethod
     def stored_name(cls, name: str) -> str:
         """Returns the first name that a setting had: every version reads that, and interrupted runs go on with it."""
-        return next((first for first, today in cls.renamed.items() if today == name), name)
+        return next(
+            (first for first, today in cls.renamed.items() if today == name), name
+        )
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Returns the settings in a JSON object; a `ModelError` if one is not known or unusable."""
         try:
-            return cls(**{cls.renamed.get(name, name): value for name, value in data.items()})
+            return cls(
+                **{cls.renamed.get(name, name): value for name, value in data.items()}
+            )
         except (TypeError, OptionError) as error:
-            raise ModelError(f"the settings of {cls.name} in the certificate are broken: {error}") from None
+            raise ModelError(
+                f"the settings of {cls.name} in the certificate are broken: {error}"
+            ) from None
 
 
 def _read(hint: Any, value: Any) -> Any:
@@ -268,24 +337,41 @@ def _read(hint: Any, value: Any) -> Any:
     if kind is Annotated:
         for made in filter(callable, parts[1:]):
             value = made(value)
-        value, others = _read(parts[0], value), [one for one in parts[1:] if not isinstance(one, str)]
-        if all([one.holds(value) for one in others if not callable(one)]):  # else it has no `holds`: a mistake
+        value, others = (
+            _read(parts[0], value),
+            [one for one in parts[1:] if not isinstance(one, str)],
+        )
+        if all(
+            [one.holds(value) for one in others if not callable(one)]
+        ):  # else it has no `holds`: a mistake
             return value
     if kind is Literal:
         hash(value)  # an array is equal to a choice in its own way
-        return next(one for one in parts if one == value and isinstance(one, bool) is isinstance(value, bool))
+        return next(
+            one
+            for one in parts
+            if one == value and isinstance(one, bool) is isinstance(value, bool)
+        )
     if kind in (Union, UnionType):
         for part in parts:
             with suppress(*_UNUSABLE):
                 return _read(part, value)
-    if kind in (tuple, list) and not isinstance(value, str | bytes | bytearray | Mapping):
+    if kind in (tuple, list) and not isinstance(
+        value, str | bytes | bytearray | Mapping
+    ):
         items = list(value)
         types = parts[:1] * len(items) if kind is list or ... in parts else parts
-        return kind([_read(part, item) for part, item in zip(types, items, strict=True)])
+        return kind(
+            [_read(part, item) for part, item in zip(types, items, strict=True)]
+        )
     if kind in (Mapping, dict) and isinstance(value, Mapping):
-        return {_read(parts[0], key): _read(parts[1], one) for key, one in value.items()}
+        return {
+            _read(parts[0], key): _read(parts[1], one) for key, one in value.items()
+        }
     given, made = _GIVEN.get(hint, (kind or hint, lambda same: same))
-    if not isinstance(value, given) or (hint in (int, float) and isinstance(value, bool | str)):
+    if not isinstance(value, given) or (
+        hint in (int, float) and isinstance(value, bool | str)
+    ):
         raise ValueError
     return made(value)
 
@@ -318,4 +404,8 @@ def _text(hint: Any) -> str:
         return "a list"
     if get_origin(hint) is Mapping:
         return f"names, each with {_text(parts[1])}"
-    return ", or ".join(map(_text, parts)) if parts else _PLAIN.get(hint, f"a {getattr(hint, '__name__', hint)}")
+    return (
+        ", or ".join(map(_text, parts))
+        if parts
+        else _PLAIN.get(hint, f"a {getattr(hint, '__name__', hint)}")
+    )

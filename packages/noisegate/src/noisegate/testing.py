@@ -57,13 +57,24 @@ class FakeGate(Gate):
     counted = False
 
     def __init__(
-        self, schema: Schema, *, rows: int = 200, seed: int = 0, epsilon: float = 1000.0, **options: Any
+        self,
+        schema: Schema,
+        *,
+        rows: int = 200,
+        seed: int = 0,
+        epsilon: float = 1000.0,
+        **options: Any,
     ) -> None:
         self.made_up = made_up(schema.layout, rows, seed)
         self.exact: dict[str, npt.NDArray[np.float64]] = {}
         engine = _Keeping(self.exact)
         super().__init__(
-            decode(self.made_up, schema), schema=schema, epsilon=epsilon, records=rows, engine=engine, **options
+            decode(self.made_up, schema),
+            schema=schema,
+            epsilon=epsilon,
+            records=rows,
+            engine=engine,
+            **options,
         )
 
 
@@ -71,14 +82,24 @@ class _Keeping(Engine):
     def __init__(self, exact: dict[str, npt.NDArray[np.float64]]) -> None:
         self._exact = exact
 
-    def sum(self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+    def sum(
+        self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None
+    ) -> Totals:
         """Returns the exact totals, and keeps them for the test, (dim, columns) each."""
         totals = LocalEngine(threads=1).sum(source, tasks, progress)
-        self._exact |= {name: task.grid.restore(totals.sums[name]).T for name, task in tasks.items()}
+        self._exact |= {
+            name: task.grid.restore(totals.sums[name]).T for name, task in tasks.items()
+        }
         return totals
 
 
-def check_feature_map(feature_map: FeatureMap, layout: Layout, *, tolerance: float = 1e-5, exact: bool = True) -> None:
+def check_feature_map(
+    feature_map: FeatureMap,
+    layout: Layout,
+    *,
+    tolerance: float = 1e-5,
+    exact: bool = True,
+) -> None:
     """Checks the contract of `FeatureMap`: facts, bound, independence of records, and agreement of the torch form.
 
     The layout of the records is as `schema.layout` has it, and ``tolerance`` is between means by NumPy and by torch,
@@ -95,36 +116,58 @@ def check_feature_map(feature_map: FeatureMap, layout: Layout, *, tolerance: flo
         >>> from noisegate.testing import check_feature_map
         >>> check_feature_map(Counts(), Schema([Boolean(name="ill")]).layout)
     """
-    assert type(feature_map.dim) is int and feature_map.dim >= 1, "dim is not a positive int"
-    assert type(feature_map.norm) is float and 0 < feature_map.norm < math.inf, "norm is not a positive float"
+    assert type(feature_map.dim) is int and feature_map.dim >= 1, (
+        "dim is not a positive int"
+    )
+    assert type(feature_map.norm) is float and 0 < feature_map.norm < math.inf, (
+        "norm is not a positive float"
+    )
     assert type(feature_map.nonnegative) is bool, "nonnegative is not a bool"
     for seed in range(3):
         vectors = feature_map(made_up(layout, seed=seed))
-        assert vectors.dtype == np.float32 and vectors.shape == (96, feature_map.dim), "not float32 (rows, dim)"
+        assert vectors.dtype == np.float32 and vectors.shape == (96, feature_map.dim), (
+            "not float32 (rows, dim)"
+        )
         assert np.isfinite(vectors).all(), "a number is not finite"
         longest = float(np.linalg.norm(vectors.astype(np.float64), axis=1).max())
-        assert longest <= feature_map.norm * (1 + _ROUNDING), f"a vector has norm {longest}, above {feature_map.norm}"
-        assert vectors.min() >= 0 or not feature_map.nonnegative, "a coordinate is negative"
+        assert longest <= feature_map.norm * (1 + _ROUNDING), (
+            f"a vector has norm {longest}, above {feature_map.norm}"
+        )
+        assert vectors.min() >= 0 or not feature_map.nonnegative, (
+            "a coordinate is negative"
+        )
     _check_independence(feature_map, layout, exact=exact)
-    if isinstance(feature_map, PointMap) and not any(column.missing for column in layout.numeric):
+    if isinstance(feature_map, PointMap) and not any(
+        column.missing for column in layout.numeric
+    ):
         _check_points(feature_map, layout, tolerance)
     if isinstance(feature_map, CellMap) and len(layout.numeric) < 16:
         _check_cells(feature_map, layout, tolerance)
 
 
-def _check_independence(feature_map: FeatureMap, layout: Layout, *, exact: bool) -> None:
+def _check_independence(
+    feature_map: FeatureMap, layout: Layout, *, exact: bool
+) -> None:
     records = made_up(layout, seed=4)
-    map_execution("features", feature_map, layout, 32)  # as the gate would compute it; raises where there is no way
+    map_execution(
+        "features", feature_map, layout, 32
+    )  # as the gate would compute it; raises where there is no way
     together = feature_map(records)
     if exact:
         for row in range(len(records)):
             alone = feature_map(records.rows(slice(row, row + 1)))
-            assert alone.tobytes() == together[row].tobytes(), f"record {row} alone has another vector"
+            assert alone.tobytes() == together[row].tobytes(), (
+                f"record {row} alone has another vector"
+            )
     if isinstance(feature_map, SharingMap):
         values = feature_map.first_half(records)
         before = values.copy()
-        assert feature_map.second_half(values).tobytes() == together.tobytes(), "halves are not the whole"
-        assert values.tobytes() == before.tobytes(), "the second half changes what the first gave"
+        assert feature_map.second_half(values).tobytes() == together.tobytes(), (
+            "halves are not the whole"
+        )
+        assert values.tobytes() == before.tobytes(), (
+            "the second half changes what the first gave"
+        )
 
 
 def _check_points(feature_map: PointMap, layout: Layout, tolerance: float) -> None:
@@ -136,7 +179,9 @@ def _check_points(feature_map: PointMap, layout: Layout, tolerance: float) -> No
     means = feature_map.of_points().means(points, 4)
     _check_means(means.detach().numpy(), feature_map, records, tolerance)
     means.square().sum().backward()  # type: ignore[no-untyped-call]
-    assert points.grad is not None and bool(points.grad.isfinite().all()), "gradients are not finite"
+    assert points.grad is not None and bool(points.grad.isfinite().all()), (
+        "gradients are not finite"
+    )
     assert bool(points.grad.abs().sum() > 0), "gradients are zero"
 
 
@@ -150,19 +195,30 @@ def _check_cells(feature_map: CellMap, layout: Layout, tolerance: float) -> None
         atoms = np.flatnonzero(cells.low == cells.high)
         chosen = random.choice(atoms, len(records))
         records.numeric[:, place] = np.where(missing, np.nan, cells.low[chosen])
-        hot.append(np.arange(cells.size)[:, None] == np.where(missing, cells.size - 1, chosen))
-    hot += [np.arange(column.size)[:, None] == records.codes[:, j] for j, column in enumerate(layout.coded)]
-    means = feature_map.of_cells(layout).means([torch.from_numpy(one.astype(np.float32)) for one in hot], 4)
+        hot.append(
+            np.arange(cells.size)[:, None] == np.where(missing, cells.size - 1, chosen)
+        )
+    hot += [
+        np.arange(column.size)[:, None] == records.codes[:, j]
+        for j, column in enumerate(layout.coded)
+    ]
+    means = feature_map.of_cells(layout).means(
+        [torch.from_numpy(one.astype(np.float32)) for one in hot], 4
+    )
     _check_means(means.numpy(), feature_map, records, tolerance)
 
 
-def _check_means(means: Any, feature_map: FeatureMap, records: EncodedTable, tolerance: float) -> None:
+def _check_means(
+    means: Any, feature_map: FeatureMap, records: EncodedTable, tolerance: float
+) -> None:
     expected = feature_map(records).reshape(4, -1, feature_map.dim).mean(axis=1)
     apart = float(np.abs(means.T - expected).max())
     assert apart <= tolerance, f"the torch form is off by {apart}"
 
 
-def check_method(method: Method, schema: Schema, *, budget: Budget | None = None, sample: bool = True) -> None:
+def check_method(
+    method: Method, schema: Schema, *, budget: Budget | None = None, sample: bool = True
+) -> None:
     """Checks the contract of `Method`: settings in JSON, a plan without data within its budget, its release and model.
 
     The method has small settings for a quick check, and the schema is of made-up records. The budget is ε = 1 if none
@@ -178,17 +234,27 @@ def check_method(method: Method, schema: Schema, *, budget: Budget | None = None
         >>> check_method(DPMERF(frequencies=5), Schema([Boolean(name="ill")]), sample=False)
     """
     budget = budget or Budget(epsilon=1.0)
-    assert type(method).from_json(method.to_json()) == method, "settings do not come back from JSON"
+    assert type(method).from_json(method.to_json()) == method, (
+        "settings do not come back from JSON"
+    )
     plan = method.plan(schema, budget)
     assert plan.budget == budget, "the plan has another budget"
     assert plan.epsilon <= budget.epsilon * (1 + 1e-9), f"the plan costs {plan.epsilon}"
     assert method.plan(schema, budget).events == plan.events, "two plans differ"
-    gate = FakeGate(schema, epsilon=budget.epsilon, delta=budget.delta, adjacency=budget.adjacency)
+    gate = FakeGate(
+        schema, epsilon=budget.epsilon, delta=budget.delta, adjacency=budget.adjacency
+    )
     release = method.query(gate, plan)
     release.certificate.check()
-    assert release.certificate.method == method.name, "the certificate names another method"
-    assert release.certificate.epsilon <= budget.epsilon, "the certificate claims more than the budget"
+    assert release.certificate.method == method.name, (
+        "the certificate names another method"
+    )
+    assert release.certificate.epsilon <= budget.epsilon, (
+        "the certificate claims more than the budget"
+    )
     if sample and method.makes == "records":
         table = method.fit_release(release, device="cpu").sample(20, seed=0)
-        assert table.column_names == list(schema.names), "synthetic records have other columns"
+        assert table.column_names == list(schema.names), (
+            "synthetic records have other columns"
+        )
         assert len(table) == 20, "synthetic records are not as many as were asked for"

@@ -60,7 +60,9 @@ class Verdict:
 
     def __post_init__(self) -> None:
         if self.word not in (None, *WORDS) or self.source not in get_args(Source):
-            raise ValueError(f"a verdict of {self.source!r} has the word {self.word!r}; expected one of {WORDS}")
+            raise ValueError(
+                f"a verdict of {self.source!r} has the word {self.word!r}; expected one of {WORDS}"
+            )
 
     @property
     def meaning(self) -> str:
@@ -70,12 +72,18 @@ class Verdict:
     @property
     def headline(self) -> str:
         """The word and what it means, in a sentence."""
-        return f"{self.meaning}." if self.word is None else f"{self.word} - {self.meaning}."
+        return (
+            f"{self.meaning}."
+            if self.word is None
+            else f"{self.word} - {self.meaning}."
+        )
 
     def __str__(self) -> str:
         lines = [f"Verdict: {self.headline}"]
         for what, told in (("because", self.reasons), ("helps", self.cures)):
-            lines += [f" {'' if place else what:<7} {text}" for place, text in enumerate(told)]
+            lines += [
+                f" {'' if place else what:<7} {text}" for place, text in enumerate(told)
+            ]
         return "\n".join(lines)
 
     def render(self) -> RenderableType:
@@ -88,14 +96,26 @@ class Verdict:
         for what, told in (("because", self.reasons), ("helps", self.cures)):
             for place, text in enumerate(told):
                 page.add_row("" if place else what, Text(text))
-        style = {"good": "bold green", "usable": "bold green", "rough": "bold yellow", "noise": "bold red"}
-        first = Text("Verdict: ", style="bold") + Text(self.word or "", style=style.get(self.word or "", ""))
+        style = {
+            "good": "bold green",
+            "usable": "bold green",
+            "rough": "bold yellow",
+            "noise": "bold red",
+        }
+        first = Text("Verdict: ", style="bold") + Text(
+            self.word or "", style=style.get(self.word or "", "")
+        )
         return Group(first + Text(self.headline.removeprefix(self.word or "")), page)
 
     def to_json(self) -> dict[str, Any]:
         """The verdict as JSON values."""
         told = {"word": self.word, "meaning": self.meaning, "source": self.source}
-        return {**told, "reasons": list(self.reasons), "cures": list(self.cures), "figures": dict(self.figures)}
+        return {
+            **told,
+            "reasons": list(self.reasons),
+            "cures": list(self.cures),
+            "figures": dict(self.figures),
+        }
 
     @classmethod
     def together(cls, parts: Sequence[Verdict]) -> Verdict | None:
@@ -108,7 +128,9 @@ class Verdict:
             source=parts[0].source,
             reasons=tuple(reason for part in parts for reason in part.reasons),
             cures=tuple(dict.fromkeys(cure for part in parts for cure in part.cures)),
-            figures={name: value for part in parts for name, value in part.figures.items()},
+            figures={
+                name: value for part in parts for name, value in part.figures.items()
+            },
         )
 
     @classmethod
@@ -116,7 +138,11 @@ class Verdict:
         """Returns the verdict that `to_json` wrote; a ValueError, TypeError or LookupError if it is none."""
         reasons, cures = (tuple(map(str, told[name])) for name in ("reasons", "cures"))
         return cls(
-            word=told["word"], source=told["source"], reasons=reasons, cures=cures, figures=dict(told["figures"])
+            word=told["word"],
+            source=told["source"],
+            reasons=reasons,
+            cures=cures,
+            figures=dict(told["figures"]),
         )
 
 
@@ -145,7 +171,9 @@ def of_coefficients(kept: float, source: Source, doubt: float = 0.0) -> Verdict:
     reason = f"coefficients of regressions on all other columns are {expected}kept by {kept:.0%} in the mean"
     cure = "more records or a larger epsilon; for regressions `noisegate infer`, where the method has it"
     told, cures = {"coefficients_kept": kept}, (cure,) * (word != "good")
-    return Verdict(word=word, source=source, reasons=(reason,), cures=cures, figures=told)
+    return Verdict(
+        word=word, source=source, reasons=(reason,), cures=cures, figures=told
+    )
 
 
 def in_percent(share: float) -> str:

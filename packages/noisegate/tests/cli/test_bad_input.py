@@ -12,8 +12,12 @@ GOOD = "30,50.0,nurse,no"
 LEGAL = {
     "one row": [GOOD],
     "constant column": ["30,50.0,nurse,yes", "30,51.0,nurse,no"] * 20,
-    "all missing where allowed": [f"{age},,nurse,{answer}" for age in range(20, 40) for answer in ("no", "yes")],
-    "all NaN where allowed": [f"{age},NaN,nurse,{answer}" for age in range(20, 40) for answer in ("no", "yes")],
+    "all missing where allowed": [
+        f"{age},,nurse,{answer}" for age in range(20, 40) for answer in ("no", "yes")
+    ],
+    "all NaN where allowed": [
+        f"{age},NaN,nurse,{answer}" for age in range(20, 40) for answer in ("no", "yes")
+    ],
     "one class": [row.rpartition(",")[0] + ",no" for row in rows(40)],
     "beyond the bounds": ["500,-1e300,nurse,no", "-500,inf,farmer,yes"] * 20,
 }
@@ -25,24 +29,38 @@ def test_data_that_looks_odd_is_notrefused(desk, cli, case):
     desk.write_rows(LEGAL[case])
     assert cli(*desk.fit()).code == 0
     ended = cli("sample", desk.out, "-n", 50, "-o", desk.folder / "synthetic.csv")
-    assert ended.code == 0 and len((desk.folder / "synthetic.csv").read_text().splitlines()) == 51
+    assert (
+        ended.code == 0
+        and len((desk.folder / "synthetic.csv").read_text().splitlines()) == 51
+    )
     assert desk.account().committed == 1
 
 
-PLACES = {"a file as parent": "data.csv/model", "no such parent": "none/model", "a place of the system": "/proc/model"}
+PLACES = {
+    "a file as parent": "data.csv/model",
+    "no such parent": "none/model",
+    "a place of the system": "/proc/model",
+}
 
 
 @pytest.mark.parametrize("case", PLACES)
 def test_what_cannot_be_written(desk, fitted, cli, case):
     place = PLACES[case]
-    refused(desk, cli, place.partition("/")[0], "--out", arguments=desk.fit("--out", place))
+    refused(
+        desk, cli, place.partition("/")[0], "--out", arguments=desk.fit("--out", place)
+    )
     for ending, option, words in (
         (".csv", "--out", ["sample", fitted.out, "-n", 5, "-o"]),
         (".toml", "--out", ["schema", "init", desk.data, "-o"]),
         (".html", "--page", ["evaluate", "--synthetic", desk.data, "--test", desk.data, "--schema", desk.schema,
                              "--page"]),
     ):  # fmt: skip
-        refused(desk, cli, f"{option} {place}{ending}", arguments=[*words, f"{place}{ending}"])
+        refused(
+            desk,
+            cli,
+            f"{option} {place}{ending}",
+            arguments=[*words, f"{place}{ending}"],
+        )
     desk.unspent()
 
 
@@ -52,15 +70,35 @@ ADDRESS = "https://example.org/a.csv"
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (lambda desk: ["fit", ADDRESS, *desk.fit()[2:]], f"{ADDRESS}: records are read from files and folders, or"),
-        (lambda desk: ["plan", "--schema", ADDRESS, "--epsilon", "1"], f"{ADDRESS}: is an address"),
-        (lambda desk: ["verify", "gs://bucket/model"], "gs://bucket/model: is an address"),
-        (lambda desk: [*desk.fit(), "--out", "s3://bucket/model"], "--out s3://bucket/model: is an address"),
-        (lambda desk: [*desk.fit(), "--out", "a\nb"], r"--out 'a\nb' holds a control character"),
-        (lambda desk: ["schema", "init", "data.csv", "-o", "a\tb.toml"], r"'a\tb.toml' holds a control character"),
+        (
+            lambda desk: ["fit", ADDRESS, *desk.fit()[2:]],
+            f"{ADDRESS}: records are read from files and folders, or",
+        ),
+        (
+            lambda desk: ["plan", "--schema", ADDRESS, "--epsilon", "1"],
+            f"{ADDRESS}: is an address",
+        ),
+        (
+            lambda desk: ["verify", "gs://bucket/model"],
+            "gs://bucket/model: is an address",
+        ),
+        (
+            lambda desk: [*desk.fit(), "--out", "s3://bucket/model"],
+            "--out s3://bucket/model: is an address",
+        ),
+        (
+            lambda desk: [*desk.fit(), "--out", "a\nb"],
+            r"--out 'a\nb' holds a control character",
+        ),
+        (
+            lambda desk: ["schema", "init", "data.csv", "-o", "a\tb.toml"],
+            r"'a\tb.toml' holds a control character",
+        ),
     ],
 )
-def test_an_address_or_a_control_character_where_a_path_is_expected(desk, cli, arguments, says):
+def test_an_address_or_a_control_character_where_a_path_is_expected(
+    desk, cli, arguments, says
+):
     refused(desk, cli, says, arguments=arguments(desk))
 
 
@@ -79,7 +117,11 @@ def test_a_full_disk_is_found_before_anything_is_spent(desk, cli):
     before = desk.listing()
     with small_disk(100_000):
         ended = cli(*desk.fit())
-    assert ended.code == 2 and "model.partial cannot be written" in ended.err and "Nothing was spent" in ended.err
+    assert (
+        ended.code == 2
+        and "model.partial cannot be written" in ended.err
+        and "Nothing was spent" in ended.err
+    )
     assert desk.listing() == before
     desk.unspent()
 
@@ -89,10 +131,20 @@ def test_a_disk_that_fills_up_leaves_no_half_sample(desk, fitted, cli, ending):
     before = desk.listing()
     with small_disk(20_000):
         ended = cli("sample", fitted.out, "-n", 50_000, "-o", f"synthetic.{ending}")
-    assert ended.code == 2 and f"--out synthetic.{ending} cannot be written" in ended.err and desk.listing() == before
+    assert (
+        ended.code == 2
+        and f"--out synthetic.{ending} cannot be written" in ended.err
+        and desk.listing() == before
+    )
 
 
-FILES = ["certificate.json", "certificate.md", "release.safetensors", "generator.safetensors", "model.json"]
+FILES = [
+    "certificate.json",
+    "certificate.md",
+    "release.safetensors",
+    "generator.safetensors",
+    "model.json",
+]
 
 
 def _edited(path):
@@ -110,7 +162,16 @@ def test_a_broken_model(desk, model, cli, file, spoil):
 
 
 def test_an_exhausted_budget_is_refused_with_the_figures(desk, cli):
-    ended = refused(desk, cli, "'clinic'", "ε = 3", "4", "What remains", code=3, arguments=desk.fit(epsilon="4"))
+    ended = refused(
+        desk,
+        cli,
+        "'clinic'",
+        "ε = 3",
+        "4",
+        "What remains",
+        code=3,
+        arguments=desk.fit(epsilon="4"),
+    )
     assert "nothing was spent" in ended.err
     desk.unspent()
 
@@ -129,11 +190,20 @@ def test_faults_of_ours_keep_private_values_to_themselves(desk, cli, monkeypatch
     [
         (["--engine", "spark"], "must be local or ray"),
         (["--address", "head:6379"], "needs --engine ray"),
-        (["--engine", "ray", "--address", "127.0.0.1:1"], "no Ray cluster could be joined"),
+        (
+            ["--engine", "ray", "--address", "127.0.0.1:1"],
+            "no Ray cluster could be joined",
+        ),
         (["--engine", "ray", "--resume"], "reads no records"),
     ],
 )
-def test_what_an_engine_cannot_do_is_refused_and_nothing_is_spent(options, message, desk, cli):
+def test_what_an_engine_cannot_do_is_refused_and_nothing_is_spent(
+    options, message, desk, cli
+):
     ended = cli(*desk.fit(*options))
-    assert ended.code == 2 and message in " ".join(ended.err.split()) and desk.account().spent == 0
+    assert (
+        ended.code == 2
+        and message in " ".join(ended.err.split())
+        and desk.account().spent == 0
+    )
     assert not desk.out.exists() and not list(desk.out.parent.glob("*.partial"))

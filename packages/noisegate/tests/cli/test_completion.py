@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-PROGRAM = "import sys; sys.argv[0] = 'noisegate'; from noisegate.cli.main import run; run()"
+PROGRAM = (
+    "import sys; sys.argv[0] = 'noisegate'; from noisegate.cli.main import run; run()"
+)
 
 
 def asked(*arguments, **environment):
@@ -24,10 +26,15 @@ def asked(*arguments, **environment):
     ("line", "offered"),
     [
         ("noisegate sam", ["sample"]),
-        ("noisegate fit data.csv --method dp-me", ["dp-mepf", "dp-mepf-trained", "dp-merf"]),
+        (
+            "noisegate fit data.csv --method dp-me",
+            ["dp-mepf", "dp-mepf-trained", "dp-merf"],
+        ),
     ],
 )
 def test_bash_is_offered(line, offered):
     place = str(len(line.split(" ")) - 1)
-    found = asked(_NOISEGATE_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=place)
+    found = asked(
+        _NOISEGATE_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=place
+    )
     assert found.split() == offered

@@ -21,7 +21,9 @@ def _statement(text):
 
 
 def _cut(share):
-    return lambda path: path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
+    return lambda path: path.write_bytes(
+        path.read_bytes()[: int(path.stat().st_size * share)]
+    )
 
 
 def _bytes(content):
@@ -45,9 +47,16 @@ LEDGERS = {
     "a folder": _folder,
     "a loop": _loop,
     "no entries": _statement("DROP TABLE noisegate_entries"),
-    "another cap": _statement("UPDATE noisegate_entries SET payload = replace(payload, '3', '9')"),
+    "another cap": _statement(
+        "UPDATE noisegate_entries SET payload = replace(payload, '3', '9')"
+    ),
 }
-BOOKS = [["show"], ["history", "clinic"], ["check"], ["register", "other", "--epsilon", "1"]]
+BOOKS = [
+    ["show"],
+    ["history", "clinic"],
+    ["check"],
+    ["register", "other", "--epsilon", "1"],
+]
 
 
 @pytest.mark.parametrize("words", BOOKS, ids=" ".join)
@@ -71,17 +80,50 @@ TABLES = {
     "a NUL": (_bytes(b"\x00"),),
     "an archive": (_bytes(b"PK\x03\x04" + bytes(300)),),
     "UTF-16": (lambda path: path.write_bytes(path.read_text().encode("utf-16")),),
-    "not UTF-8": (_bytes(HEADER.encode() + b"\n30,50.0,\xff\xfe" + CANARY.encode() + b",no\n"), "UTF-8"),
+    "not UTF-8": (
+        _bytes(HEADER.encode() + b"\n30,50.0,\xff\xfe" + CANARY.encode() + b",no\n"),
+        "UTF-8",
+    ),
     "the header alone": (_rows(), "at least one record"),
-    "no header": (_rows(GOOD, header=f"30,50.0,{CANARY},no"), "age, income, job, answer"),
-    "a column more": (_rows(f"{GOOD},{CANARY}", header=f"{HEADER},email"), "'email'", "ignore = "),
+    "no header": (
+        _rows(GOOD, header=f"30,50.0,{CANARY},no"),
+        "age, income, job, answer",
+    ),
+    "a column more": (
+        _rows(f"{GOOD},{CANARY}", header=f"{HEADER},email"),
+        "'email'",
+        "ignore = ",
+    ),
     "a name twice": (_text(HEADER, HEADER + ",age"), "are all called 'age'; rename"),
-    "a name too long": (_rows(GOOD, header=f"age,{'y' * 200_000},job,answer"), "a name may have 131,072 characters"),
+    "a name too long": (
+        _rows(GOOD, header=f"age,{'y' * 200_000},job,answer"),
+        "a name may have 131,072 characters",
+    ),
     "semicolons": (_text(",", ";"), "semicolons between its fields", "commas"),
-    "a field too few": (_rows(GOOD, f"30,{CANARY},no"), "line 3: expected 4 fields, as the header has, found 3"),
-    "words for numbers": (_rows(GOOD, f"{CANARY},5,nurse,no"), "line 3", "'age'", "whole number", "--show-values"),
-    "all missing where none may be": (_rows(*[",50.0,nurse,no"] * 20), "line 2", "'age'", "missing = true"),
-    "an unknown level": (_rows(GOOD, GOOD, f"30,5,{CANARY},no"), "line 4", "'job'", "3 levels", "--show-values"),
+    "a field too few": (
+        _rows(GOOD, f"30,{CANARY},no"),
+        "line 3: expected 4 fields, as the header has, found 3",
+    ),
+    "words for numbers": (
+        _rows(GOOD, f"{CANARY},5,nurse,no"),
+        "line 3",
+        "'age'",
+        "whole number",
+        "--show-values",
+    ),
+    "all missing where none may be": (
+        _rows(*[",50.0,nurse,no"] * 20),
+        "line 2",
+        "'age'",
+        "missing = true",
+    ),
+    "an unknown level": (
+        _rows(GOOD, GOOD, f"30,5,{CANARY},no"),
+        "line 4",
+        "'job'",
+        "3 levels",
+        "--show-values",
+    ),
     "a folder without tables": (_folder, "*.csv"),
     "a loop": (_loop,),
 }
@@ -107,8 +149,14 @@ def test_a_private_value_is_told_on_request(desk, cli, case):
 def test_more_records_than_a_disk_holds(desk, fitted, cli, count, ending, monkeypatch):
     import noisegate.cli.sample as sample
 
-    monkeypatch.setattr(sample, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, 10**9))
+    monkeypatch.setattr(
+        sample, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, 10**9)
+    )
     says = ("GB free", "synthetic") if count < 2**53 else ("at most",)
     refused(
-        desk, cli, f"-n {count:,}", *says, arguments=["sample", fitted.out, "-n", count, "-o", f"synthetic{ending}"]
+        desk,
+        cli,
+        f"-n {count:,}",
+        *says,
+        arguments=["sample", fitted.out, "-n", count, "-o", f"synthetic{ending}"],
     )

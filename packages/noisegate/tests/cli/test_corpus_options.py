@@ -67,17 +67,39 @@ def option_cases():
                 yield f"{verb} {option}=maybe", [*given, f"{option}=maybe"], option
                 continue
             real = option in REAL or (verb, option) == ("split", "--test")
-            for value in ["x", "1.5", "1e3", "nan"] * (option in WHOLE) + ["x", "1,5", "1e"] * real:
-                yield f"{verb} {option} {value}", [*_without(given, parameter), option, value], option
+            for value in ["x", "1.5", "1e3", "nan"] * (option in WHOLE) + [
+                "x",
+                "1,5",
+                "1e",
+            ] * real:
+                yield (
+                    f"{verb} {option} {value}",
+                    [*_without(given, parameter), option, value],
+                    option,
+                )
             if parameter.name != "label":
-                yield f"{verb} {option} blank", [*_without(given, parameter), option, " "], option
-                yield f"{verb} {option}= empty", [*_without(given, parameter), f"{option}="], option
-            yield f"{verb} {option} without value", [*_without(given, parameter), option], option
+                yield (
+                    f"{verb} {option} blank",
+                    [*_without(given, parameter), option, " "],
+                    option,
+                )
+                yield (
+                    f"{verb} {option}= empty",
+                    [*_without(given, parameter), f"{option}="],
+                    option,
+                )
+            yield (
+                f"{verb} {option} without value",
+                [*_without(given, parameter), option],
+                option,
+            )
 
 
 def _without(words, parameter):
     """The words without those that give this option."""
-    place = next((place for place, word in enumerate(words) if word in parameter.opts), None)
+    place = next(
+        (place for place, word in enumerate(words) if word in parameter.opts), None
+    )
     return words if place is None else [*words[:place], *words[place + 2 :]]
 
 
@@ -97,7 +119,9 @@ def test_the_options_of_a_verb(bench, cli, verb):
 
 
 ARGUMENTS = {
-    verb: NEEDED[verb] for verb in NEEDED if not "".join(NEEDED[verb][:1]).startswith("-") and verb != "methods"
+    verb: NEEDED[verb]
+    for verb in NEEDED
+    if not "".join(NEEDED[verb][:1]).startswith("-") and verb != "methods"
 }
 
 
@@ -110,11 +134,19 @@ def test_an_argument_that_is_blank(bench, cli, verb, blank):
 
 @pytest.mark.parametrize("verb", NEEDED)
 def test_a_word_too_many(bench, cli, verb):
-    refused(bench, cli, arguments=[*verb.split(), *NEEDED[verb], *["one", "more", "and", "more"]])
+    refused(
+        bench,
+        cli,
+        arguments=[*verb.split(), *NEEDED[verb], *["one", "more", "and", "more"]],
+    )
     bench.as_before()
 
 
-FIT, PLAN, IMAGES = ["fit", *NEEDED["fit"]], ["plan", "--epsilon", "1"], ["--size", "8", "--classes", "2"]
+FIT, PLAN, IMAGES = (
+    ["fit", *NEEDED["fit"]],
+    ["plan", "--epsilon", "1"],
+    ["--size", "8", "--classes", "2"],
+)
 KINDS = "age=integer,income=continuous,job=categorical,answer=categorical"
 DISCOVER = ["schema", "discover", "data.csv", "--epsilon", "1", "-o", "new.toml"]
 EVALUATE = ["evaluate", *NEEDED["evaluate"]]

@@ -32,7 +32,18 @@ GOOD = {
     "columns.answer.kind": '"categorical"',
     "columns.answer.levels": '["no", "yes"]',
 }
-NUMBERS = ["nan", "inf", "-inf", '"many"', "true", "[1]", "{ a = 1 }", "1979-05-27", "1e999", "9" * 40]
+NUMBERS = [
+    "nan",
+    "inf",
+    "-inf",
+    '"many"',
+    "true",
+    "[1]",
+    "{ a = 1 }",
+    "1979-05-27",
+    "1e999",
+    "9" * 40,
+]
 WRONG = {
     "columns.age.lower": [*NUMBERS, "1.5", "90", "91", "-9223372036854775808"],
     "columns.born.lower": ['"2020-13-45"', "3", "2020-12-31", "[2000-01-01]"],
@@ -74,12 +85,21 @@ def cases():
         for value in values:
             yield f"{key} = {value[:30]}", written(GOOD | {key: value})
     for key in ("columns.age.kind", "columns.age.lower", "columns.school.levels"):
-        yield f"without {key}", written({name: value for name, value in GOOD.items() if name != key})
+        yield (
+            f"without {key}",
+            written({name: value for name, value in GOOD.items() if name != key}),
+        )
     yield from OTHERS.items()
     draw, text, made = random.Random(0), written(GOOD), 0
     while made < 40:  # cut off, or with signs out of place
         start = draw.randrange(len(text))
-        spoiled = draw.choice([text[:start], text[:start] + draw.choice('"[]=\x00{') + text[start:], text[start:]])
+        spoiled = draw.choice(
+            [
+                text[:start],
+                text[:start] + draw.choice('"[]=\x00{') + text[start:],
+                text[start:],
+            ]
+        )
         try:
             tomllib.loads(spoiled)
         except tomllib.TOMLDecodeError:
@@ -104,7 +124,10 @@ def test_a_schema_that_cannot_be(bench, cli, case):
     bench.as_before()
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe" + SCHEMA.encode(), bytes(range(256)) * 40, SCHEMA.encode("utf-16")])
+@pytest.mark.parametrize(
+    "content",
+    [b"\xff\xfe" + SCHEMA.encode(), bytes(range(256)) * 40, SCHEMA.encode("utf-16")],
+)
 def test_a_schema_file_that_is_no_text(bench, cli, content):
     bench.schema.write_bytes(content)
     refused(bench, cli, "schema.toml", arguments=["schema", "check", bench.schema])

@@ -34,21 +34,47 @@ def no_terminal(monkeypatch):
 
 def test_without_a_terminal_it_names_what_is_not_answered_and_the_commands(desk, cli):
     ended = cli("start", "--schema", "schema.toml", "--epsilon", "1")
-    assert ended.code == 2 and "Not answered: data, records, dataset, out, test, pages, cap, yes" in said(ended.err)
-    for command in ("schema init", "plan", "ledger register", "fit", "sample", "report", "verify"):
+    assert (
+        ended.code == 2
+        and "Not answered: data, records, dataset, out, test, pages, cap, yes"
+        in said(ended.err)
+    )
+    for command in (
+        "schema init",
+        "plan",
+        "ledger register",
+        "fit",
+        "sample",
+        "report",
+        "verify",
+    ):
         assert f"noisegate {command}" in said(ended.err)
     desk.as_before()
 
 
 def test_a_draft_with_gaps_stops_with_what_is_to_be_stated(desk, cli):
     desk.schema.unlink()
-    (desk.folder / "codebook.csv").write_text("name,type,min,max\nage,integer,18,90\nincome,number,,\n")
-    (desk.folder / "answers.toml").write_text(ANSWERS.replace('schema = "schema.toml"', 'dictionary = "codebook.csv"'))
+    (desk.folder / "codebook.csv").write_text(
+        "name,type,min,max\nage,integer,18,90\nincome,number,,\n"
+    )
+    (desk.folder / "answers.toml").write_text(
+        ANSWERS.replace('schema = "schema.toml"', 'dictionary = "codebook.csv"')
+    )
     ended = cli("start", "--answers", "answers.toml", "--yes")
-    assert ended.code == 2 and "'income' (continuous): lower and upper missing" in said(ended.err)
-    assert "go on with: noisegate start --schema schema.toml" in said(ended.err) and desk.account().spent == 0
-    stated = (desk.folder / "schema.toml").read_text().replace("# lower = ", "lower = 0")
-    assert Schema.loads(stated.replace("# upper = ", "upper = 100")).names == ("age", "income")
+    assert ended.code == 2 and "'income' (continuous): lower and upper missing" in said(
+        ended.err
+    )
+    assert (
+        "go on with: noisegate start --schema schema.toml" in said(ended.err)
+        and desk.account().spent == 0
+    )
+    stated = (
+        (desk.folder / "schema.toml").read_text().replace("# lower = ", "lower = 0")
+    )
+    assert Schema.loads(stated.replace("# upper = ", "upper = 100")).names == (
+        "age",
+        "income",
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,10 +82,16 @@ def test_a_draft_with_gaps_stops_with_what_is_to_be_stated(desk, cli):
     [
         ('dataset = "new"\ncap = 0.5', 2, "cap: '0.5' is not from 1 to 1000"),
         ("epsilon = 3.5", 3, "of the cap of data set 'clinic', 3, about 3 is left"),
-        ('out = "model"\npages = "pages"', 2, "out: 'model-synthetic.csv' already exists"),
+        (
+            'out = "model"\npages = "pages"',
+            2,
+            "out: 'model-synthetic.csv' already exists",
+        ),
     ],
 )
-def test_what_would_be_refused_later_is_refused_before_anything_is_registered(change, code, says, desk, cli):
+def test_what_would_be_refused_later_is_refused_before_anything_is_registered(
+    change, code, says, desk, cli
+):
     if "out" in change:
         (desk.folder / "model-synthetic.csv").touch()
     keys = [line.partition(" ")[0] for line in change.splitlines()]
@@ -70,15 +102,25 @@ def test_what_would_be_refused_later_is_refused_before_anything_is_registered(ch
     assert desk.ledger.read_bytes() == desk.registered
 
 
-def test_without_a_description_bounds_are_bought_with_a_part_of_epsilon(desk, cli, monkeypatch):
+def test_without_a_description_bounds_are_bought_with_a_part_of_epsilon(
+    desk, cli, monkeypatch
+):
     ran = []
-    monkeypatch.setattr(Guide, "run", lambda guide, *command: ran.append(shlex.join(command)))
+    monkeypatch.setattr(
+        Guide, "run", lambda guide, *command: ran.append(shlex.join(command))
+    )
     kinds = "age=integer,*=categorical"
-    answers = ANSWERS.replace('schema = "schema.toml"', f'discover = "{kinds}"\nlabel = "answer"')
+    answers = ANSWERS.replace(
+        'schema = "schema.toml"', f'discover = "{kinds}"\nlabel = "answer"'
+    )
     (desk.folder / "answers.toml").write_text(answers.replace('"clinic"', '"new"'))
     desk.schema.unlink()
-    assert "Not answered: bounds" in said(cli("start", "--answers", "answers.toml", "--yes").err)
-    assert cli("start", "--answers", "answers.toml", "--bounds", "0.3", "--yes").code == 0
+    assert "Not answered: bounds" in said(
+        cli("start", "--answers", "answers.toml", "--yes").err
+    )
+    assert (
+        cli("start", "--answers", "answers.toml", "--bounds", "0.3", "--yes").code == 0
+    )
     asked = f"schema discover data.csv --epsilon 0.3 --records 200 --kinds '{kinds}' --label answer -o schema.toml"
     assert ran[:5] == [
         f"{asked} --price",

@@ -17,7 +17,9 @@ from .conftest import IMAGES, small_disk, words
 
 def _decoded(schema, path, **more):
     """What the private side reads in synthetic images, as a table."""
-    tables = [decode(batch, schema) for batch in open_source(path, schema, **more).batches()]
+    tables = [
+        decode(batch, schema) for batch in open_source(path, schema, **more).batches()
+    ]
     return pyarrow.concat_tables(tables)
 
 
@@ -44,8 +46,27 @@ def test_every_form_holds_the_same_images(gallery, pictured, synthesizer, cli):
 
 @pytest.mark.parametrize("out", ["made.parquet", "made.csv", "made.npz", "made"])
 def test_a_grid_shows_each_class(gallery, pictured, cli, out):
-    ended = cli("sample", pictured.out, "-n", 60, "-o", out, "--grid", "grid.png", "--seed", 2, "--json")
-    assert ended.json == {"records": 60, "out": out, "seed": 2, "where": [], "even": None, "grid": "grid.png"}
+    ended = cli(
+        "sample",
+        pictured.out,
+        "-n",
+        60,
+        "-o",
+        out,
+        "--grid",
+        "grid.png",
+        "--seed",
+        2,
+        "--json",
+    )
+    assert ended.json == {
+        "records": 60,
+        "out": out,
+        "seed": 2,
+        "where": [],
+        "even": None,
+        "grid": "grid.png",
+    }
     with Image.open("grid.png") as picture:
         assert picture.height == 2 * (56 + 4) + 4
     assert (gallery.folder / out).exists()
@@ -58,7 +79,10 @@ def test_a_grid_shows_each_class(gallery, pictured, cli, out):
         (["-o", "scans"], "scans exists"),
         (["-o", "images.toml/made"], "cannot be written"),
         (["-o", "made", "--grid", "ledger.db"], "--grid ledger.db exists"),
-        (["-o", "made.npz", "--grid", "nowhere/grid.png"], "nowhere/grid.png cannot be written"),
+        (
+            ["-o", "made.npz", "--grid", "nowhere/grid.png"],
+            "nowhere/grid.png cannot be written",
+        ),
         (["-o", "scans", "--grid", "grid.png"], "scans exists"),
         (["-o", "made", "--where", "label=horse"], "horse"),
     ],
@@ -66,7 +90,11 @@ def test_a_grid_shows_each_class(gallery, pictured, cli, out):
 def test_what_cannot_be_done_leaves_nothing(gallery, pictured, cli, arguments, says):
     before = gallery.listing()
     ended = cli("sample", pictured.out, "-n", 10, *arguments)
-    assert ended.code == 2 and says in " ".join(ended.err.split()) and gallery.listing() == before
+    assert (
+        ended.code == 2
+        and says in " ".join(ended.err.split())
+        and gallery.listing() == before
+    )
 
 
 def test_a_table_has_no_grid(desk, fitted, cli):
@@ -83,19 +111,36 @@ def test_a_full_disk_leaves_nothing(gallery, pictured, cli, out):
     with small_disk(10 if out == "made" else 4096):
         ended = cli("sample", pictured.out, "-n", 2000, "-o", out, "--grid", "grid.png")
     assert ended.code == 2, ended.err
-    assert f"{out} cannot be written" in " ".join(ended.err.split()) and gallery.listing() == before
+    assert (
+        f"{out} cannot be written" in " ".join(ended.err.split())
+        and gallery.listing() == before
+    )
 
 
-TRAINING = words("--method dp-llm --records 60 --set steps=20 --set sampling_probability=0.2 --set maps=2")
+TRAINING = words(
+    "--method dp-llm --records 60 --set steps=20 --set sampling_probability=0.2 --set maps=2"
+)
 
 
 def test_a_classifier_of_images_predicts_and_is_drawn(gallery, cli):
-    base = ["fit", gallery.data, *IMAGES, "--epsilon", 100, "--out", gallery.out, *TRAINING]
+    base = [
+        "fit",
+        gallery.data,
+        *IMAGES,
+        "--epsilon",
+        100,
+        "--out",
+        gallery.out,
+        *TRAINING,
+    ]
     ended = cli(*base)
     assert ended.code == 0, ended.err
     (gallery.folder / "asked").mkdir()
     for number in range(3):
-        shutil.copy(gallery.data / "cat" / f"{number}.png", gallery.folder / "asked" / f"{number}.png")
+        shutil.copy(
+            gallery.data / "cat" / f"{number}.png",
+            gallery.folder / "asked" / f"{number}.png",
+        )
     ended = cli("predict", gallery.out, "asked", "-o", "predictions.csv")
     assert ended.code == 0, ended.err
     table = pyarrow.csv.read_csv("predictions.csv")

@@ -22,8 +22,16 @@ def whose(request, gallery):
             shutil.move(picture, picture.parent / name / picture.name)
         return request.param
     images = [{"bytes": picture.read_bytes(), "path": None} for picture in pictures]
-    struct = pa.array(images, pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
-    table = pa.table({"image": struct, "label": [picture.parent.name for picture in pictures], "patient": names})
+    struct = pa.array(
+        images, pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    )
+    table = pa.table(
+        {
+            "image": struct,
+            "label": [picture.parent.name for picture in pictures],
+            "patient": names,
+        }
+    )
     shutil.rmtree(gallery.data)
     gallery.data.mkdir()
     pq.write_table(table, gallery.data / "scans.parquet")
@@ -33,15 +41,24 @@ def whose(request, gallery):
 def test_the_guarantee_is_for_all_images_of_a_patient(whose, gallery, cli):
     unit = UNIT.format(column=whose)
     Ledger(gallery.ledger).register("patients", epsilon=30, delta=1e-5, unit=unit)
-    asked = [part if part != "clinic" else "patients" for part in gallery.fit("--unit-column", whose)]
+    asked = [
+        part if part != "clinic" else "patients"
+        for part in gallery.fit("--unit-column", whose)
+    ]
     ended = cli(*asked, "--contributions", 4, "--json")
     assert ended.code == 0, ended.err
     certificate = ended.json["certificate"]
-    assert (certificate["guarantee"]["unit"], certificate["guarantee"]["contributions"]) == (unit, 4)
+    assert (
+        certificate["guarantee"]["unit"],
+        certificate["guarantee"]["contributions"],
+    ) == (unit, 4)
     assert cli("verify", gallery.out).code == 0
     made = cli("sample", gallery.out, "-n", 20, "-o", "made.parquet")
     assert made.code == 0, made.err
-    assert pq.read_table(gallery.folder / "made.parquet").column_names == ["image", "label"]
+    assert pq.read_table(gallery.folder / "made.parquet").column_names == [
+        "image",
+        "label",
+    ]
 
 
 def test_a_unit_that_the_data_does_not_have_is_refused_and_spends_nothing(gallery, cli):

@@ -39,9 +39,16 @@ def verbs_with_json(group, before=""):
 
 def test_every_verb_with_json_has_a_schema_and_a_row_in_the_page():
     assert {"error", *verbs_with_json(program())} == set(SCHEMAS)
-    page = (ROOT / "packages" / "noisegate" / "README.md").read_text(encoding="utf-8").splitlines()
+    page = (
+        (ROOT / "packages" / "noisegate" / "README.md")
+        .read_text(encoding="utf-8")
+        .splitlines()
+    )
     for verb, schema in SCHEMAS.items():
-        keys = [f"`{key}`{'' if key in schema['required'] else '?'}" for key in schema["properties"]]
+        keys = [
+            f"`{key}`{'' if key in schema['required'] else '?'}"
+            for key in schema["properties"]
+        ]
         assert f"| `{verb}` | {schema['description']} | {', '.join(keys)} |" in page
 
 
@@ -51,7 +58,9 @@ def test_schemas_are_schemas_and_refuse_what_they_do_not_name():
     objects = list(parts_of(OUTPUTS))
     assert len(objects) > len(SCHEMAS)
     for schema in objects:
-        assert schema["additionalProperties"] is False and set(schema["required"]) <= set(schema["properties"])
+        assert schema["additionalProperties"] is False and set(
+            schema["required"]
+        ) <= set(schema["properties"])
 
 
 @pytest.mark.parametrize("verb", sorted({*SCHEMAS} - ELSEWHERE))
@@ -72,15 +81,44 @@ def test_an_output_is_of_its_schema(desk, fitted, cli, verb):
         "verify": ["verify", fitted.out],
         "key": ["key", "north", "--out", "north.key"],
         "schema init": ["schema", "init", desk.data, "-o", "drafted.toml"],
-        "schema discover": ["schema", "discover", desk.data, "--epsilon", 9, "--kinds", kinds, "-o", "found.toml"],
+        "schema discover": [
+            "schema",
+            "discover",
+            desk.data,
+            "--epsilon",
+            9,
+            "--kinds",
+            kinds,
+            "-o",
+            "found.toml",
+        ],
         "schema check": ["schema", "check", desk.schema],
-        "ledger register": ["ledger", "register", "ward", "--epsilon", 3, "--ledger", desk.ledger],
+        "ledger register": [
+            "ledger",
+            "register",
+            "ward",
+            "--epsilon",
+            3,
+            "--ledger",
+            desk.ledger,
+        ],
         "ledger show": ["ledger", "show", *book],
         "ledger history": ["ledger", "history", "clinic", *book],
         "ledger check": ["ledger", "check", *book],
     }
     if verb == "infer":
-        cli("fit", desk.data, "--schema", desk.schema, "--epsilon", 9, "--out", "asked", "--method", "pairwise")
+        cli(
+            "fit",
+            desk.data,
+            "--schema",
+            desk.schema,
+            "--epsilon",
+            9,
+            "--out",
+            "asked",
+            "--method",
+            "pairwise",
+        )
     told = cli(*arguments[verb], "--json").json
     assert ("error" in told) == (verb == "error"), told
     validator = keeps(arguments[verb], told)

@@ -29,7 +29,9 @@ FIT = ("--schema", "linked.toml", "--epsilon", "1", "--set", 'fit_options={"step
 @pytest.fixture
 def clinic(desk):
     people = pd.DataFrame({"id": range(200), "ill": [i % 3 == 0 for i in range(200)]})
-    visits = pd.DataFrame({"id": [i * 7 % 200 for i in range(500)], "day": [i % 97 for i in range(500)]})
+    visits = pd.DataFrame(
+        {"id": [i * 7 % 200 for i in range(500)], "day": [i % 97 for i in range(500)]}
+    )
     visits["pain"] = visits["day"] % 11
     people.to_csv(desk.folder / "people.csv", index=False)
     visits.to_csv(desk.folder / "visits.csv", index=False)
@@ -40,24 +42,59 @@ def clinic(desk):
 def test_from_the_ledger_to_synthetic_tables(clinic, cli):
     booked = ("--dataset", "clinic", "--ledger", "books.db")
     assert (
-        cli("ledger", "register", "clinic", "--epsilon", "3", "--ledger", "books.db", "--schema", "linked.toml").code
+        cli(
+            "ledger",
+            "register",
+            "clinic",
+            "--epsilon",
+            "3",
+            "--ledger",
+            "books.db",
+            "--schema",
+            "linked.toml",
+        ).code
         == 0
     )
     planned = cli("plan", "--schema", "linked.toml", "--epsilon", "1", "--json").json
     assert planned["method"] == "linked"
-    fitted = cli("fit", "people.csv", "visits.csv", *FIT, *booked, "--out", "model", "--json").json
+    fitted = cli(
+        "fit", "people.csv", "visits.csv", *FIT, *booked, "--out", "model", "--json"
+    ).json
     assert fitted["certificate"]["guarantee"]["unit"] == UNIT
-    assert cli("ledger", "show", "--ledger", "books.db", "--json").json["accounts"][0]["committed"] == 1
-    asked = cli("sample", "model", "-n", "20", "-o", "ill", "--where", "ill=true", "--json").json
-    assert asked["where"] == ["ill=true"] and pd.read_csv(clinic / "ill" / "people.csv")["ill"].all()
-    made = cli("sample", "model", "-n", "50", "-o", "synthetic", "--seed", "0", "--json").json
-    people, visits = (pd.read_csv(clinic / "synthetic" / f"{name}.csv") for name in ("people", "visits"))
+    assert (
+        cli("ledger", "show", "--ledger", "books.db", "--json").json["accounts"][0][
+            "committed"
+        ]
+        == 1
+    )
+    asked = cli(
+        "sample", "model", "-n", "20", "-o", "ill", "--where", "ill=true", "--json"
+    ).json
+    assert (
+        asked["where"] == ["ill=true"]
+        and pd.read_csv(clinic / "ill" / "people.csv")["ill"].all()
+    )
+    made = cli(
+        "sample", "model", "-n", "50", "-o", "synthetic", "--seed", "0", "--json"
+    ).json
+    people, visits = (
+        pd.read_csv(clinic / "synthetic" / f"{name}.csv")
+        for name in ("people", "visits")
+    )
     assert made["tables"] == {"people": 50, "visits": len(visits)}
     assert people["id"].is_unique and set(visits["id"]) <= set(people["id"])
-    assert (visits.groupby("id")["day"].diff().dropna() >= 0).all() and visits.groupby("id").size().max() <= 4
-    assert cli("verify", "model").code == 0 and cli("sample", "model", "-n", "5", "-o", "synthetic.parquet").code == 0
+    assert (visits.groupby("id")["day"].diff().dropna() >= 0).all() and visits.groupby(
+        "id"
+    ).size().max() <= 4
+    assert (
+        cli("verify", "model").code == 0
+        and cli("sample", "model", "-n", "5", "-o", "synthetic.parquet").code == 0
+    )
     assert len(pd.read_parquet(clinic / "synthetic.parquet" / "people.parquet")) == 5
-    assert cli("fit", "people.csv", "visits.csv", *FIT, "--resume", "--out", "other").code == 2
+    assert (
+        cli("fit", "people.csv", "visits.csv", *FIT, "--resume", "--out", "other").code
+        == 2
+    )
 
 
 def test_tables_lie_in_a_folder_or_under_other_names(clinic, cli):
@@ -66,7 +103,9 @@ def test_tables_lie_in_a_folder_or_under_other_names(clinic, cli):
     (clinic / "visits.csv").rename(clinic / "data" / "visits.csv")
     assert cli("fit", "data", *FIT, "--out", "model").code == 0
     (clinic / "data" / "visits.csv").rename(clinic / "2024.csv")
-    ended = cli("fit", "data/people.csv", "--table", "visits=2024.csv", *FIT, "--out", "second")
+    ended = cli(
+        "fit", "data/people.csv", "--table", "visits=2024.csv", *FIT, "--out", "second"
+    )
     assert ended.code == 0, ended.err
     assert "visits (2024.csv)" in ended.err
 
@@ -75,12 +114,27 @@ def test_tables_lie_in_a_folder_or_under_other_names(clinic, cli):
     ("call", "told"),
     [
         (("people.csv",), "no data for table 'visits' of the schema"),
-        (("people.csv", "visits.csv", "visit.csv"), "table 'visit' is not in the schema"),
-        (("people.csv", "visits.csv", "--table", "visits=a.csv"), "there is another path for the table 'visits'"),
+        (
+            ("people.csv", "visits.csv", "visit.csv"),
+            "table 'visit' is not in the schema",
+        ),
+        (
+            ("people.csv", "visits.csv", "--table", "visits=a.csv"),
+            "there is another path for the table 'visits'",
+        ),
         (("people.csv", "--table", "visits"), "must look like NAME=PATH"),
-        (("people.csv", "visits.csv", "--unit-column", "id", "--contributions", "1"), "linked tables take none"),
-        (("people.csv", "visits.csv", "--adjacency", "replace-one"), "use adjacency='add-remove'"),
-        (("people.csv", "visits.csv", "--method", "pairwise"), "the schema describes linked tables"),
+        (
+            ("people.csv", "visits.csv", "--unit-column", "id", "--contributions", "1"),
+            "linked tables take none",
+        ),
+        (
+            ("people.csv", "visits.csv", "--adjacency", "replace-one"),
+            "use adjacency='add-remove'",
+        ),
+        (
+            ("people.csv", "visits.csv", "--method", "pairwise"),
+            "the schema describes linked tables",
+        ),
         (("people.csv", "linked.csv"), "table 'linked' is not in the schema"),
         ((), "DATA, the private records, is missing"),
     ],
@@ -95,7 +149,10 @@ def test_what_is_of_one_table_is_refused_of_linked_ones(clinic, cli):
     assert cli("fit", "people.csv", "visits.csv", *FIT, "--out", "model").code == 0
     for more, told in [
         (("-o", "x", "--even", "ill"), "--even is of one table"),
-        (("-o", "x", "--where", "day=3"), "where: no column 'day' in the schema; its columns are ill"),
+        (
+            ("-o", "x", "--where", "day=3"),
+            "where: no column 'day' in the schema; its columns are ill",
+        ),
         (("--package", "x"), "--package is of one table"),
         (("-o", "x.csv"), "are written into a folder"),
         (("-o", "people.csv"), "are written into a folder"),

@@ -6,16 +6,32 @@ import pytest
 
 
 def test_a_package_holds_the_records_that_sample_writes(desk, fitted, cli):
-    ended = cli("sample", fitted.out, "-n", 50, "--package", "handout", "--license", "CC-BY-4.0", "--seed", 3)
+    ended = cli(
+        "sample",
+        fitted.out,
+        "-n",
+        50,
+        "--package",
+        "handout",
+        "--license",
+        "CC-BY-4.0",
+        "--seed",
+        3,
+    )
     assert (ended.code, ended.out) == (0, ""), ended.err
     assert "hand it over whole" in " ".join(ended.err.split())
     assert cli("sample", fitted.out, "-n", 50, "-o", "alone.csv", "--seed", 3).code == 0
     folder = desk.folder / "handout"
-    assert (folder / "synthetic.csv").read_bytes() == (desk.folder / "alone.csv").read_bytes()
+    assert (folder / "synthetic.csv").read_bytes() == (
+        desk.folder / "alone.csv"
+    ).read_bytes()
     for name in ("certificate.json", "certificate.md"):
         assert (folder / name).read_bytes() == (fitted.out / name).read_bytes()
     assert json.loads((folder / "croissant.json").read_text())["license"] == "CC-BY-4.0"
-    assert sorted(path.name for path in folder.iterdir())[3:] == ["datapackage.json", "synthetic.csv"]
+    assert sorted(path.name for path in folder.iterdir())[3:] == [
+        "datapackage.json",
+        "synthetic.csv",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -31,4 +47,8 @@ def test_a_package_holds_the_records_that_sample_writes(desk, fitted, cli):
 def test_what_cannot_be_packed_leaves_nothing(desk, fitted, cli, arguments, says):
     before = desk.listing()
     ended = cli("sample", fitted.out, "-n", 5, *arguments)
-    assert ended.code == 2 and says in " ".join(ended.err.split()) and desk.listing() == before
+    assert (
+        ended.code == 2
+        and says in " ".join(ended.err.split())
+        and desk.listing() == before
+    )

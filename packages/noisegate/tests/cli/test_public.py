@@ -17,7 +17,19 @@ DRE += [
 
 
 def command(desk, public, *more):
-    base = ["fit", desk.data, "--schema", desk.schema, "--epsilon", "2", "--out", desk.out, *DRE, "--public", public]
+    base = [
+        "fit",
+        desk.data,
+        "--schema",
+        desk.schema,
+        "--epsilon",
+        "2",
+        "--out",
+        desk.out,
+        *DRE,
+        "--public",
+        public,
+    ]
     return [*base, "--dataset", "clinic", "--ledger", desk.ledger, *more]
 
 
@@ -28,7 +40,9 @@ def public(desk):
     return path
 
 
-def test_a_training_goes_on_with_the_public_records_that_it_began_with(desk, cli, public, monkeypatch):
+def test_a_training_goes_on_with_the_public_records_that_it_began_with(
+    desk, cli, public, monkeypatch
+):
     asked = GradientSession.step
 
     def stopped(session, parameters):
@@ -39,8 +53,12 @@ def test_a_training_goes_on_with_the_public_records_that_it_began_with(desk, cli
     with monkeypatch.context() as patched:
         patched.setattr(GradientSession, "step", stopped)
         assert cli(*command(desk, public)).code != 0
-    other = cli("fit", "--resume", desk.data, "--out", desk.out, "--public", "other.csv")
+    other = cli(
+        "fit", "--resume", desk.data, "--out", desk.out, "--public", "other.csv"
+    )
     assert other.code == 2 and "the run began with" in said(other.err)
-    ended = cli("fit", "--resume", desk.data, "--out", desk.out, "--ledger", desk.ledger)
+    ended = cli(
+        "fit", "--resume", desk.data, "--out", desk.out, "--ledger", desk.ledger
+    )
     assert ended.code == 0, ended.err
     assert json.loads((desk.out / "certificate.json").read_text())["method"] == "dp-dre"

@@ -24,7 +24,10 @@ KINDS = "age=integer,income=continuous,job=categorical,answer=boolean"
 def clinic(desk):
     draw = random.Random(1)
     jobs = ["nurse", "teacher", "farmer"]
-    lines = [f"{draw.randint(18, 90)},{draw.uniform(0, 100):.2f},{draw.choice(jobs)},yes" for _ in range(600)]
+    lines = [
+        f"{draw.randint(18, 90)},{draw.uniform(0, 100):.2f},{draw.choice(jobs)},yes"
+        for _ in range(600)
+    ]
     desk.write_rows([*lines, f"40,1.0,{CANARY},no"])
     return desk
 
@@ -45,27 +48,41 @@ def test_a_schema_and_its_certificate_are_written_and_verified(clinic, cli):
     schema = Schema.from_toml("found.toml")
     assert (schema.names, schema.label) == (("age", "income", "job", "answer"), "job")
     assert schema.column("job").levels == ("farmer", "nurse", "teacher", "other")
-    assert CANARY not in ended.out + ended.err + (clinic.folder / "found.toml").read_text()
+    assert (
+        CANARY not in ended.out + ended.err + (clinic.folder / "found.toml").read_text()
+    )
     assert clinic.account().committed == 1
     checked = cli("verify", "found.toml.certificate.json")
     assert checked.code == 0 and "The certificate holds." in checked.out
-    assert "found.toml is as it was discovered." in checked.out and cli("schema", "check", "found.toml").code == 0
+    assert (
+        "found.toml is as it was discovered." in checked.out
+        and cli("schema", "check", "found.toml").code == 0
+    )
 
 
 def test_the_price_is_shown_before_a_record_is_read(clinic, cli):
     clinic.write_rows(["no record at all"])
     price = cli(*discover(clinic, "--price", "--json")).json["price"]
-    assert (price["epsilon"], price["delta"], price["adjacency"]) == (2, 1e-5, "add-remove")
+    assert (price["epsilon"], price["delta"], price["adjacency"]) == (
+        2,
+        1e-5,
+        "add-remove",
+    )
     assert 0 < price["noise_records"] < price["threshold_records"]
     told = cli(*discover(clinic, "--price"))
-    assert "Bounds and levels for ε = 2" in told.out and "Each count gets noise of about ±" in told.out
+    assert (
+        "Bounds and levels for ε = 2" in told.out
+        and "Each count gets noise of about ±" in told.out
+    )
     assert clinic.account().spent == 0 and not (clinic.folder / "found.toml").exists()
 
 
 def test_a_corrected_schema_is_told_apart_and_a_false_certificate_refused(clinic, cli):
     cli(*discover(clinic))
     path = clinic.folder / "found.toml"
-    path.write_text(path.read_text().replace("[columns.age]", "# corrected\n[columns.age]"))
+    path.write_text(
+        path.read_text().replace("[columns.age]", "# corrected\n[columns.age]")
+    )
     assert "was changed since" in cli("verify", "found.toml.certificate.json").out
     proof = certificate_path(path)
     stated = json.loads(proof.read_text())
@@ -78,21 +95,41 @@ def test_a_corrected_schema_is_told_apart_and_a_false_certificate_refused(clinic
 @pytest.mark.parametrize(
     ("more", "kinds", "message"),
     [
-        ([], KINDS.replace("job=categorical", "job=integer"), "column 'job': expected a whole number"),
-        (["--adjacency", "replace-one"], KINDS, "takes the number of records as public"),
+        (
+            [],
+            KINDS.replace("job=categorical", "job=integer"),
+            "column 'job': expected a whole number",
+        ),
+        (
+            ["--adjacency", "replace-one"],
+            KINDS,
+            "takes the number of records as public",
+        ),
         (["-o", "nowhere/found.toml"], KINDS, "nowhere/found.toml cannot be written"),
-        (["--unit", "all records of one patient"], KINDS, "in a run, or say what a record stands for"),
+        (
+            ["--unit", "all records of one patient"],
+            KINDS,
+            "in a run, or say what a record stands for",
+        ),
     ],
 )
-def test_bad_requests_spend_nothing_and_leave_nothing(clinic, cli, more, kinds, message):
+def test_bad_requests_spend_nothing_and_leave_nothing(
+    clinic, cli, more, kinds, message
+):
     before = clinic.listing()
     ended = cli(*discover(clinic, *more, kinds=kinds))
-    assert ended.code == 2 and message in " ".join(ended.err.split()) and CANARY not in ended.out + ended.err
+    assert (
+        ended.code == 2
+        and message in " ".join(ended.err.split())
+        and CANARY not in ended.out + ended.err
+    )
     assert clinic.account().spent == 0 and clinic.listing() == before
 
 
 @pytest.mark.parametrize("lost", ["write_bytes", "rename"])
-def test_what_was_paid_for_is_printed_when_it_cannot_be_written(lost, clinic, cli, monkeypatch):
+def test_what_was_paid_for_is_printed_when_it_cannot_be_written(
+    lost, clinic, cli, monkeypatch
+):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -103,7 +140,9 @@ def test_what_was_paid_for_is_printed_when_it_cannot_be_written(lost, clinic, cl
     toml, proof = ended.out.split("# found.toml.certificate.json\n")
     schema = Schema.loads(toml.removeprefix("# found.toml\n"), origin="printed")
     assert schema.names == ("age", "income", "job", "answer")
-    assert json.loads(proof)["hashes"]["schema"] == schema_hash(toml.removeprefix("# found.toml\n")[:-1].encode())
+    assert json.loads(proof)["hashes"]["schema"] == schema_hash(
+        toml.removeprefix("# found.toml\n")[:-1].encode()
+    )
     assert not list(clinic.folder.glob("*found*"))
 
 
@@ -112,41 +151,71 @@ def test_a_file_that_is_there_is_replaced_only_when_told_to(clinic, cli, name):
     (clinic.folder / name).write_text("mine")
     ended = cli(*discover(clinic))
     assert (ended.code, clinic.account().spent) == (2, 0) and "exists" in ended.err
-    assert (clinic.folder / name).read_text() == "mine" and cli(*discover(clinic, "--force")).code == 0
+    assert (clinic.folder / name).read_text() == "mine" and cli(
+        *discover(clinic, "--force")
+    ).code == 0
     assert (clinic.folder / name).read_text() != "mine"
 
 
 def test_a_discovery_that_shows_nothing_is_not_done(clinic, cli):
     clinic.write_rows([f"{i},{i},{'x' * i},no" for i in range(40)])
-    ended = cli(*discover(clinic, kinds="age=ignore,income=ignore,job=categorical,answer=ignore"))
+    ended = cli(
+        *discover(
+            clinic, kinds="age=ignore,income=ignore,job=categorical,answer=ignore"
+        )
+    )
     assert (ended.code, clinic.account().committed) == (2, 1)
     assert "was spent, and the noise hid every column" in " ".join(ended.err.split())
     assert "job" in (clinic.folder / "found.toml").read_text()
     assert cli("verify", "found.toml.certificate.json").code == 0
 
 
-def test_a_signal_while_reading_spends_nothing_and_one_after_the_noise_waits(clinic, cli, monkeypatch):
+def test_a_signal_while_reading_spends_nothing_and_one_after_the_noise_waits(
+    clinic, cli, monkeypatch
+):
     before, read = clinic.listing(), discovery.read_counts
-    monkeypatch.setattr(discovery, "read_counts", lambda *a: signal.raise_signal(signal.SIGTERM) or read(*a))
+    monkeypatch.setattr(
+        discovery,
+        "read_counts",
+        lambda *a: signal.raise_signal(signal.SIGTERM) or read(*a),
+    )
     ended = cli(*discover(clinic))
     assert (ended.code, "stopped" in ended.err) == (130, True)
     account = clinic.account()
-    assert (account.voided, account.reserved, account.spent, clinic.listing()) == (1, 0, 0, before)
+    assert (account.voided, account.reserved, account.spent, clinic.listing()) == (
+        1,
+        0,
+        0,
+        before,
+    )
     monkeypatch.setattr(discovery, "read_counts", read)
     confirm = Ledger.confirm
-    monkeypatch.setattr(Ledger, "confirm", lambda *a: confirm(*a) or signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr(
+        Ledger, "confirm", lambda *a: confirm(*a) or signal.raise_signal(signal.SIGTERM)
+    )
     assert cli(*discover(clinic)).code == 0 and clinic.account().committed == 1
     assert cli("verify", "found.toml.certificate.json").code == 0
 
 
 def test_a_training_that_is_resumed_keeps_what_its_schema_cost(clinic, tmp_path):
     certificate = json.loads(
-        json.dumps(discover_schema(clinic.data, epsilon=2.0, kinds=kinds_of()).certificate.to_json())
+        json.dumps(
+            discover_schema(
+                clinic.data, epsilon=2.0, kinds=kinds_of()
+            ).certificate.to_json()
+        )
     )
     schema = Schema((Boolean(name="answer"),))
     plain = {"delta": 1e-5, "adjacency": "add-remove", "records": 600, "unit": "record"}
     none = {"unit_column": None, "contributions": None, "dataset": None, "ledger": None}
-    run = Run(method=method_named("dp-gan")(), schema=schema, epsilon=1.0, discovery=certificate, **plain, **none)
+    run = Run(
+        method=method_named("dp-gan")(),
+        schema=schema,
+        epsilon=1.0,
+        discovery=certificate,
+        **plain,
+        **none,
+    )
     run.write(tmp_path)
     assert Run.read(tmp_path).discovery == certificate
     told = json.loads((tmp_path / RUN_FILE).read_text())

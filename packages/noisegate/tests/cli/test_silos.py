@@ -15,8 +15,13 @@ ONE_ROUND = ["--set", "cells=128"]
 def parts(desk):
     """The desk with a file for each silo beside it, without incomes."""
     for seed, name in enumerate(SILOS):
-        kept = [",".join(row.split(",")[:1] + row.split(",")[2:]) for row in rows(60, seed=seed)]
-        (desk.folder / f"{name}.csv").write_text("\n".join(["age,job,answer", *kept]) + "\n")
+        kept = [
+            ",".join(row.split(",")[:1] + row.split(",")[2:])
+            for row in rows(60, seed=seed)
+        ]
+        (desk.folder / f"{name}.csv").write_text(
+            "\n".join(["age,job,answer", *kept]) + "\n"
+        )
     start, end = SCHEMA.index("[columns.income]"), SCHEMA.index("[columns.job]")
     desk.schema.write_text(SCHEMA[:start] + SCHEMA[end:])
     return desk
@@ -24,41 +29,154 @@ def parts(desk):
 
 def test_the_cost_of_a_release_is_booked(parts, cli):
     book = ["--dataset", "clinic", "--ledger", "ledger.db"]
-    asked = ["release", "north.csv", "--schema", "schema.toml", "--epsilon", 1, "--silo", "north", *ONE_ROUND]
-    assert cli(*asked, *book, "--out", "north").code == 0 and 0.999 < parts.account().spent <= 1
+    asked = [
+        "release",
+        "north.csv",
+        "--schema",
+        "schema.toml",
+        "--epsilon",
+        1,
+        "--silo",
+        "north",
+        *ONE_ROUND,
+    ]
+    assert (
+        cli(*asked, *book, "--out", "north").code == 0
+        and 0.999 < parts.account().spent <= 1
+    )
     refused(parts, cli, "exists", arguments=[*asked, *book, "--out", "north"])
     assert parts.account().spent <= 1
 
 
 def test_options_that_do_not_go_with_a_plan(parts, cli):
-    assert cli("plan", "--schema", "schema.toml", "--epsilon", 1, "--save", "plan.json", *ONE_ROUND).code == 0
-    asked = ["release", "north.csv", "--plan", "plan.json", "--silo", "north", "--out", "north"]
-    refused(parts, cli, "--schema: the published plan plan.json", arguments=[*asked, "--schema", "schema.toml"])
-    refused(parts, cli, "--cells: the published plan", arguments=[*asked, "--set", "cells=3"])
-    refused(parts, cli, "--adjacency: the published plan", arguments=[*asked, "--adjacency", "add-remove"])
-    refused(parts, cli, "nowhere", "does not exist", arguments=[*asked, "--after", "nowhere"])
+    assert (
+        cli(
+            "plan",
+            "--schema",
+            "schema.toml",
+            "--epsilon",
+            1,
+            "--save",
+            "plan.json",
+            *ONE_ROUND,
+        ).code
+        == 0
+    )
+    asked = [
+        "release",
+        "north.csv",
+        "--plan",
+        "plan.json",
+        "--silo",
+        "north",
+        "--out",
+        "north",
+    ]
+    refused(
+        parts,
+        cli,
+        "--schema: the published plan plan.json",
+        arguments=[*asked, "--schema", "schema.toml"],
+    )
+    refused(
+        parts,
+        cli,
+        "--cells: the published plan",
+        arguments=[*asked, "--set", "cells=3"],
+    )
+    refused(
+        parts,
+        cli,
+        "--adjacency: the published plan",
+        arguments=[*asked, "--adjacency", "add-remove"],
+    )
+    refused(
+        parts,
+        cli,
+        "nowhere",
+        "does not exist",
+        arguments=[*asked, "--after", "nowhere"],
+    )
     assert cli(*asked, "--epsilon", 2).code == 0
-    other = ["release", "south.csv", "--plan", "plan.json", "--silo", "south", "--out", "south"]
+    other = [
+        "release",
+        "south.csv",
+        "--plan",
+        "plan.json",
+        "--silo",
+        "south",
+        "--out",
+        "south",
+    ]
     assert cli(*other).code == 0
-    told = cli("merge", "north", "south", "--out", "model", "--json").json["certificate"]
+    told = cli("merge", "north", "south", "--out", "model", "--json").json[
+        "certificate"
+    ]
     assert told["guarantee"]["epsilon"] == 2
 
 
 @pytest.mark.skipif(not installed("cryptography"), reason="masks need the extra silos")
 def test_a_secure_sum(parts, cli):
     (parts.folder / "keys").mkdir()
-    assert cli("plan", "--schema", "schema.toml", "--epsilon", 1, "--save", "plan.json", *ONE_ROUND).code == 0
+    assert (
+        cli(
+            "plan",
+            "--schema",
+            "schema.toml",
+            "--epsilon",
+            1,
+            "--save",
+            "plan.json",
+            *ONE_ROUND,
+        ).code
+        == 0
+    )
     for name in SILOS:
         told = cli("key", name, "--out", f"{name}.key", "--json").json
         (parts.folder / told["public"]).rename(parts.folder / "keys" / f"{name}.pub")
     for name in SILOS:
         secure = ["--secure-sum", "keys", "--key", f"{name}.key"]
-        assert cli("release", f"{name}.csv", "--plan", "plan.json", "--silo", name, "--out", name, *secure).code == 0
-    refused(parts, cli, "the share of west is missing", arguments=["merge", *SILOS[:2], "--out", "model"])
+        assert (
+            cli(
+                "release",
+                f"{name}.csv",
+                "--plan",
+                "plan.json",
+                "--silo",
+                name,
+                "--out",
+                name,
+                *secure,
+            ).code
+            == 0
+        )
+    refused(
+        parts,
+        cli,
+        "the share of west is missing",
+        arguments=["merge", *SILOS[:2], "--out", "model"],
+    )
     told = cli("merge", *SILOS, "--out", "model", "--json").json["certificate"]["silos"]
-    assert told["colluding"] == 1 and cli("verify", "north").code == cli("verify", "model").code == 0
-    again = ["release", "north.csv", "--plan", "plan.json", "--silo", "north", "--out", "again"]
-    refused(parts, cli, "has answered this sum before", arguments=[*again, *secure[:3], "north.key"])
+    assert (
+        told["colluding"] == 1
+        and cli("verify", "north").code == cli("verify", "model").code == 0
+    )
+    again = [
+        "release",
+        "north.csv",
+        "--plan",
+        "plan.json",
+        "--silo",
+        "north",
+        "--out",
+        "again",
+    ]
+    refused(
+        parts,
+        cli,
+        "has answered this sum before",
+        arguments=[*again, *secure[:3], "north.key"],
+    )
     refused(parts, cli, "go together", arguments=[*again, "--key", "north.key"])
     refused(parts, cli, "the key is of the silo 'west'", arguments=[*again, *secure])
     refused(parts, cli, "exists", arguments=["key", "north", "--out", "north.key"])

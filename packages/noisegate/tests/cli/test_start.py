@@ -7,7 +7,17 @@ import pytest
 
 from .conftest import environment
 
-SLOW = {"torch", "sklearn", "scipy", "pandas", "matplotlib", "dp_accounting", "opendp", "xgboost", "statsmodels"}
+SLOW = {
+    "torch",
+    "sklearn",
+    "scipy",
+    "pandas",
+    "matplotlib",
+    "dp_accounting",
+    "opendp",
+    "xgboost",
+    "statsmodels",
+}
 SPY = """
 import atexit, sys
 atexit.register(lambda: print("LOADED", *sorted({name.partition(".")[0] for name in sys.modules})))
@@ -46,7 +56,9 @@ def test_light_verbs_load_no_heavy_module(fitted, command):
 
 def test_the_command_line_itself_needs_no_arrays():
     program = "import sys, noisegate.cli.main; print('numpy' in sys.modules, 'pyarrow' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == ["False", "False"]
 
 
@@ -54,21 +66,43 @@ SEEN = "import atexit, sys; atexit.register(lambda: print(*sys.modules))\n"
 
 
 def python(program, cwd):
-    ended = subprocess.run([sys.executable, "-c", program], cwd=cwd, capture_output=True, text=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=cwd, capture_output=True, text=True
+    )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 
 
 def test_a_table_is_fitted_and_sampled_without_pandas_and_narwhals(desk):
-    options = ["--schema", desk.schema, "--epsilon", 1, "--out", desk.out, "--method", "pairwise"]
-    for call in (["fit", desk.data, *options], ["sample", desk.out, "-n", 20, "-o", "made.csv"]):
+    options = [
+        "--schema",
+        desk.schema,
+        "--epsilon",
+        1,
+        "--out",
+        desk.out,
+        "--method",
+        "pairwise",
+    ]
+    for call in (
+        ["fit", desk.data, *options],
+        ["sample", desk.out, "-n", 20, "-o", "made.csv"],
+    ):
         words = ["noisegate", *map(str, call)]
         program = f"import sys; sys.argv = {words!r}\nfrom noisegate.cli.start import start; start()"
         loaded = python(SEEN + program, desk.folder).split()
-        assert "pyarrow" in loaded and not {"pandas", "narwhals", "torch", "sklearn", "matplotlib"} & set(loaded)
+        assert "pyarrow" in loaded and not {
+            "pandas",
+            "narwhals",
+            "torch",
+            "sklearn",
+            "matplotlib",
+        } & set(loaded)
 
 
-@pytest.mark.parametrize("how", ["import pandas", "import pandas.api.types", "__import__('pandas')"])
+@pytest.mark.parametrize(
+    "how", ["import pandas", "import pandas.api.types", "__import__('pandas')"]
+)
 def test_whoever_else_asks_gets_it_and_pyarrow_knows_it_then(tmp_path, how):
     (tmp_path / "other.py").write_text(how)
     program = (

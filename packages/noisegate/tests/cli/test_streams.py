@@ -24,15 +24,25 @@ def ended(desk, line, **more):
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
 def test_a_character_that_the_encoding_lacks_becomes_words(desk, encoding):
-    desk.schema.write_text(desk.schema.read_text().replace("[columns.job]", '[columns."job 😀"]'), "utf-8")
-    told = ended(desk, f"NOISEGATE {' '.join(PLAN)} && NOISEGATE schema check schema.toml", PYTHONIOENCODING=encoding)
+    desk.schema.write_text(
+        desk.schema.read_text().replace("[columns.job]", '[columns."job 😀"]'), "utf-8"
+    )
+    told = ended(
+        desk,
+        f"NOISEGATE {' '.join(PLAN)} && NOISEGATE schema check schema.toml",
+        PYTHONIOENCODING=encoding,
+    )
     assert told.returncode == 0, told.stderr
     assert "epsilon = 1, delta = 1e-05, add-remove" in told.stdout.decode(encoding)
     assert "\\U0001f600" in told.stdout.decode(encoding)
 
 
 @pytest.mark.parametrize(
-    "end", ["<&- >&- 2>&- && NOISEGATE verify model --json >&-", "2>&1 | true; NOISEGATE verify model | true"]
+    "end",
+    [
+        "<&- >&- 2>&- && NOISEGATE verify model --json >&-",
+        "2>&1 | true; NOISEGATE verify model | true",
+    ],
 )
 def test_a_fit_whose_output_is_closed_or_not_read_goes_on_to_its_end(desk, end):
     told = ended(desk, f"NOISEGATE {' '.join(desk.fit()[: -len(TINY)])} {end}")
@@ -40,7 +50,12 @@ def test_a_fit_whose_output_is_closed_or_not_read_goes_on_to_its_end(desk, end):
 
 
 @pytest.mark.parametrize(
-    "line", ["NOISEGATE fit --help | true", "NOISEGATE --version | true", "NOISEGATE nonsense 2>&1 | true"]
+    "line",
+    [
+        "NOISEGATE fit --help | true",
+        "NOISEGATE --version | true",
+        "NOISEGATE nonsense 2>&1 | true",
+    ],
 )
 def test_to_stop_reading_is_no_error_and_quiet(desk, line):
     told = ended(desk, line)

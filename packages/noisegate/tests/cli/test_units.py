@@ -9,18 +9,39 @@ UNITS = ["--unit-column", "patient", "--contributions", "3"]
 def visits(desk):
     """A desk whose records each name a patient, of whom there are forty."""
     lines = desk.data.read_text().splitlines()
-    desk.write_rows([f"{line},p{number % 40}" for number, line in enumerate(lines[1:])], header=f"{lines[0]},patient")
+    desk.write_rows(
+        [f"{line},p{number % 40}" for number, line in enumerate(lines[1:])],
+        header=f"{lines[0]},patient",
+    )
     return desk
 
 
 def test_a_run_states_the_unit_wherever_it_is_read(visits, cli):
-    register = ["ledger", "register", "visits", "--epsilon", 3, "--unit", "all records of one patient"]
+    register = [
+        "ledger",
+        "register",
+        "visits",
+        "--epsilon",
+        3,
+        "--unit",
+        "all records of one patient",
+    ]
     assert cli(*register, "--ledger", visits.ledger).code == 0
-    fit = [part if part != "clinic" else "visits" for part in visits.fit(*UNITS, "--json", epsilon="2")]
+    fit = [
+        part if part != "clinic" else "visits"
+        for part in visits.fit(*UNITS, "--json", epsilon="2")
+    ]
     ended = cli(*fit)
     assert ended.code == 0
     stated = ended.json["certificate"]["guarantee"]
-    assert (stated["unit"], stated["contributions"]) == ("all records of one patient", 3)
+    assert (stated["unit"], stated["contributions"]) == (
+        "all records of one patient",
+        3,
+    )
     assert "at most 3 used" in (visits.out / "certificate.md").read_text()
     verified = cli("verify", visits.out)
-    assert verified.code == 0 and "unit: all records of one patient, at most 3 used." in " ".join(verified.out.split())
+    assert (
+        verified.code == 0
+        and "unit: all records of one patient, at most 3 used."
+        in " ".join(verified.out.split())
+    )

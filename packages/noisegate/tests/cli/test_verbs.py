@@ -8,25 +8,48 @@ from .conftest import HEADER, PROGRAM, SCHEMA, environment, rows
 
 def _plain(text):
     """Whether `text` is fit for a file: no terminal codes, no markup, no line beyond 80 characters."""
-    return "\x1b" not in text and "[/" not in text and all(len(line) <= 80 for line in text.splitlines())
+    return (
+        "\x1b" not in text
+        and "[/" not in text
+        and all(len(line) <= 80 for line in text.splitlines())
+    )
 
 
 def test_a_delta_that_is_too_large_for_the_records_is_warned_of(desk, cli):
     plan = ["plan", "--schema", desk.schema, "--epsilon", 1, "--records", 200]
     ended = cli(*plan, "--delta", 0.005, "--json")
-    assert "warning: delta=0.005 is at least 1/(number of records) = 0.005" in " ".join(ended.err.split())
+    assert "warning: delta=0.005 is at least 1/(number of records) = 0.005" in " ".join(
+        ended.err.split()
+    )
     assert ended.json and cli(*plan, "--delta", 0.0049).err == ""
 
 
 def test_evaluate_says_that_its_figures_are_not_private(desk, fitted, cli):
     desk.write_rows(rows(150, seed=5))
     assert cli("sample", fitted.out, "-n", 150, "-o", "synthetic.csv").code == 0
-    arguments = ["evaluate", "--synthetic", "synthetic.csv", "--test", desk.data, "--schema", desk.schema]
+    arguments = [
+        "evaluate",
+        "--synthetic",
+        "synthetic.csv",
+        "--test",
+        desk.data,
+        "--schema",
+        desk.schema,
+    ]
     ended = cli(*arguments)
-    assert ended.code == 0 and _plain(ended.out) and "NOT covered" in " ".join(ended.out.replace("│", " ").split())
+    assert (
+        ended.code == 0
+        and _plain(ended.out)
+        and "NOT covered" in " ".join(ended.out.replace("│", " ").split())
+    )
     ended = cli(*arguments, "--train", fitted.data, "--page", "page.html", "--json")
     assert "NOT covered" in ended.json["caveat"]
-    assert set(ended.json) >= {"marginals", "marginals_floor", "downstream", "downstream_ceiling"}
+    assert set(ended.json) >= {
+        "marginals",
+        "marginals_floor",
+        "downstream",
+        "downstream_ceiling",
+    }
     assert "Private: do not publish" in (desk.folder / "page.html").read_text("utf-8")
     assert not [name for name in desk.listing() if name.startswith(".")]
 
@@ -39,13 +62,25 @@ def test_the_ledger_verbs(desk, cli):
     for words in ("clinic", "add-remove", "spent ε"):
         assert words in shown.out
     (account,) = cli("ledger", "show", "clinic", *place, "--json").json["accounts"]
-    assert (account["committed"], account["reserved"], account["voided"]) == (1, 0, 0) and 0.99 < account["spent"] <= 1
+    assert (account["committed"], account["reserved"], account["voided"]) == (
+        1,
+        0,
+        0,
+    ) and 0.99 < account["spent"] <= 1
     entries = cli("ledger", "history", "clinic", *place, "--json").json["entries"]
-    assert [entry["kind"] for entry in entries] == ["register", "reserve", "confirm", "commit"]
+    assert [entry["kind"] for entry in entries] == [
+        "register",
+        "reserve",
+        "confirm",
+        "commit",
+    ]
     history = cli("ledger", "history", "clinic", *place)
     assert _plain(history.out) and "dp-merf" in history.out
     assert cli("ledger", "check", *place, "--json").json["entries"] == 4
-    assert "whole" in cli("ledger", "check", *place).out and cli(*desk.fit("--out", "second", epsilon="2.9")).code == 3
+    assert (
+        "whole" in cli("ledger", "check", *place).out
+        and cli(*desk.fit("--out", "second", epsilon="2.9")).code == 3
+    )
     ended = cli("ledger", "register", "clinic", "--epsilon", 9, *place)
     assert ended.code == 2 and "registered already" in ended.err
 
@@ -53,14 +88,27 @@ def test_the_ledger_verbs(desk, cli):
 def test_a_full_output_is_a_user_error(desk):
     command = [*PROGRAM, "schema", "check", str(desk.schema)]
     with open("/dev/full", "w") as full:
-        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), check=False)
-    assert ended.returncode == 2 and "No space left on device" in ended.stderr and "Traceback" not in ended.stderr
+        ended = subprocess.run(
+            command,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+            check=False,
+        )
+    assert (
+        ended.returncode == 2
+        and "No space left on device" in ended.stderr
+        and "Traceback" not in ended.stderr
+    )
 
 
 def test_json_is_ascii_so_that_every_locale_can_print_it(desk, cli):
     desk.schema.write_text(SCHEMA.replace("farmer", "Gärtner"), encoding="utf-8")
     ended = cli("schema", "check", desk.schema, "--json")
-    assert ended.out.isascii() and "Gärtner" in json.dumps(ended.json, ensure_ascii=False)
+    assert ended.out.isascii() and "Gärtner" in json.dumps(
+        ended.json, ensure_ascii=False
+    )
 
 
 def parts(desk):
@@ -78,8 +126,20 @@ def test_the_files_of_a_folder_are_told(desk, cli):
     fit = ["fit", folder, *desk.fit()[2:]]
     drafted = ["schema", "init", folder, "-o", desk.folder / "drafted.toml"]
     kinds = "age=integer,income=continuous,job=categorical,answer=categorical"
-    found = ["schema", "discover", folder, "--epsilon", 5, "--kinds", kinds, "-o", desk.folder / "found.toml"]
+    found = [
+        "schema",
+        "discover",
+        folder,
+        "--epsilon",
+        5,
+        "--kinds",
+        kinds,
+        "-o",
+        desk.folder / "found.toml",
+    ]
     for arguments in (fit, drafted, found):
         ended = cli(*arguments)
         assert ended.code == 0, ended.err
-        assert told in ended.err.replace("\n", " ").replace("  ", " ") or told in ended.err.replace("\n", "")
+        assert told in ended.err.replace("\n", " ").replace(
+            "  ", " "
+        ) or told in ended.err.replace("\n", "")

@@ -16,7 +16,9 @@ from noisegate.inference.analyses import EPSILONS, Want, price, read_want
 from noisegate.inference.worth import guard
 from noisegate.schema import Boolean, Categorical, Integer, Schema
 
-SCHEMA = Schema((Boolean(name="ill"), Categorical(name="job", levels=("cook", "nurse", "smith"))))
+SCHEMA = Schema(
+    (Boolean(name="ill"), Categorical(name="job", levels=("cook", "nurse", "smith")))
+)
 SHARES = [0.5, 0.3, 0.2]
 
 
@@ -25,7 +27,9 @@ def made(rows, seed=0, epsilon=0.2, **settings):
     job = random.choice(["cook", "nurse", "smith"], rows, p=SHARES)
     ill = random.random(rows) < np.where(job == "nurse", 0.4, 0.2)
     table = pd.DataFrame({"ill": ill, "job": job})
-    return synthesize(table, schema=SCHEMA, epsilon=epsilon, method=Pairwise(**settings))
+    return synthesize(
+        table, schema=SCHEMA, epsilon=epsilon, method=Pairwise(**settings)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +46,17 @@ def test_effective_n_is_what_a_simulation_finds():
     for seed in range(60):
         model = made(1_000, seed=seed, fit_options={"steps": 60})
         expected.append([one.records for one in model.effective_n()])
-        for name, question in (("ill", "share(ill = true)"), ("nurse", "share(job = nurse)")):
+        for name, question in (
+            ("ill", "share(ill = true)"),
+            ("nurse", "share(job = nurse)"),
+        ):
             off[name].append(model.infer(question)[0].value - truth[name])
     ill, job, both = np.mean(expected, axis=0)
     assert 0 < both < min(ill, job) < max(ill, job) < 1_000
-    simulated = {name: share * (1 - share) / np.mean(np.square(off[name])) for name, share in truth.items()}
+    simulated = {
+        name: share * (1 - share) / np.mean(np.square(off[name]))
+        for name, share in truth.items()
+    }
     # 60 squares have a relative standard error of .18; of levels the figure is of all three together.
     assert ill == pytest.approx(simulated["ill"], rel=0.45)
     assert job == pytest.approx(simulated["nurse"], rel=0.45)
@@ -56,14 +66,24 @@ def test_a_pair_that_was_not_measured_is_worth_nothing():
     model = made(1_000, pairs="none")
     assert [one.records > 0 for one in model.effective_n()] == [True, True, False]
     told = guard(model, 10)
-    assert "pair" not in told.told and "nothing for 1 column or pair, which was not measured" in told.sentence
+    assert (
+        "pair" not in told.told
+        and "nothing for 1 column or pair, which was not measured" in told.sentence
+    )
 
 
-@pytest.mark.parametrize(("independent", "least", "most"), [(True, 0.6, 1.6), (False, 0.0, 0.5)])
-def test_independent_rows_vary_as_draws_do_and_others_less(folder, independent, least, most):
+@pytest.mark.parametrize(
+    ("independent", "least", "most"), [(True, 0.6, 1.6), (False, 0.0, 0.5)]
+)
+def test_independent_rows_vary_as_draws_do_and_others_less(
+    folder, independent, least, most
+):
     model = Synthesizer.load(folder)
     shares = [
-        (np.asarray(model.sample(8_000, seed=seed, independent=independent)["job"]) == "nurse").mean()
+        (
+            np.asarray(model.sample(8_000, seed=seed, independent=independent)["job"])
+            == "nurse"
+        ).mean()
         for seed in range(120)
     ]
     share = np.mean(shares)
@@ -78,26 +98,51 @@ def test_files_say_what_their_rows_are_worth(folder, tmp_path, cli):
     assert result.code == 0, result.err
     said = " ".join((result.out + result.err).split())
     assert "5,000 rows were drawn from a release of about" in said
-    assert "P-values and standard errors computed from the rows are wrong; `noisegate infer`" in said
+    assert (
+        "P-values and standard errors computed from the rows are wrong; `noisegate infer`"
+        in said
+    )
     page = json.loads((tmp_path / "copy.csv-metadata.json").read_text("utf-8"))
     assert page["url"] == "copy.csv"
-    assert [one["columns"] for one in page["notes"][0]["effective_n"]] == [["ill"], ["job"], ["ill", "job"]]
+    assert [one["columns"] for one in page["notes"][0]["effective_n"]] == [
+        ["ill"],
+        ["job"],
+        ["ill", "job"],
+    ]
     result = sample("copy.parquet", 100, "--independent", "--json")
-    assert json.loads(result.out)["effective_n"]["released"] == pytest.approx(2_000, abs=300)
+    assert json.loads(result.out)["effective_n"]["released"] == pytest.approx(
+        2_000, abs=300
+    )
     metadata = pyarrow.parquet.read_schema(tmp_path / "copy.parquet").metadata
-    assert json.loads(metadata[b"noisegate.effective_n"]) == page["notes"][0]["effective_n"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.csv", "copy.csv-metadata.json", "copy.parquet"]
+    assert (
+        json.loads(metadata[b"noisegate.effective_n"])
+        == page["notes"][0]["effective_n"]
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "copy.csv",
+        "copy.csv-metadata.json",
+        "copy.parquet",
+    ]
 
 
-def test_a_page_that_is_in_the_way_stops_before_anything_is_written(folder, tmp_path, cli):
+def test_a_page_that_is_in_the_way_stops_before_anything_is_written(
+    folder, tmp_path, cli
+):
     (tmp_path / "copy.csv-metadata.json").write_text("mine")
     ended = cli("sample", folder, "-n", 5, "-o", tmp_path / "copy.csv")
-    assert ended.code == 2 and "copy.csv-metadata.json exists" in " ".join(ended.err.split())
+    assert ended.code == 2 and "copy.csv-metadata.json exists" in " ".join(
+        ended.err.split()
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["copy.csv-metadata.json"]
     (tmp_path / "copy.csv").write_text("mine")
-    for name, why in (("copy.csv", "copy.csv exists"), ("nowhere/copy.csv", "nowhere/copy.csv cannot be written")):
+    for name, why in (
+        ("copy.csv", "copy.csv exists"),
+        ("nowhere/copy.csv", "nowhere/copy.csv cannot be written"),
+    ):
         ended = cli("sample", folder, "-n", 5, "-o", tmp_path / name)
-        assert ended.code == 2 and why in "".join(ended.err.split("\n")), "the file that was asked for is named"
+        assert ended.code == 2 and why in "".join(ended.err.split("\n")), (
+            "the file that was asked for is named"
+        )
 
 
 # `plan --want`: the least ε for answers as exact as they are wanted, from public facts alone.
@@ -114,14 +159,24 @@ WANTS_SCHEMA = Schema(
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        ("mean(age) by job ±2 % at 90 %", Want(text="", question="mean(age) by job", half=2.0, level=0.9)),
-        ("share(ill = true) +- 3%", Want(text="", question="share(ill = true)", half=0.03)),
+        (
+            "mean(age) by job ±2 % at 90 %",
+            Want(text="", question="mean(age) by job", half=2.0, level=0.9),
+        ),
+        (
+            "share(ill = true) +- 3%",
+            Want(text="", question="share(ill = true)", half=0.03),
+        ),
         ("age ~ job+-0.5", Want(text="", question="age ~ job", half=0.5)),
     ],
 )
 def test_a_want_is_a_question_and_half_a_width(text, want):
     found = read_want(text, WANTS_SCHEMA)
-    assert (found.question, found.half, found.level) == (want.question, pytest.approx(want.half), want.level)
+    assert (found.question, found.half, found.level) == (
+        want.question,
+        pytest.approx(want.half),
+        want.level,
+    )
 
 
 @pytest.mark.parametrize(
@@ -145,7 +200,9 @@ def one_release(monkeypatch):
     monkeypatch.setattr(analyses, "_RELEASES", 1)
 
 
-def test_less_is_asked_for_where_less_is_wanted_and_no_epsilon_where_none_does(one_release):
+def test_less_is_asked_for_where_less_is_wanted_and_no_epsilon_where_none_does(
+    one_release,
+):
     def least(half, records=3_000):
         want = Want(text="", question="share(job = nurse) by ill", half=half)
         return price([want], WANTS_SCHEMA, records, shares=(0.43,))
@@ -160,14 +217,21 @@ def test_less_is_asked_for_where_less_is_wanted_and_no_epsilon_where_none_does(o
 
 def test_the_number_of_records_is_public_where_one_is_replaced(one_release):
     want = Want(text="", question="share(ill = true)", half=0.2)
-    assert price([want], WANTS_SCHEMA, 2_000, shares=(0.43,), adjacency="replace-one").reached
+    assert price(
+        [want], WANTS_SCHEMA, 2_000, shares=(0.43,), adjacency="replace-one"
+    ).reached
 
 
 def test_public_records_stand_in_where_they_are_given(desk, cli, tmp_path):
     random = np.random.default_rng(0)
     even, narrow = tmp_path / "even.csv", tmp_path / "narrow.csv"
     for path, low, high in ((even, 0, 91), (narrow, 40, 45)):
-        rows = [f"{age},{job}" for age, job in zip(random.integers(low, high, 500), ["a", "b"] * 250, strict=True)]
+        rows = [
+            f"{age},{job}"
+            for age, job in zip(
+                random.integers(low, high, 500), ["a", "b"] * 250, strict=True
+            )
+        ]
         path.write_text("\n".join(["age,job", *rows]) + "\n")
     schema = tmp_path / "two.toml"
     schema.write_text(
@@ -177,7 +241,18 @@ def test_public_records_stand_in_where_they_are_given(desk, cli, tmp_path):
 
     def found(like):
         ended = cli(
-            *("plan", "--schema", schema, "--records", 2_000, "--want", "mean(age) +- 1.5", "--like", like, "--json")
+            *(
+                "plan",
+                "--schema",
+                schema,
+                "--records",
+                2_000,
+                "--want",
+                "mean(age) +- 1.5",
+                "--like",
+                like,
+                "--json",
+            )
         )
         assert ended.code == 0, ended.err
         return json.loads(ended.out)
@@ -205,7 +280,9 @@ def test_what_does_not_go_with_a_want_is_refused(desk, cli, more, said):
 
 FAR_FIT_SCHEMA = Schema([Integer(name=name, lower=0, upper=9) for name in "abc"])
 FAR = {"components": 1, "steps": 5}
-SAID = r"far from its release: the distance is .* at no cost: noisegate.Pairwise\(seed=1"
+SAID = (
+    r"far from its release: the distance is .* at no cost: noisegate.Pairwise\(seed=1"
+)
 
 
 def alike():
@@ -216,32 +293,68 @@ def alike():
 def test_in_python_it_is_a_warning_and_stands_in_the_model(tmp_path):
     with pytest.warns(FitWarning, match=SAID):
         model = ng.fit(
-            alike(), schema=FAR_FIT_SCHEMA, epsilon=10.0, method="pairwise", fit_options=FAR, out=tmp_path / "model"
+            alike(),
+            schema=FAR_FIT_SCHEMA,
+            epsilon=10.0,
+            method="pairwise",
+            fit_options=FAR,
+            out=tmp_path / "model",
         )
     assert model.summary.discrepancy > 2
     kept = Synthesizer.load(tmp_path / "model").summary
     assert kept == model.summary and "far from its release" in kept.notes["warning"]
     with pytest.warns(FitWarning, match=SAID):
-        Pairwise(fit_options=FAR).fit(Gate(alike(), schema=FAR_FIT_SCHEMA, epsilon=10.0))
+        Pairwise(fit_options=FAR).fit(
+            Gate(alike(), schema=FAR_FIT_SCHEMA, epsilon=10.0)
+        )
 
 
 def test_where_warnings_are_errors_the_model_is_not_lost():
     with warnings.catch_warnings(action="error"):
-        model = ng.synthesize(alike(), schema=FAR_FIT_SCHEMA, epsilon=10.0, method="pairwise", fit_options=FAR)
+        model = ng.synthesize(
+            alike(),
+            schema=FAR_FIT_SCHEMA,
+            epsilon=10.0,
+            method="pairwise",
+            fit_options=FAR,
+        )
     assert "far from its release" in model.summary.notes["warning"]
 
 
 @pytest.mark.parametrize("json_too", [False, True])
-def test_the_command_line_says_it_on_standard_error_and_in_json(cli, tmp_path, json_too):
+def test_the_command_line_says_it_on_standard_error_and_in_json(
+    cli, tmp_path, json_too
+):
     alike().to_csv(tmp_path / "data.csv", index=False)
     FAR_FIT_SCHEMA.to_toml(tmp_path / "schema.toml")
     model = tmp_path / "model"
-    options = ["--schema", tmp_path / "schema.toml", "--epsilon", 10, "--method", "pairwise", "--out", model]
+    options = [
+        "--schema",
+        tmp_path / "schema.toml",
+        "--epsilon",
+        10,
+        "--method",
+        "pairwise",
+        "--out",
+        model,
+    ]
     more = ["--json"] if json_too else []
-    ended = cli("fit", tmp_path / "data.csv", *options, "--set", f"fit_options={json.dumps(FAR)}", *more)
+    ended = cli(
+        "fit",
+        tmp_path / "data.csv",
+        *options,
+        "--set",
+        f"fit_options={json.dumps(FAR)}",
+        *more,
+    )
     assert ended.code == 0 and ended.err.count("far from its release") == 1
     if json_too:
         (said,) = json.loads(ended.out)["warnings"]
         assert said == Synthesizer.load(tmp_path / "model").summary.notes["warning"]
         options[-1] = tmp_path / "near"
-        assert json.loads(cli("fit", tmp_path / "data.csv", *options, "--json").out)["warnings"] == []
+        assert (
+            json.loads(cli("fit", tmp_path / "data.csv", *options, "--json").out)[
+                "warnings"
+            ]
+            == []
+        )

@@ -14,7 +14,9 @@ RECORDS = [f'{n % 40},"line one\nof ""{n}"""\r\n'.encode() for n in range(400)]
 
 @pytest.fixture
 def key(monkeypatch):
-    monkeypatch.setattr("noisegate.discovery.split.secrets.token_bytes", lambda size: b"k" * size)
+    monkeypatch.setattr(
+        "noisegate.discovery.split.secrets.token_bytes", lambda size: b"k" * size
+    )
 
 
 def test_records_are_kept_as_they_stand_and_another_one_moves_none(key, tmp_path):
@@ -22,10 +24,14 @@ def test_records_are_kept_as_they_stand_and_another_one_moves_none(key, tmp_path
     path.write_bytes(HEADER + b"".join(RECORDS))
     path.chmod(0o600)
     made = split_records(path, 0.25)
-    assert {one.stat().st_mode for one in made} == {path.stat().st_mode}  # nobody else may read a part
+    assert {one.stat().st_mode for one in made} == {
+        path.stat().st_mode
+    }  # nobody else may read a part
     train, test = (one.read_bytes() for one in made)
     assert train.startswith(HEADER[3:]) and test.startswith(HEADER[3:])
-    assert sorted(RECORDS) == sorted(record for record in RECORDS if (record in train) != (record in test))
+    assert sorted(RECORDS) == sorted(
+        record for record in RECORDS if (record in train) != (record in test)
+    )
     assert 60 < sum(record in test for record in RECORDS) < 140
     with pytest.raises(OptionError, match="split before; fit to the first part"):
         split_records(path, 0.25)
@@ -37,7 +43,10 @@ def test_records_are_kept_as_they_stand_and_another_one_moves_none(key, tmp_path
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_all_records_of_a_person_go_to_one_file(suffix, tmp_path):
-    path, table = tmp_path / f"people{suffix}", pa.table({"id": [n % 40 for n in range(400)], "age": list(range(400))})
+    path, table = (
+        tmp_path / f"people{suffix}",
+        pa.table({"id": [n % 40 for n in range(400)], "age": list(range(400))}),
+    )
     if suffix == ".csv":
         path.write_text("id,age\n" + "".join(f"{n % 40},{n}\n" for n in range(400)))
     else:
@@ -51,7 +60,9 @@ def test_all_records_of_a_person_go_to_one_file(suffix, tmp_path):
 def test_what_cannot_be_split_is_refused_and_leaves_nothing(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text('id,note\n1,"never closed\n')
-    with pytest.raises(DataError, match=r"people\.csv, line 2: the double quote that opens here"):
+    with pytest.raises(
+        DataError, match=r"people\.csv, line 2: the double quote that opens here"
+    ):
         split_records(path, 0.2)
     for name, content, says in (
         ("empty.csv", b"", "is empty"),

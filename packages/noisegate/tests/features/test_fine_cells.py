@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.features.binning import MOST_FINE_CELLS, atom_cells, denoise, fine_bins, merged_bins, single_cells
+from noisegate.features.binning import (
+    MOST_FINE_CELLS,
+    atom_cells,
+    denoise,
+    fine_bins,
+    merged_bins,
+    single_cells,
+)
 from noisegate.models.within_cell import WithinCell
 from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer
 from noisegate.schema.layout import INTERVALS, numbers_at, numeric_cells, positions_of
@@ -54,15 +61,22 @@ def test_many_whole_steps_share_cells_of_equal_width_and_the_bounds_stand_alone(
     # The first and the last step of every cell, and some in between, are in it and not in its neighbour.
     between = starts + np.random.default_rng(0).integers(0, ends - starts + 1)
     for steps in (starts, between, ends):
-        assert bins.codes(positions_of(column, steps)).tolist() == list(range(len(starts)))
+        assert bins.codes(positions_of(column, steps)).tolist() == list(
+            range(len(starts))
+        )
     assert len(bins.cuts) + 1 == len(starts)
 
 
-@pytest.mark.parametrize("column", [*FEW, *MANY, Continuous(name="x", lower=-1e-9, upper=1e9)])
+@pytest.mark.parametrize(
+    "column", [*FEW, *MANY, Continuous(name="x", lower=-1e-9, upper=1e9)]
+)
 @pytest.mark.parametrize("most", [2, 7, MOST_FINE_CELLS])
 def test_cuts_increase_strictly_whatever_their_number(column, most):
     cuts = fine_bins(column, most=most).cuts
-    assert all(left < right for left, right in pairwise((0.0, *cuts, 1.0))) and len(cuts) <= most + 1
+    assert (
+        all(left < right for left, right in pairwise((0.0, *cuts, 1.0)))
+        and len(cuts) <= most + 1
+    )
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -70,7 +84,9 @@ def test_the_bounds_of_a_continuous_column_are_cells_of_their_own(missing):
     column = Continuous(name="x", lower=-2.0, upper=6.0, missing=missing)
     bins = fine_bins(column)
     assert bins.size == MOST_FINE_CELLS + 2 + missing
-    values = np.array([-99.0, -2.0, np.nextafter(-2.0, 0), -1.999, 5.999, 6.0 - 1e-14, 6.0, 99.0])
+    values = np.array(
+        [-99.0, -2.0, np.nextafter(-2.0, 0), -1.999, 5.999, 6.0 - 1e-14, 6.0, 99.0]
+    )
     codes = bins.codes(positions_of(column, values))
     last = MOST_FINE_CELLS + 1
     assert codes[:2].tolist() == [0, 0] and codes[-2:].tolist() == [last, last]
@@ -85,14 +101,20 @@ ATOMS = [
 ]
 
 
-@pytest.mark.parametrize("column", ATOMS, ids=lambda column: f"{column.kind}-{column.upper}")
+@pytest.mark.parametrize(
+    "column", ATOMS, ids=lambda column: f"{column.kind}-{column.upper}"
+)
 def test_atoms_are_cells_of_their_own(column):
     bins = fine_bins(column)
     atoms = positions_of(column, column.atoms)
-    everything = np.unique(positions_of(column, np.r_[column.atoms, np.linspace(0, column.upper, 300_001)]))
+    everything = np.unique(
+        positions_of(column, np.r_[column.atoms, np.linspace(0, column.upper, 300_001)])
+    )
     held = np.bincount(bins.codes(everything), minlength=bins.size)
     assert held[bins.codes(atoms)].tolist() == [1] * 5
-    assert np.flatnonzero(atom_cells(column, bins)).tolist() == bins.codes(atoms).tolist()
+    assert (
+        np.flatnonzero(atom_cells(column, bins)).tolist() == bins.codes(atoms).tolist()
+    )
     within = WithinCell.from_edges(
         column,
         bins,
@@ -100,11 +122,20 @@ def test_atoms_are_cells_of_their_own(column):
         masses=np.ones(len(bins.cuts) + 1),
         spikes=single_cells(column, bins),
     )
-    drawn = within.draw(np.repeat(bins.codes(atoms), 3), torch.Generator().manual_seed(0))
+    drawn = within.draw(
+        np.repeat(bins.codes(atoms), 3), torch.Generator().manual_seed(0)
+    )
     assert numbers_at(column, drawn).tolist() == np.repeat(column.atoms, 3).tolist()
-    every = numbers_at(column, within.draw(np.arange(bins.size).repeat(9), torch.Generator().manual_seed(0)))
+    every = numbers_at(
+        column,
+        within.draw(np.arange(bins.size).repeat(9), torch.Generator().manual_seed(0)),
+    )
     outer = every[(every < 0) | (every > column.upper)]
-    assert set(outer.tolist()) == {-9, -1, 999} if column.upper < 999 else {-9, -1, 999_999}
+    assert (
+        set(outer.tolist()) == {-9, -1, 999}
+        if column.upper < 999
+        else {-9, -1, 999_999}
+    )
 
 
 def test_a_stated_atom_is_kept_apart_where_another_value_would_be_taken_for_noise():
@@ -148,6 +179,11 @@ def test_few_whole_values_are_atoms(column, values):
 )
 def test_others_are_intervals_with_an_atom_at_each_bound(column):
     cells = numeric_cells(column)
-    assert cells.size == INTERVALS + 2 and (cells.low[0], cells.high[0], cells.low[-1], cells.high[-1]) == (0, 0, 1, 1)
+    assert cells.size == INTERVALS + 2 and (
+        cells.low[0],
+        cells.high[0],
+        cells.low[-1],
+        cells.high[-1],
+    ) == (0, 0, 1, 1)
     np.testing.assert_array_equal(cells.low[2:-1], cells.high[1:-2])
     assert (cells.low[1], cells.high[-2]) == (0, 1)

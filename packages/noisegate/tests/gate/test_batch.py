@@ -22,7 +22,12 @@ from noisegate.privacy.shard_plan import BatchPlan
 from noisegate.schema import Continuous, Schema
 
 CAP = 2.0
-SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0), Continuous(name="b", lower=0.0, upper=1.0)))
+SCHEMA = Schema(
+    (
+        Continuous(name="a", lower=0.0, upper=1.0),
+        Continuous(name="b", lower=0.0, upper=1.0),
+    )
+)
 AT = {"w": np.zeros(2)}
 
 
@@ -34,19 +39,41 @@ def mean(at, numeric, codes):
     return {"g": numeric.mean(axis=0) if len(numeric) else np.zeros(2)}
 
 
-def opened(vector=mean, data=None, *, epsilon=2.0, adjacency="add-remove", journal=None, ledger=None, **plan):
+def opened(
+    vector=mean,
+    data=None,
+    *,
+    epsilon=2.0,
+    adjacency="add-remove",
+    journal=None,
+    ledger=None,
+    **plan,
+):
     book = {} if ledger is None else {"ledger": ledger, "dataset": "clinic"}
     data = frame() if data is None else data
     exact = len(data) if adjacency == "replace-one" else None
-    gate = Gate(data, schema=SCHEMA, epsilon=epsilon, adjacency=adjacency, records=exact, **book)
-    plan = BatchPlan(
-        **{"name": "b", "steps": 4, "sampling_probability": 0.5, "clip_norm": 1.0, "parameters": {"g": (2,)}, **plan}
+    gate = Gate(
+        data, schema=SCHEMA, epsilon=epsilon, adjacency=adjacency, records=exact, **book
     )
-    return gate.batch(plan.calibrate(gate.budget), vector, method="test", public={}, journal=journal)
+    plan = BatchPlan(
+        **{
+            "name": "b",
+            "steps": 4,
+            "sampling_probability": 0.5,
+            "clip_norm": 1.0,
+            "parameters": {"g": (2,)},
+            **plan,
+        }
+    )
+    return gate.batch(
+        plan.calibrate(gate.budget), vector, method="test", public={}, journal=journal
+    )
 
 
 def test_a_step_is_the_clipped_vector_and_noise_of_the_planned_size(monkeypatch):
-    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(30, records))
+    monkeypatch.setattr(
+        samples, "poisson_sample", lambda records, rate, _: np.arange(30, records)
+    )
     clipped = frame()[["a", "b"]].to_numpy()[30:].mean(axis=0)
     clipped *= min(1, 0.4 / np.linalg.norm(clipped))
     with opened(steps=400, clip_norm=0.4, epsilon=50.0) as session:
@@ -64,11 +91,17 @@ def test_a_vector_is_clipped_as_a_whole_exactly(length, exactly):
     with opened(vector, parameters={"g": (2,), "h": (2, 1)}) as session:
         found = session.step(AT)
     norm = np.sqrt(np.square(found.astype(object)).sum())
-    assert norm <= UNITS and (norm >= 0.99 * UNITS * min(length, 1) or not np.isfinite(length)) and len(found) == 4
+    assert (
+        norm <= UNITS
+        and (norm >= 0.99 * UNITS * min(length, 1) or not np.isfinite(length))
+        and len(found) == 4
+    )
 
 
 def test_an_empty_sample_is_noised_like_any_other(monkeypatch):
-    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.zeros(0, dtype=np.intp))
+    monkeypatch.setattr(
+        samples, "poisson_sample", lambda records, rate, _: np.zeros(0, dtype=np.intp)
+    )
     with opened() as session:
         assert np.abs(session.step(AT)["g"]).min() > 0
 
@@ -89,25 +122,40 @@ def test_every_step_is_of_a_new_poisson_sample():
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-def test_a_record_moves_a_vector_by_at_most_the_sensitivity(adjacency, exactly, everyone):
+def test_a_record_moves_a_vector_by_at_most_the_sensitivity(
+    adjacency, exactly, everyone
+):
     def turned(at, numeric, codes):
         """One record turns the whole vector round."""
         return {"g": np.array([3.0, 4.0]) * (1 if (numeric[:, 0] > 0.9).any() else -1)}
 
     with_it = pd.DataFrame({"a": [0.1, 0.2, 1.0], "b": [0.5, 0.5, 0.5]})
-    without = with_it.assign(a=[0.1, 0.2, 0.3]) if adjacency == "replace-one" else with_it[:2]
-    sessions = [opened(turned, data, adjacency=adjacency) for data in (with_it, without)]
+    without = (
+        with_it.assign(a=[0.1, 0.2, 0.3]) if adjacency == "replace-one" else with_it[:2]
+    )
+    sessions = [
+        opened(turned, data, adjacency=adjacency) for data in (with_it, without)
+    ]
     apart = sessions[0].step(AT) - sessions[1].step(AT)
-    moved, stated = np.linalg.norm(apart.astype(float)), sessions[0].plan.event.sensitivity
+    moved, stated = (
+        np.linalg.norm(apart.astype(float)),
+        sessions[0].plan.event.sensitivity,
+    )
     assert 0.99 * stated < moved <= stated
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-@pytest.mark.parametrize(("steps", "shards", "uses"), [(6, 3, 2), (7, 3, 3), (2, 5, 1), (4, 1, 4)])
+@pytest.mark.parametrize(
+    ("steps", "shards", "uses"), [(6, 3, 2), (7, 3, 3), (2, 5, 1), (4, 1, 4)]
+)
 def test_shards_cost_what_the_steps_of_one_cost(steps, shards, uses, adjacency):
-    session = opened(steps=steps, shards=shards, sampling_probability=1.0, adjacency=adjacency)
+    session = opened(
+        steps=steps, shards=shards, sampling_probability=1.0, adjacency=adjacency
+    )
     mu = np.sqrt(uses) * 2 * UNITS / session.plan.event.noise_std
-    assert session.plan.epsilon == pytest.approx(accounting.gaussian_epsilon(mu, 1e-5), rel=1e-5)
+    assert session.plan.epsilon == pytest.approx(
+        accounting.gaussian_epsilon(mu, 1e-5), rel=1e-5
+    )
 
 
 def test_two_worlds_are_told_apart_by_as_much_as_is_claimed_and_no_more():
@@ -138,7 +186,9 @@ def test_a_record_is_in_one_shard_and_shards_take_turns():
         for _ in range(6):
             session.step(AT)
     first, again = seen[-6:-3], seen[-3:]
-    assert first == again and sorted(np.concatenate(first)) == pytest.approx(np.linspace(0, 1, 40).tolist())
+    assert first == again and sorted(np.concatenate(first)) == pytest.approx(
+        np.linspace(0, 1, 40).tolist()
+    )
     assert all(first)
 
 
@@ -198,12 +248,18 @@ def runs_over(numeric):
 def drawn(everyone, monkeypatch):
     """The vectors of steps on all 40 records, before noise."""
     exact = []
-    monkeypatch.setattr(noise, "add_noise", lambda sums, **_: exact.append(sums.tolist()) or sums + 1)
+    monkeypatch.setattr(
+        noise, "add_noise", lambda sums, **_: exact.append(sums.tolist()) or sums + 1
+    )
     return exact
 
 
-@pytest.mark.parametrize("does", [fails, warns, runs_over, lambda numeric: None, lambda numeric: ["x", "y"]])
-def test_a_function_that_fails_for_a_sample_hands_out_the_noise_of_a_vector_of_zeros(does, drawn, ledger, recwarn):
+@pytest.mark.parametrize(
+    "does", [fails, warns, runs_over, lambda numeric: None, lambda numeric: ["x", "y"]]
+)
+def test_a_function_that_fails_for_a_sample_hands_out_the_noise_of_a_vector_of_zeros(
+    does, drawn, ledger, recwarn
+):
     """Were the run to stop, or to warn, that would tell which sample it was."""
 
     def vector(at, numeric, codes):
@@ -213,13 +269,23 @@ def test_a_function_that_fails_for_a_sample_hands_out_the_noise_of_a_vector_of_z
         first, second = session.step(AT), session.step(AT)
         assert session.remaining_steps == 2
         session.release({"g": np.zeros(2)})
-    assert drawn == [[0, 0]] * 2 and (first["g"] == second["g"]).all() and (first["g"] != 0).all()
-    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT] and not recwarn.list
+    assert (
+        drawn == [[0, 0]] * 2
+        and (first["g"] == second["g"]).all()
+        and (first["g"] != 0).all()
+    )
+    assert (
+        kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT] and not recwarn.list
+    )
 
 
-@pytest.mark.parametrize("given", [{"g": np.ones(3)}, {"g": np.ones((2, 1))}, {"h": np.ones(2)}, {}])
+@pytest.mark.parametrize(
+    "given", [{"g": np.ones(3)}, {"g": np.ones((2, 1))}, {"h": np.ones(2)}, {}]
+)
 def test_a_shape_that_follows_the_sample_is_a_vector_of_zeros(given, drawn):
-    with opened(lambda at, numeric, codes: given if len(numeric) == 40 else {"g": np.zeros(2)}) as session:
+    with opened(
+        lambda at, numeric, codes: given if len(numeric) == 40 else {"g": np.zeros(2)}
+    ) as session:
         assert session.step(AT)["g"].shape == (2,)
     assert drawn == [[0, 0]]
 
@@ -238,16 +304,33 @@ def test_an_interruption_in_a_function_stops_the_run_and_costs_nothing(drawn, le
 
 
 def test_a_release_is_certified_and_verified(tmp_path):
-    with opened(steps=3, sampling_probability=1.0, shards=2, trained={"g": (5,)}) as session:
+    with opened(
+        steps=3, sampling_probability=1.0, shards=2, trained={"g": (5,)}
+    ) as session:
         session.step(AT)
         release = session.release({"g": np.arange(5.0)})
     release.save(tmp_path)
     certificate = Release.load(tmp_path).certificate
-    assert certificate == Certificate.from_json(certificate.to_json()) and certificate.check() <= 2.0
-    assert certificate.events[0].uses == 2 and certificate.adjacency is Adjacency.ADD_REMOVE
-    assert "| b | 2 x 3 steps on 2 disjoint shards in turn, each of a sample as a whole |" in render(certificate)
+    assert (
+        certificate == Certificate.from_json(certificate.to_json())
+        and certificate.check() <= 2.0
+    )
+    assert (
+        certificate.events[0].uses == 2
+        and certificate.adjacency is Adjacency.ADD_REMOVE
+    )
+    assert (
+        "| b | 2 x 3 steps on 2 disjoint shards in turn, each of a sample as a whole |"
+        in render(certificate)
+    )
     told = certificate.public["gradients"]["b"]
-    assert told == {"norm": 1.0, "whole": True, "shards": 2, "parameters": {"g": [2]}, "trained": {"g": [5]}}
+    assert told == {
+        "norm": 1.0,
+        "whole": True,
+        "shards": 2,
+        "parameters": {"g": [2]},
+        "trained": {"g": [5]},
+    }
 
 
 def test_a_run_on_shards_has_no_journal(tmp_path):
@@ -257,8 +340,21 @@ def test_a_run_on_shards_has_no_journal(tmp_path):
 
 def test_gradients_and_whole_samples_take_plans_of_their_own():
     gate = Gate(frame(), schema=SCHEMA, epsilon=2.0)
-    settings = {"name": "b", "steps": 2, "sampling_probability": 0.5, "clip_norm": 1.0, "parameters": {"g": (2,)}}
+    settings = {
+        "name": "b",
+        "steps": 2,
+        "sampling_probability": 0.5,
+        "clip_norm": 1.0,
+        "parameters": {"g": (2,)},
+    }
     with pytest.raises(OptionError, match="of a BatchPlan"):
-        gate.batch(GradientPlan(**settings).calibrate(gate.budget), mean, method="test", public={})
+        gate.batch(
+            GradientPlan(**settings).calibrate(gate.budget),
+            mean,
+            method="test",
+            public={},
+        )
     with pytest.raises(OptionError, match="of a GradientPlan"):
-        gate.gradients(BatchPlan(**settings).calibrate(gate.budget), mean, method="test", public={})
+        gate.gradients(
+            BatchPlan(**settings).calibrate(gate.budget), mean, method="test", public={}
+        )

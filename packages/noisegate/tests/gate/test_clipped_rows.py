@@ -24,15 +24,33 @@ def rows(length):
     on = ordinary[0] / np.linalg.norm(ordinary[0])
     single = np.eye(1, length)[0]
     heavy = random.normal(size=length) ** 9
-    made = [*ordinary, on, on * (1 + 2.0**-11), on * (1 + 2.0**-9), on / 100, heavy, single, single * LARGEST]
-    made += [np.full(length, LARGEST), np.full(length, 1e-44), single * 1e-30, np.zeros(length)]
+    made = [
+        *ordinary,
+        on,
+        on * (1 + 2.0**-11),
+        on * (1 + 2.0**-9),
+        on / 100,
+        heavy,
+        single,
+        single * LARGEST,
+    ]
+    made += [
+        np.full(length, LARGEST),
+        np.full(length, 1e-44),
+        single * 1e-30,
+        np.zeros(length),
+    ]
     return np.array(made).astype(np.float32)
 
 
 @pytest.mark.parametrize("norm", [1e-30, 1e-4, 1.0, 37.0, 1e30])
 @pytest.mark.parametrize("length", [1, 2, 40, 5000, 70_000])
 def test_no_row_is_longer_than_the_bound(norm, length):
-    made = rows(length) if norm == 1.0 else rows(length)[[0, 4, 5, 6, 9]] * np.float32(norm)
+    made = (
+        rows(length)
+        if norm == 1.0
+        else rows(length)[[0, 4, 5, 6, 9]] * np.float32(norm)
+    )
     found = clipped(made, clip_factors((made,), Grid(norm=norm)))
     assert max(squared(row) for row in found) <= UNITS**2
 
@@ -56,7 +74,9 @@ def test_a_row_that_is_not_finite_adds_nothing():
     assert (factors > 0).tolist() == [False, True, False, False]
     total = np.zeros(40, dtype=np.int64)
     add_clipped(total, spoiled, factors)
-    assert np.array_equal(total, clipped(made, clip_factors((made,), Grid(norm=1.0)))[1])
+    assert np.array_equal(
+        total, clipped(made, clip_factors((made,), Grid(norm=1.0)))[1]
+    )
     assert not clipped(spoiled, factors)[[0, 2, 3]].any()
 
 
@@ -74,7 +94,9 @@ def test_parts_are_clipped_as_one_row_and_summed_exactly():
 LAYOUTS = {
     "rows first": np.ascontiguousarray,
     "columns first": np.asfortranarray,
-    "every other": lambda made: np.repeat(np.repeat(made, 2, axis=0), 2, axis=-1)[::2, ..., ::2],
+    "every other": lambda made: np.repeat(np.repeat(made, 2, axis=0), 2, axis=-1)[
+        ::2, ..., ::2
+    ],
     "backwards": lambda made: np.ascontiguousarray(made[::-1])[::-1],
 }
 
@@ -83,8 +105,14 @@ LAYOUTS = {
 @pytest.mark.parametrize("shape", [(64, 512), (64, 3, 512), (7, 1), (9, 5001)])
 def test_a_norm_does_not_depend_on_memory_order_and_neighbours(shape, layout):
     made = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    expected = np.concatenate([row_norms(made[row : row + 1].copy()) for row in range(len(made))])
-    assert np.allclose(expected, np.linalg.norm(made.astype(np.float64), axis=-1, keepdims=True), rtol=1e-4)
+    expected = np.concatenate(
+        [row_norms(made[row : row + 1].copy()) for row in range(len(made))]
+    )
+    assert np.allclose(
+        expected,
+        np.linalg.norm(made.astype(np.float64), axis=-1, keepdims=True),
+        rtol=1e-4,
+    )
     arranged = LAYOUTS[layout](made)
     for count in (1, 2, 3, len(made)):
         assert row_norms(arranged[:count]).tobytes() == expected[:count].tobytes()
@@ -96,7 +124,10 @@ def test_norms_of_rows_at_the_ends_of_float32():
         made = rows(40)
     expected = np.linalg.norm(made.astype(np.float64), axis=1)
     found = row_norms(made)[:, 0]
-    assert np.allclose(found, expected, rtol=1e-4, atol=0) and (found <= expected * (1 + 1e-15)).all()
+    assert (
+        np.allclose(found, expected, rtol=1e-4, atol=0)
+        and (found <= expected * (1 + 1e-15)).all()
+    )
     spoiled = made[:3].copy()
     spoiled[0, 0], spoiled[1, 1] = np.nan, -np.inf
     assert np.isnan(row_norms(spoiled)[0, 0]) and row_norms(spoiled)[1, 0] == np.inf
@@ -112,7 +143,9 @@ def test_what_a_block_adds_is_what_its_records_add_in_every_memory_order(layout)
         norms = row_norms(inputs[some])
         scaled = (slopes[some] * norms).astype(np.float32)
         total = np.zeros(7 * 300, dtype=np.int64)
-        add_products(total, inputs[some], norms, clipped(scaled, clip_factors((scaled,), grid)))
+        add_products(
+            total, inputs[some], norms, clipped(scaled, clip_factors((scaled,), grid))
+        )
         return total
 
     def factored(some):

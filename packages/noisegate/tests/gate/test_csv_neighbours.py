@@ -21,7 +21,9 @@ PIECE = 1024
 @pytest.fixture(autouse=True)
 def levels_of_two_lines(monkeypatch):
     """A schema refuses them; a cell of two lines shows best where it was cut."""
-    monkeypatch.setattr("noisegate.schema.schema.show_as_they_read", lambda what, values: None)
+    monkeypatch.setattr(
+        "noisegate.schema.schema.show_as_they_read", lambda what, values: None
+    )
     monkeypatch.setattr(exact_counts, "unseen", lambda value: None)
 
 
@@ -29,7 +31,11 @@ def levels_of_two_lines(monkeypatch):
 def neighbours(tmp_path, monkeypatch):
     """Two files, the second without the first record. In the first, every piece that is read ends between CR and LF."""
     read_first = 3  # to see whether there is a byte order mark
-    assert (len(LINE), LINE.index(b"\r\n"), (len(b"k,y\n" + EXTRA) + 32) % len(LINE)) == (64, 31, read_first)
+    assert (
+        len(LINE),
+        LINE.index(b"\r\n"),
+        (len(b"k,y\n" + EXTRA) + 32) % len(LINE),
+    ) == (64, 31, read_first)
     monkeypatch.setattr(csv_file, "_PIECE_BYTES", PIECE)
     paths = tmp_path / "d.csv", tmp_path / "e.csv"
     for path, first in zip(paths, (EXTRA, b""), strict=True):
@@ -52,7 +58,10 @@ def sums(monkeypatch):
 
 @pytest.mark.parametrize("name", ["dp-merf", "pairwise"])
 def test_a_sum_changes_by_one_record(name, neighbours, sums):
-    columns = (Categorical(name="k", levels=(LEVEL, "other"), other="other"), Boolean(name="y"))
+    columns = (
+        Categorical(name="k", levels=(LEVEL, "other"), other="other"),
+        Boolean(name="y"),
+    )
     schema, found = Schema(columns=columns, label="k"), []
     for path in neighbours:
         sums.clear()
@@ -68,7 +77,9 @@ def test_a_unit_is_one_unit_on_every_line(neighbours, sums):
     totals = []
     for path in neighbours:
         sums.clear()
-        method_named("pairwise")().query(Gate(path, schema=schema, epsilon=1.0, unit_column="k", contributions=1))
+        method_named("pairwise")().query(
+            Gate(path, schema=schema, epsilon=1.0, unit_column="k", contributions=1)
+        )
         totals.append(max(int(np.abs(values).max()) for values in sums))
     assert totals[0] == 2 * totals[1]  # two units, and one without the first record
 

@@ -11,7 +11,12 @@ from tests.shared.stated import ledger_of
 
 from noisegate.discovery import exact_counts
 from noisegate.discovery import schema_gate as discovery
-from noisegate.discovery.exact_counts import MAX_LEVEL_LENGTH, HashPartition, LevelCounter, read_counts
+from noisegate.discovery.exact_counts import (
+    MAX_LEVEL_LENGTH,
+    HashPartition,
+    LevelCounter,
+    read_counts,
+)
 from noisegate.discovery.partial import Gap, PartialSchema
 from noisegate.discovery.raw import RawTable
 from noisegate.discovery.schema_gate import SchemaGate, discover_schema
@@ -40,11 +45,23 @@ def people(rows=ROWS):
     return pa.table(
         {
             "age": [draw.randint(17, 90) for _ in range(rows)],
-            "rate": [None if i % 4 == 3 else draw.uniform(-0.5, 0.25) for i in range(rows)],
-            "born": [date(1951, 1, 1) + timedelta(days=draw.randint(0, 20_000)) for _ in range(rows)],
-            "seen": [start + timedelta(seconds=draw.randint(0, 10**8)) for _ in range(rows)],
-            "met": pa.array([start.replace(tzinfo=UTC)] * rows, pa.timestamp("us", tz="UTC")),
-            "job": [("nurse", "teacher", "other", None)[i % 4] if i else "astronaut" for i in range(rows)],
+            "rate": [
+                None if i % 4 == 3 else draw.uniform(-0.5, 0.25) for i in range(rows)
+            ],
+            "born": [
+                date(1951, 1, 1) + timedelta(days=draw.randint(0, 20_000))
+                for _ in range(rows)
+            ],
+            "seen": [
+                start + timedelta(seconds=draw.randint(0, 10**8)) for _ in range(rows)
+            ],
+            "met": pa.array(
+                [start.replace(tzinfo=UTC)] * rows, pa.timestamp("us", tz="UTC")
+            ),
+            "job": [
+                ("nurse", "teacher", "other", None)[i % 4] if i else "astronaut"
+                for i in range(rows)
+            ],
             "id": [f"person {i}" for i in range(rows)],
             "member": [True] * rows,
             "secret": ["canary"] * rows,
@@ -61,95 +78,178 @@ def test_bounds_and_levels_are_found(found):
     schema = found.schema
     assert schema.names == ("age", "rate", "born", "seen", "met", "job", "member")
     assert (schema.label, schema.ignore) == ("member", ("id", "secret"))
-    age, rate, born, seen, met = (schema.column(name) for name in ("age", "rate", "born", "seen", "met"))
+    age, rate, born, seen, met = (
+        schema.column(name) for name in ("age", "rate", "born", "seen", "met")
+    )
     assert isinstance(age, Integer)
     # One cell too far has a chance of 1/40 on either side, three of 1e-5.
-    assert 0 <= age.lower <= 20 and 85 <= age.upper <= 1100 and isinstance(rate, Continuous)
-    assert -4.1 < rate.lower <= -0.45 and 0.2 <= rate.upper < 2.1 and isinstance(born, Date)
-    assert date(1920, 1, 1) <= born.lower <= date(1952, 1, 1) and date(2004, 1, 1) <= born.upper <= date(2040, 1, 1)
-    assert isinstance(seen, Datetime) and not seen.aware and datetime(1970, 1, 1) <= seen.lower <= datetime(2001, 6, 1)
-    assert isinstance(met, Datetime) and met.aware and met.lower <= datetime(2001, 1, 1, tzinfo=UTC) <= met.upper
+    assert (
+        0 <= age.lower <= 20
+        and 85 <= age.upper <= 1100
+        and isinstance(rate, Continuous)
+    )
+    assert (
+        -4.1 < rate.lower <= -0.45
+        and 0.2 <= rate.upper < 2.1
+        and isinstance(born, Date)
+    )
+    assert date(1920, 1, 1) <= born.lower <= date(1952, 1, 1) and date(
+        2004, 1, 1
+    ) <= born.upper <= date(2040, 1, 1)
+    assert (
+        isinstance(seen, Datetime)
+        and not seen.aware
+        and datetime(1970, 1, 1) <= seen.lower <= datetime(2001, 6, 1)
+    )
+    assert (
+        isinstance(met, Datetime)
+        and met.aware
+        and met.lower <= datetime(2001, 1, 1, tzinfo=UTC) <= met.upper
+    )
     # The level "other" was found, so the level for the rest has another name; the astronaut is alone.
-    expected = Categorical(name="job", levels=("nurse", "other", "teacher", "(other)"), other="(other)", missing=True)
+    expected = Categorical(
+        name="job",
+        levels=("nurse", "other", "teacher", "(other)"),
+        other="(other)",
+        missing=True,
+    )
     assert schema.column("job") == expected
 
 
 def test_the_file_says_what_was_bought_and_nothing_private(found):
-    assert found.toml.startswith("# Discovered with (5, 1e-05)-differential privacy, add-remove, unit: record.\n")
+    assert found.toml.startswith(
+        "# Discovered with (5, 1e-05)-differential privacy, add-remove, unit: record.\n"
+    )
     assert '# "id": ignored: no level had about' in found.toml
-    assert '"secret": ignored' not in found.toml and "records lack a value\n[columns.age]" in found.toml
-    assert f"noise of ±{2 * found.certificate.events[0].noise_std / RECORD:.0f} records on each count" in found.toml
+    assert (
+        '"secret": ignored' not in found.toml
+        and "records lack a value\n[columns.age]" in found.toml
+    )
+    assert (
+        f"noise of ±{2 * found.certificate.events[0].noise_std / RECORD:.0f} records on each count"
+        in found.toml
+    )
     # Each note stands above its own column. A quarter of the records lack a value, and noise is about three of them.
     lines = found.toml.splitlines()
     for name, note in (
         ("rate", r"moved to the nearer bound; (\d+) ± \d+"),
         ("job", r'became "\(other\)"; about (\d+)'),
     ):
-        told = re.search(f"{note} records lack a value$", lines[lines.index(f"[columns.{name}]") - 1])
+        told = re.search(
+            f"{note} records lack a value$", lines[lines.index(f"[columns.{name}]") - 1]
+        )
         assert abs(int(told[1]) - ROWS / 4) < 50
-    assert "canary" not in found.toml and "astronaut" not in found.toml and "person" not in found.toml
+    assert (
+        "canary" not in found.toml
+        and "astronaut" not in found.toml
+        and "person" not in found.toml
+    )
 
 
 def test_the_certificate_costs_what_was_asked_and_names_what_was_public(found):
     certificate = found.certificate
     assert 4.99 < certificate.check() <= certificate.epsilon == 5.0
-    assert [event.name for event in certificate.events] == ["magnitudes", "cells", "levels"]
+    assert [event.name for event in certificate.events] == [
+        "magnitudes",
+        "cells",
+        "levels",
+    ]
     assert certificate.public["kinds"] == {**KINDS, "member": "boolean (given)"}
     assert certificate.public["label"] == "member"
 
 
 def test_missing_values_are_allowed_unless_the_contrary_is_public(tmp_path):
-    (tmp_path / "public.toml").write_text('[columns.age]\nkind = "integer"\nmissing = false\n')
+    (tmp_path / "public.toml").write_text(
+        '[columns.age]\nkind = "integer"\nmissing = false\n'
+    )
     table = people().select(["age", "job"])
-    schema = discover_schema(table, epsilon=5.0, kinds={"job": "categorical"}, columns=tmp_path / "public.toml").schema
+    schema = discover_schema(
+        table,
+        epsilon=5.0,
+        kinds={"job": "categorical"},
+        columns=tmp_path / "public.toml",
+    ).schema
     assert [column.missing for column in schema.columns] == [False, True]
 
 
 @pytest.mark.parametrize("label", ["age", "member", "work"])
 def test_a_label_is_never_missing_unless_that_is_stated(tmp_path, label):
-    table = people().append_column("work", pa.array(["nurse"] * ROWS)).select(["age", "member", "work"])
+    table = (
+        people()
+        .append_column("work", pa.array(["nurse"] * ROWS))
+        .select(["age", "member", "work"])
+    )
     kinds = {"age": "integer", "member": "boolean", "*": "categorical"}
     found = discover_schema(table, epsilon=5.0, kinds=kinds, label=label)
-    assert [column.name for column in found.schema.columns if not column.missing] == [label]
+    assert [column.name for column in found.schema.columns if not column.missing] == [
+        label
+    ]
     assert found.toml.count("records lack a value") == (2 if label == "member" else 1)
     kind = kinds.pop(label, "categorical")
     for stated, missing in (("", False), ("missing = true\n", True)):
-        (tmp_path / "public.toml").write_text(f'label = "{label}"\n[columns.{label}]\nkind = "{kind}"\n{stated}')
-        gate = SchemaGate(table, epsilon=5.0, kinds=kinds, columns=tmp_path / "public.toml")
+        (tmp_path / "public.toml").write_text(
+            f'label = "{label}"\n[columns.{label}]\nkind = "{kind}"\n{stated}'
+        )
+        gate = SchemaGate(
+            table, epsilon=5.0, kinds=kinds, columns=tmp_path / "public.toml"
+        )
         assert gate.discover().schema.label_column.missing is missing
 
 
 @pytest.mark.parametrize("label", ["rate", "job"])
-def test_a_record_without_its_label_is_refused_before_anything_is_spent(tmp_path, label):
+def test_a_record_without_its_label_is_refused_before_anything_is_spent(
+    tmp_path, label
+):
     ledger = ledger_of(tmp_path, epsilon=5)
     cure = f"record 4, column '{label}': the value is missing.*missing = true for it"
     with pytest.raises(DataError, match=cure):
         discover_schema(
-            people(9), epsilon=1.0, kinds=KINDS, label=label, records=10**6, ledger=ledger, dataset="clinic"
+            people(9),
+            epsilon=1.0,
+            kinds=KINDS,
+            label=label,
+            records=10**6,
+            ledger=ledger,
+            dataset="clinic",
         )
     assert ledger.show("clinic")[0].spent == 0
 
 
 def test_given_facts_are_kept_and_cost_nothing(tmp_path):
-    (tmp_path / "public.toml").write_text('[columns.age]\nkind = "integer"\nlower = 0\nupper = 130\n')
+    (tmp_path / "public.toml").write_text(
+        '[columns.age]\nkind = "integer"\nlower = 0\nupper = 130\n'
+    )
     gate = SchemaGate(
-        people().select(["age", "job"]), epsilon=5.0, kinds={"job": "categorical"}, columns=tmp_path / "public.toml"
+        people().select(["age", "job"]),
+        epsilon=5.0,
+        kinds={"job": "categorical"},
+        columns=tmp_path / "public.toml",
     )
     assert [event.name for event in gate.plan.events] == ["levels"]
-    assert gate.discover().schema.column("age") == Integer(name="age", lower=0, upper=130, missing=True)
+    assert gate.discover().schema.column("age") == Integer(
+        name="age", lower=0, upper=130, missing=True
+    )
 
 
 def test_where_nothing_stands_out_the_file_says_so():
     # Text only: the bounds of a column of numbers appear out of nothing with probability 1/1000.
     names = ("job", "id", "member")
-    found = discover_schema(people(20).select(names), epsilon=0.2, kinds={name: KINDS[name] for name in names})
+    found = discover_schema(
+        people(20).select(names),
+        epsilon=0.2,
+        kinds={name: KINDS[name] for name in names},
+    )
     assert (found.schema.names, found.schema.ignore) == (("member",), ("job", "id"))
-    nothing = discover_schema(people(20).select(["id"]), epsilon=0.2, kinds={"id": "categorical"})
+    nothing = discover_schema(
+        people(20).select(["id"]), epsilon=0.2, kinds={"id": "categorical"}
+    )
     with pytest.raises(SchemaError, match="no columns"):
         _ = nothing.schema
 
 
-def test_data_that_changes_between_two_passes_is_refused_and_stays_spent(ledger, tmp_path, monkeypatch):
+def test_data_that_changes_between_two_passes_is_refused_and_stays_spent(
+    ledger, tmp_path, monkeypatch
+):
     path = tmp_path / "t.csv"
     path.write_text("age\n" + "40\n" * 500)
 
@@ -170,17 +270,30 @@ def test_values_beyond_all_that_is_counted_and_levels_that_became_other_are_told
     table = table.set_column(0, "id", table["id"].cast(pa.int64()))
     kinds = {"id": "integer", "month": "categorical"}
     found = discover_schema(table, epsilon=0.3, kinds=kinds, records=30_000)
-    assert re.search(r"about \d+ of about \d{4} records lie within these bounds", found.doubts["id"])
-    assert re.search(r"became .other., which some \d\d+% of the records have", found.doubts["month"])
+    assert re.search(
+        r"about \d+ of about \d{4} records lie within these bounds", found.doubts["id"]
+    )
+    assert re.search(
+        r"became .other., which some \d\d+% of the records have", found.doubts["month"]
+    )
     assert found.notes.keys() == set(kinds)
-    sure = discover_schema(table, epsilon=20.0, kinds={"id": "ignore", "month": "categorical"}, records=3000)
+    sure = discover_schema(
+        table,
+        epsilon=20.0,
+        kinds={"id": "ignore", "month": "categorical"},
+        records=3000,
+    )
     assert not sure.doubts
 
 
 @pytest.mark.parametrize("kind", ["integer", "categorical"])
-def test_a_name_that_no_schema_could_have_is_refused_before_anything_is_spent(ledger, kind):
+def test_a_name_that_no_schema_could_have_is_refused_before_anything_is_spent(
+    ledger, kind
+):
     table = pa.table({"line\nbreak": ["1"] * 200})
-    with pytest.raises(SchemaError, match=r"'line\\nbreak' holds the invisible character U\+000A"):
+    with pytest.raises(
+        SchemaError, match=r"'line\\nbreak' holds the invisible character U\+000A"
+    ):
         discover(ledger, table, kinds={"line\nbreak": kind})
     account = ledger.show("clinic")[0]
     assert (account.committed, account.reserved, account.voided) == (0, 0, 0)
@@ -190,27 +303,43 @@ def test_odd_levels_survive():
     odd = ["[columns.x]", "# note", 'a"b', "é", "other", "(other)", "1"]
     # A schema refuses them, and the file, which is paid for, could not be read: they fall under the other level.
     unseen = ["line\nbreak", "nul\u0000", "\u2028[columns.x]", "a\x0bz", "a\x85z"]
-    found = discover_schema(pa.table({"x": (odd + unseen) * 200}), epsilon=10.0, kinds={"x": "categorical"})
+    found = discover_schema(
+        pa.table({"x": (odd + unseen) * 200}), epsilon=10.0, kinds={"x": "categorical"}
+    )
     assert found.schema.column("x").levels == (*sorted(odd), "((other))")
 
 
 def test_a_missing_value_is_no_level(tmp_path):
-    (tmp_path / "public.toml").write_text('missing_values = ["7", "other"]\n[columns.x]\nkind = "categorical"\n')
+    (tmp_path / "public.toml").write_text(
+        'missing_values = ["7", "other"]\n[columns.x]\nkind = "categorical"\n'
+    )
     table = pa.table({"x": pa.array([7, 8] * 300)})
     found = discover_schema(table, epsilon=10.0, columns=tmp_path / "public.toml")
-    assert found.schema.column("x").levels == ("8", "(other)") and found.schema.missing_values == ("7", "other")
+    assert found.schema.column("x").levels == (
+        "8",
+        "(other)",
+    ) and found.schema.missing_values == ("7", "other")
 
 
 def discover(ledger, table, *, epsilon=0.5, kinds=KINDS, **options):
-    return discover_schema(table, epsilon=epsilon, kinds=kinds, ledger=ledger, dataset="clinic", **options)
+    return discover_schema(
+        table, epsilon=epsilon, kinds=kinds, ledger=ledger, dataset="clinic", **options
+    )
 
 
 def test_the_reservation_stands_before_the_first_record_is_read(ledger, monkeypatch):
     seen = []
-    monkeypatch.setattr(discovery, "read_counts", lambda *_: seen.append(ledger.show("clinic")[0].reserved) or 1 / 0)
+    monkeypatch.setattr(
+        discovery,
+        "read_counts",
+        lambda *_: seen.append(ledger.show("clinic")[0].reserved) or 1 / 0,
+    )
     with pytest.raises(ZeroDivisionError):
         discover(ledger, people(100))
-    assert seen == [1] and (ledger.show("clinic")[0].voided, ledger.show("clinic")[0].spent) == (1, 0)
+    assert seen == [1] and (
+        ledger.show("clinic")[0].voided,
+        ledger.show("clinic")[0].spent,
+    ) == (1, 0)
 
 
 def test_after_noise_was_drawn_the_cost_stays(ledger, monkeypatch):
@@ -224,12 +353,37 @@ def test_after_noise_was_drawn_the_cost_stays(ledger, monkeypatch):
 @pytest.mark.parametrize(
     ("table", "options", "error", "message"),
     [
-        (pa.table({"age": ["x"]}), {"kinds": {"age": "integer"}}, DataError, "expected a whole number"),
-        (pa.table({"age": pa.array([], pa.int64())}), {"kinds": {"age": "integer"}}, DataError, "no records"),
+        (
+            pa.table({"age": ["x"]}),
+            {"kinds": {"age": "integer"}},
+            DataError,
+            "expected a whole number",
+        ),
+        (
+            pa.table({"age": pa.array([], pa.int64())}),
+            {"kinds": {"age": "integer"}},
+            DataError,
+            "no records",
+        ),
         (pa.table({}), {"kinds": {}}, OptionError, "nothing to discover"),
-        (people(9), {"kinds": {"age": "integer"}}, OptionError, "no kind is given for 'rate', "),
-        (people(9), {"kinds": {**KINDS, "age": "number"}}, OptionError, "kind 'number' is not known"),
-        (people(9), {"label": "secret"}, SchemaError, "label 'secret' is not one of the described"),
+        (
+            people(9),
+            {"kinds": {"age": "integer"}},
+            OptionError,
+            "no kind is given for 'rate', ",
+        ),
+        (
+            people(9),
+            {"kinds": {**KINDS, "age": "number"}},
+            OptionError,
+            "kind 'number' is not known",
+        ),
+        (
+            people(9),
+            {"label": "secret"},
+            SchemaError,
+            "label 'secret' is not one of the described",
+        ),
         (people(9), {"epsilon": 0.001}, OptionError, "epsilon=0.001"),
         (people(9), {"delta": 1.0}, OptionError, "delta=1.0"),
         (people(9), {"adjacency": "replace-one"}, OptionError, "give records=N"),
@@ -238,16 +392,29 @@ def test_after_noise_was_drawn_the_cost_stays(ledger, monkeypatch):
         (["a list"], {}, DataError, "found list"),
     ],
 )
-def test_a_request_that_cannot_be_met_spends_nothing(ledger, table, options, error, message):
+def test_a_request_that_cannot_be_met_spends_nothing(
+    ledger, table, options, error, message
+):
     with pytest.raises(error, match=message):
         discover(ledger, table, **options)
-    assert ledger.show("clinic")[0].spent == 0 and ledger.show("clinic")[0].reserved == 0
+    assert (
+        ledger.show("clinic")[0].spent == 0 and ledger.show("clinic")[0].reserved == 0
+    )
 
 
 def test_replace_one_checks_the_number_of_records(tmp_path):
-    table, kinds = people(300).select(["age", "job"]), {"age": "integer", "job": "categorical"}
+    table, kinds = (
+        people(300).select(["age", "job"]),
+        {"age": "integer", "job": "categorical"},
+    )
     book = ledger_of(tmp_path, "survey", epsilon=50.0, adjacency="replace-one")
-    options = {"kinds": kinds, "adjacency": "replace-one", "ledger": book, "dataset": "survey", "epsilon": 20.0}
+    options = {
+        "kinds": kinds,
+        "adjacency": "replace-one",
+        "ledger": book,
+        "dataset": "survey",
+        "epsilon": 20.0,
+    }
     with pytest.raises(DataError, match="records=299"):
         discover_schema(table, records=299, **options)
     assert book.show("survey")[0].spent == 0
@@ -255,14 +422,24 @@ def test_replace_one_checks_the_number_of_records(tmp_path):
 
 
 @pytest.mark.parametrize("records", [None, 400, 11_500])
-def test_a_plan_that_could_show_little_is_refused_before_a_record_is_read(ledger, monkeypatch, records):
+def test_a_plan_that_could_show_little_is_refused_before_a_record_is_read(
+    ledger, monkeypatch, records
+):
     """With the noise of ε = 0.01, some 1,930 integers of one magnitude are seen; that should be one in six."""
     monkeypatch.setattr(discovery, "read_counts", None)
-    asked = {"kinds": {"age": "integer", "job": "categorical"}, "epsilon": 0.01, "records": records}
+    asked = {
+        "kinds": {"age": "integer", "job": "categorical"},
+        "epsilon": 0.01,
+        "records": records,
+    }
     table = people(400).select(["age", "job"])
-    with pytest.raises(OptionError, match=r"some 1,9\d\d records .*Nothing was spent.*larger epsilon") as refused:
+    with pytest.raises(
+        OptionError, match=r"some 1,9\d\d records .*Nothing was spent.*larger epsilon"
+    ) as refused:
         discover(ledger, table, **asked)
-    assert ("records=" + str(records) if records else "1,000 are assumed") in str(refused.value)
+    assert ("records=" + str(records) if records else "1,000 are assumed") in str(
+        refused.value
+    )
     assert len(ledger.history("clinic")) == 1
     with pytest.raises(TypeError, match="not callable"):
         discover(ledger, table, **{**asked, "records": 11_700})
@@ -289,7 +466,9 @@ def count(texts, limit, batch=97):
 
 @pytest.mark.parametrize("limit", [10, 64, 1000, 10**6])
 def test_counts_are_exact_in_any_number_of_passes(limit):
-    texts = [f"id {i}" for i in range(1500)] + ["often"] * 500 + ["", "é", "c", "a,b"] * 3
+    texts = (
+        [f"id {i}" for i in range(1500)] + ["often"] * 500 + ["", "é", "c", "a,b"] * 3
+    )
     found, passes, most = count(texts, limit)
     assert found == Counter(texts) and most <= limit and (passes == 1) == (limit > 1504)
 
@@ -297,13 +476,32 @@ def test_counts_are_exact_in_any_number_of_passes(limit):
 @pytest.mark.parametrize("columns", [1, 3])
 def test_the_columns_of_one_pass_share_the_memory(columns, monkeypatch):
     monkeypatch.setattr(exact_counts, "LEVELS_HELD", 30)
-    table = pa.table({name: [f"{name} {i}" for i in range(200)] for name in "abc"[:columns]})
-    partial = PartialSchema(columns={name: Gap(name=name, kind="categorical") for name in table.column_names})
-    found = exact_counts.read_counts(RawTable(table), partial, {}, dict.fromkeys(table.column_names, HashPartition()))
+    table = pa.table(
+        {name: [f"{name} {i}" for i in range(200)] for name in "abc"[:columns]}
+    )
+    partial = PartialSchema(
+        columns={
+            name: Gap(name=name, kind="categorical") for name in table.column_names
+        }
+    )
+    found = exact_counts.read_counts(
+        RawTable(table), partial, {}, dict.fromkeys(table.column_names, HashPartition())
+    )
     held = [len(counter.counts()[0]) for counter in found.levels.values()]
-    assert 0 < sum(held) <= 30 and all(counter.deferred for counter in found.levels.values())
+    assert 0 < sum(held) <= 30 and all(
+        counter.deferred for counter in found.levels.values()
+    )
 
 
 def test_long_text_is_no_level():
-    texts = ["x" * MAX_LEVEL_LENGTH, "x" * (MAX_LEVEL_LENGTH + 1), "short", "é" * MAX_LEVEL_LENGTH]
-    assert set(count(texts, 10)[0]) == {"x" * MAX_LEVEL_LENGTH, "short", "é" * MAX_LEVEL_LENGTH}
+    texts = [
+        "x" * MAX_LEVEL_LENGTH,
+        "x" * (MAX_LEVEL_LENGTH + 1),
+        "short",
+        "é" * MAX_LEVEL_LENGTH,
+    ]
+    assert set(count(texts, 10)[0]) == {
+        "x" * MAX_LEVEL_LENGTH,
+        "short",
+        "é" * MAX_LEVEL_LENGTH,
+    }

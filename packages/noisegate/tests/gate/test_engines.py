@@ -8,7 +8,13 @@ import pytest
 
 from noisegate.errors import DataError, OptionError
 from noisegate.features.feature_map import SharingMap
-from noisegate.gate.execution import BLOCK_ROWS, Encoded, block_rows, map_execution, vectors_of
+from noisegate.gate.execution import (
+    BLOCK_ROWS,
+    Encoded,
+    block_rows,
+    map_execution,
+    vectors_of,
+)
 from noisegate.gate.sums import LocalEngine, SumTask, sum_records
 from noisegate.privacy.grid import Grid
 from noisegate.schema import Continuous, EncodedTable, Layout
@@ -16,7 +22,14 @@ from noisegate.schema import Continuous, EncodedTable, Layout
 
 @pytest.fixture
 def task(chosen):
-    return {"q": SumTask(feature_map=chosen(np.eye(4, dtype=np.float32)), grid=Grid(norm=1.0), columns=2, label=1)}
+    return {
+        "q": SumTask(
+            feature_map=chosen(np.eye(4, dtype=np.float32)),
+            grid=Grid(norm=1.0),
+            columns=2,
+            label=1,
+        )
+    }
 
 
 @pytest.fixture
@@ -43,7 +56,10 @@ def test_only_a_few_batches_are_in_memory(threads, task, batches):
             yield batch
 
     def merged(records):
-        seen.append(taken - (np.cumsum([len(batch) for batch in batches]).tolist().index(records) + 1))
+        seen.append(
+            taken
+            - (np.cumsum([len(batch) for batch in batches]).tolist().index(records) + 1)
+        )
 
     LocalEngine(threads=threads).sum(Encoded(counting()), task, merged)
     assert max(seen) <= 2 * threads + 1
@@ -61,7 +77,9 @@ def test_an_error_while_reading_is_the_one_that_is_told(task, batches):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_one_thread_is_this_one_and_whoever_is_told_of_progress_may_stop_all(threads, task, batches):
+def test_one_thread_is_this_one_and_whoever_is_told_of_progress_may_stop_all(
+    threads, task, batches
+):
     before, readers = threading.active_count(), set()
 
     class Reading(Encoded):
@@ -74,7 +92,9 @@ def test_one_thread_is_this_one_and_whoever_is_told_of_progress_may_stop_all(thr
 
     with pytest.raises(KeyboardInterrupt):
         LocalEngine(threads=threads).sum(Reading(iter(batches)), task, stop)
-    assert (readers == {threading.get_ident()}) == (threads == 1) and threading.active_count() == before
+    assert (readers == {threading.get_ident()}) == (
+        threads == 1
+    ) and threading.active_count() == before
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
@@ -83,7 +103,12 @@ def test_an_error_while_summing_is_told(error, task, batches, chosen):
         def __call__(self, records):
             raise error
 
-    broken = SumTask(feature_map=Broken(np.eye(4, dtype=np.float32)), grid=Grid(norm=1.0), columns=1, label=None)
+    broken = SumTask(
+        feature_map=Broken(np.eye(4, dtype=np.float32)),
+        grid=Grid(norm=1.0),
+        columns=1,
+        label=None,
+    )
     with pytest.raises(error):
         LocalEngine(threads=2).sum(Encoded(iter(batches)), {"q": broken}, None)
 
@@ -138,29 +163,44 @@ class Long:
 
 
 def sharing_task(feature_map, label=None):
-    return SumTask(feature_map=feature_map, grid=Grid(norm=2.0), columns=1 if label is None else 2, label=label)
+    return SumTask(
+        feature_map=feature_map,
+        grid=Grid(norm=2.0),
+        columns=1 if label is None else 2,
+        label=label,
+    )
 
 
 def table(rows, seed=0):
     random = np.random.default_rng(seed)
-    return EncodedTable(numeric=random.uniform(size=(rows, 1)), codes=random.integers(0, 2, (rows, 1)).astype(np.int32))
+    return EncodedTable(
+        numeric=random.uniform(size=(rows, 1)),
+        codes=random.integers(0, 2, (rows, 1)).astype(np.int32),
+    )
 
 
 @pytest.mark.parametrize("label", [None, 0])
 def test_a_first_half_is_computed_once_for_all_that_share_it(label):
     records, first, other = table(2 * BLOCK_ROWS + 7), First(), First()
     maps = {"one": Power(first, 1), "two": Power(first, 2), "else": Power(other, 3)}
-    together = sum_records(records, {name: sharing_task(each, label) for name, each in maps.items()}).sums
+    together = sum_records(
+        records, {name: sharing_task(each, label) for name, each in maps.items()}
+    ).sums
     assert first.rows == other.rows == [BLOCK_ROWS] * 3
     for name, each in maps.items():
-        alone = sum_records(records, {name: sharing_task(Power(First(), each.power), label)}).sums[name]
+        alone = sum_records(
+            records, {name: sharing_task(Power(First(), each.power), label)}
+        ).sums[name]
         assert np.array_equal(together[name], alone), name
 
 
 def test_a_second_half_that_works_in_place_fails_instead_of_changing_what_others_see():
     first = First()
     assert isinstance(Power(first, 1), SharingMap)
-    tasks = {"one": sharing_task(Power(first, 2, in_place=True)), "two": sharing_task(Power(first, 1))}
+    tasks = {
+        "one": sharing_task(Power(first, 2, in_place=True)),
+        "two": sharing_task(Power(first, 1)),
+    }
     with pytest.raises(ValueError, match="read-only"):
         sum_records(table(5), tasks)
 
@@ -190,6 +230,7 @@ def test_every_block_of_a_map_has_the_rows_that_were_probed(dim):
     summed = sum_records(records, {"q": sharing_task(long)}).sums["q"][0]
     assert set(long.rows) == {rows}
     one_by_one = sum(
-        int(sharing_task(long).grid.quantise(np.array([[x]], np.float32))[0, 0]) for x in records.numeric[:, 0]
+        int(sharing_task(long).grid.quantise(np.array([[x]], np.float32))[0, 0])
+        for x in records.numeric[:, 0]
     )
     assert (summed[0], np.abs(summed[1:]).max()) == (one_by_one, 0)

@@ -20,7 +20,11 @@ def made(*shape, seed=0):
 def test_a_product_is_right_but_for_the_bits_that_are_cut_off(rows, inner, columns):
     left, right = made(rows, inner), made(inner, columns, seed=1)
     exact = left.double() @ right.double()
-    bound = max(inner, 1) * float(left.abs().max() if inner else 0) * float(right.abs().max() if inner else 0)
+    bound = (
+        max(inner, 1)
+        * float(left.abs().max() if inner else 0)
+        * float(right.abs().max() if inner else 0)
+    )
     assert (product(left, right) - exact).abs().max() <= 2.0**-18 * bound
     assert product(left, right).dtype == torch.float32
 
@@ -30,8 +34,12 @@ def test_an_entry_is_the_same_bits_in_every_block_and_place():
     whole = product(left, right)
     for row in range(14):
         assert torch.equal(product(left[row : row + 1], right)[0], whole[row])
-        assert torch.equal(product(left.flip(0)[: row + 1], right), whole.flip(0)[: row + 1])
-        assert torch.equal(product(left, right[:, :3].contiguous())[row], whole[row, :3])
+        assert torch.equal(
+            product(left.flip(0)[: row + 1], right), whole.flip(0)[: row + 1]
+        )
+        assert torch.equal(
+            product(left, right[:, :3].contiguous())[row], whole[row, :3]
+        )
     assert torch.equal(product(left.T.contiguous().T, right.T.contiguous().T), whole)
 
 
@@ -44,8 +52,14 @@ def test_no_sum_is_rounded_so_that_its_order_does_not_matter(inner):
 
 
 def test_what_is_small_beside_what_cancels_is_cut_off_in_every_order():
-    left, right = torch.tensor([[1.0, 2.0**-30, -1.0]]), torch.tensor([[1.0], [2.0**-30], [1.0]])
-    found = {float(product(left[:, list(order)], right[list(order)])) for order in permutations(range(3))}
+    left, right = (
+        torch.tensor([[1.0, 2.0**-30, -1.0]]),
+        torch.tensor([[1.0], [2.0**-30], [1.0]]),
+    )
+    found = {
+        float(product(left[:, list(order)], right[list(order)]))
+        for order in permutations(range(3))
+    }
     assert found == {0.0}
 
 
@@ -54,17 +68,23 @@ def test_a_row_that_is_not_finite_spoils_itself_alone():
     whole = product(left, right)
     left[1, 3], left[4, 0] = torch.nan, -torch.inf
     found = product(left, right)
-    assert found[[1, 4]].isnan().all() and torch.equal(found[[0, 2, 3, 5]], whole[[0, 2, 3, 5]])
+    assert found[[1, 4]].isnan().all() and torch.equal(
+        found[[0, 2, 3, 5]], whole[[0, 2, 3, 5]]
+    )
 
 
 @pytest.mark.parametrize("inference", [False, True])
 def test_layers_and_their_gradients_go_through_it(inference):
-    network = torch.nn.Sequential(torch.nn.Linear(20, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
+    network = torch.nn.Sequential(
+        torch.nn.Linear(20, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3)
+    )
     block = made(6, 20)
     with torch.inference_mode(inference), exact_products():
         found = network(block)
         alone = torch.cat([network(block[row : row + 1]) for row in range(6)])
-    assert torch.equal(found, alone) and torch.allclose(found, network(block), atol=1e-4)
+    assert torch.equal(found, alone) and torch.allclose(
+        found, network(block), atol=1e-4
+    )
 
 
 def test_kernels_that_round_by_place_change_nothing_in_it():

@@ -24,29 +24,49 @@ from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.schema import Boolean, Continuous, Schema
 
 SCHEMA = Schema(
-    columns=(*(Continuous(name=f"x{i}", lower=0, upper=1) for i in range(32)), Boolean(name="y")), label="y"
+    columns=(
+        *(Continuous(name=f"x{i}", lower=0, upper=1) for i in range(32)),
+        Boolean(name="y"),
+    ),
+    label="y",
 )
-NETWORK = torch.nn.Sequential(torch.nn.Linear(32, 7), torch.nn.Tanh(), torch.nn.Linear(7, 2))
+NETWORK = torch.nn.Sequential(
+    torch.nn.Linear(32, 7), torch.nn.Tanh(), torch.nn.Linear(7, 2)
+)
 
 
 def frame(rows):
     random = np.random.default_rng(0)
     return pd.DataFrame(
-        {**{f"x{i}": random.uniform(size=rows) for i in range(32)}, "y": random.uniform(size=rows) < 0.5}
+        {
+            **{f"x{i}": random.uniform(size=rows) for i in range(32)},
+            "y": random.uniform(size=rows) < 0.5,
+        }
     )
 
 
 def network():
-    loss = module_loss(NETWORK, lambda run, x, codes: torch.nn.functional.cross_entropy(run(x[None]), codes[:1]))
+    loss = module_loss(
+        NETWORK,
+        lambda run, x, codes: torch.nn.functional.cross_entropy(
+            run(x[None]), codes[:1]
+        ),
+    )
     shapes = {name: tuple(value.shape) for name, value in NETWORK.named_parameters()}
-    return loss, {"parameters": shapes}, {name: value.detach() for name, value in NETWORK.named_parameters()}
+    return (
+        loss,
+        {"parameters": shapes},
+        {name: value.detach() for name, value in NETWORK.named_parameters()},
+    )
 
 
 def by_torch():
     """A loss that layers are not seen in: a product of matrices."""
 
     def loss(parameters, numeric, codes):
-        return torch.nn.functional.cross_entropy((numeric @ parameters["w"]).tanh()[None], codes[:1])
+        return torch.nn.functional.cross_entropy(
+            (numeric @ parameters["w"]).tanh()[None], codes[:1]
+        )
 
     return loss, {"parameters": {"w": (32, 7)}}, {"w": torch.zeros(32, 7)}
 
@@ -56,14 +76,20 @@ def factored():
         inputs=lambda numeric, codes: numeric[None] - 0.5,
         loss=lambda found, numeric, codes: (found.tanh() - 0.5).square().sum(),
     )
-    return loss, {"parameters": {"w": (1, 7, 32)}, "factored": True}, {"w": torch.zeros(1, 7, 32)}
+    return (
+        loss,
+        {"parameters": {"w": (1, 7, 32)}, "factored": True},
+        {"w": torch.zeros(1, 7, 32)},
+    )
 
 
 LOSSES = {"network": network, "matrix": by_torch, "factored": factored}
 
 
 def planned(options, budget):
-    return GradientPlan(name="g", steps=1, sampling_probability=0.5, clip_norm=1.0, **options).calibrate(budget)
+    return GradientPlan(
+        name="g", steps=1, sampling_probability=0.5, clip_norm=1.0, **options
+    ).calibrate(budget)
 
 
 @cache
@@ -80,7 +106,11 @@ def stepped(made, data, rows=None):
     """The sum of one step, and how it was computed."""
     loss, options, start = made()
     gate = Gate(data, schema=SCHEMA, epsilon=90.0)
-    plan = calibrated(made, gate.budget) if made in LOSSES.values() else planned(options, gate.budget)
+    plan = (
+        calibrated(made, gate.budget)
+        if made in LOSSES.values()
+        else planned(options, gate.budget)
+    )
     with gate.gradients(plan, loss, method="t", public={}, microbatch=rows) as session:
         return session.step(start), session._gradients.execution
 
@@ -97,18 +127,29 @@ def test_products_that_round_by_place_are_replaced_by_exact_ones(plain, kind, ro
         alone = [stepped(LOSSES[kind], data.iloc[[row]], rows)[0] for row in (0, 1, 39)]
         together, _ = stepped(LOSSES[kind], data.iloc[[0, 1, 39]], rows)
     assert way.exact and way.rows > 1 and np.array_equal(together, sum(alone))
-    assert np.abs(found - expected).max() < 1e-3 * np.abs(expected).max() and good.rows == (rows or 64)
+    assert np.abs(found - expected).max() < 1e-3 * np.abs(
+        expected
+    ).max() and good.rows == (rows or 64)
 
 
 @pytest.mark.slow
-def test_other_kernels_that_round_by_place_are_run_one_record_at_a_time_and_it_is_said(plain):
+def test_other_kernels_that_round_by_place_are_run_one_record_at_a_time_and_it_is_said(
+    plain,
+):
     data = frame(3)
-    with ByPlace(EVERYTHING), pytest.warns(SlowKernelsWarning, match=r"one at a time, about \d+ times slower"):
+    with (
+        ByPlace(EVERYTHING),
+        pytest.warns(
+            SlowKernelsWarning, match=r"one at a time, about \d+ times slower"
+        ),
+    ):
         found, way = stepped(network, data)
     assert way == Execution(rows=1)
     with ByPlace(EVERYTHING), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert np.array_equal(sum(stepped(network, data.iloc[[row]])[0] for row in range(3)), found)
+        assert np.array_equal(
+            sum(stepped(network, data.iloc[[row]])[0] for row in range(3)), found
+        )
 
 
 def test_a_loss_with_memory_is_refused_even_for_one_record_at_a_time():
@@ -164,13 +205,19 @@ def check_all_blocks():
     "setting",
     [
         pytest.param({"MKL_CBWR": "COMPATIBLE"}, marks=pytest.mark.slow),
-        pytest.param({"MKL_CBWR": "AVX2"}, marks=pytest.mark.slow),  # these round by place the most
+        pytest.param(
+            {"MKL_CBWR": "AVX2"}, marks=pytest.mark.slow
+        ),  # these round by place the most
         pytest.param({"ATEN_CPU_CAPABILITY": "default"}, marks=pytest.mark.slow),
     ],
     ids=lambda setting: "=".join(*setting.items()),
 )
 def test_the_kernels_of_other_processors(setting, pytestconfig):
-    script = SCRIPT.format(root=str(pytestconfig.rootpath), here=str(Path(__file__).parent))
+    script = SCRIPT.format(
+        root=str(pytestconfig.rootpath), here=str(Path(__file__).parent)
+    )
     environment = {**os.environ, **setting}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -33,9 +33,16 @@ def loss(parameters, numeric, codes):
 
 
 def opened(journal, *, steps=5, method="test", queries=(), **options):
-    gate = Gate(pd.DataFrame({"a": np.linspace(0, 1, 40)}), schema=SCHEMA, epsilon=50.0, **options)
+    gate = Gate(
+        pd.DataFrame({"a": np.linspace(0, 1, 40)}),
+        schema=SCHEMA,
+        epsilon=50.0,
+        **options,
+    )
     plan = steps_of(2, steps=steps, queries=queries)
-    return gate.gradients(plan.calibrate(gate.budget), loss, method=method, public={}, journal=journal)
+    return gate.gradients(
+        plan.calibrate(gate.budget), loss, method=method, public={}, journal=journal
+    )
 
 
 def test_a_run_is_resumed_with_the_steps_that_are_left_and_spends_once(ledger, journal):
@@ -51,7 +58,10 @@ def test_a_run_is_resumed_with_the_steps_that_are_left_and_spends_once(ledger, j
             session.step(AT)
         release = session.release(AT)
     assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
-    assert release.certificate.ledger["reservation"] == ledger.history("clinic")[1].reservation
+    assert (
+        release.certificate.ledger["reservation"]
+        == ledger.history("clinic")[1].reservation
+    )
     assert not journal.exists()
 
 
@@ -59,7 +69,11 @@ def test_a_step_that_was_begun_counts_as_used(journal, monkeypatch):
     with opened(journal) as session:
         session.step(AT)
         with monkeypatch.context() as patch:
-            patch.setattr(noise, "add_noise", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
+            patch.setattr(
+                noise,
+                "add_noise",
+                lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt),
+            )
             with pytest.raises(KeyboardInterrupt):
                 session.step(AT)
     assert opened(journal).remaining_steps == 3
@@ -94,13 +108,18 @@ def test_an_error_before_any_noise_gives_the_cost_back_unless_the_run_was_resume
         monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             session.step(AT)
-    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM if resumed else Kind.VOID] and journal.exists() is resumed
+    assert (
+        kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM if resumed else Kind.VOID]
+        and journal.exists() is resumed
+    )
     if resumed:
         assert opened(journal, ledger=ledger, dataset="clinic").remaining_steps == 3
 
 
 @pytest.mark.parametrize("where", ["sample", "begin"])
-def test_a_run_that_another_process_went_on_with_is_not_given_back(where, ledger, journal, monkeypatch):
+def test_a_run_that_another_process_went_on_with_is_not_given_back(
+    where, ledger, journal, monkeypatch
+):
     one = opened(journal, ledger=ledger, dataset="clinic")
     if where == "begin":
         # The other one is first: this one's own step is the second.
@@ -125,7 +144,11 @@ def test_a_run_that_another_process_went_on_with_is_not_given_back(where, ledger
 
     if where == "begin":
         sample = [lambda records, rate, _: np.arange(3), meanwhile]
-        monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: sample.pop(0)(records, rate, _))
+        monkeypatch.setattr(
+            samples,
+            "poisson_sample",
+            lambda records, rate, _: sample.pop(0)(records, rate, _),
+        )
     else:
         monkeypatch.setattr(samples, "poisson_sample", meanwhile)
     with pytest.raises(ZeroDivisionError):
@@ -189,7 +212,9 @@ def test_a_file_that_is_no_journal_is_refused(journal, content):
 
 
 def test_a_journal_that_cannot_be_made_costs_nothing(ledger, tmp_path):
-    session = opened(tmp_path / "missing" / "run.journal", ledger=ledger, dataset="clinic")
+    session = opened(
+        tmp_path / "missing" / "run.journal", ledger=ledger, dataset="clinic"
+    )
     with pytest.raises(OptionError, match="cannot be made"):
         session.step(AT)
     assert kinds(ledger) == [Kind.RESERVE, Kind.VOID]
@@ -198,7 +223,14 @@ def test_a_journal_that_cannot_be_made_costs_nothing(ledger, tmp_path):
 
 
 def test_a_run_with_questions_has_no_journal(journal):
-    question = Query(name="counts", dim=Counts().dim, columns=1, norm=1.0, share=1.0, nonnegative=True)
+    question = Query(
+        name="counts",
+        dim=Counts().dim,
+        columns=1,
+        norm=1.0,
+        share=1.0,
+        nonnegative=True,
+    )
     with pytest.raises(OptionError, match="cannot be resumed"):
         opened(journal, queries=(question,))
 
@@ -206,5 +238,9 @@ def test_a_run_with_questions_has_no_journal(journal):
 def test_steps_get_numbers_of_their_own(journal):
     first, second = Journal(journal, "run"), Journal(journal, "run")
     first.create("r")
-    assert second.resume()["reservation"] == "r" and [first.begin(), second.begin(), first.begin()] == [0, 1, 2]
+    assert second.resume()["reservation"] == "r" and [
+        first.begin(),
+        second.begin(),
+        first.begin(),
+    ] == [0, 1, 2]
     assert first.begun() == second.begun() == 3

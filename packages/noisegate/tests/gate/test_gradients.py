@@ -11,7 +11,12 @@ from noisegate.errors import DataError, OptionError
 from noisegate.features.feature_map import Counts
 from noisegate.gate import samples
 from noisegate.gate.gate import Gate
-from noisegate.gate.per_example.gradients import FactoredLoss, block_gradients, gradient_source, module_loss
+from noisegate.gate.per_example.gradients import (
+    FactoredLoss,
+    block_gradients,
+    gradient_source,
+    module_loss,
+)
 from noisegate.ledger.ledger import Kind
 from noisegate.models.folder import verify_model, write_model
 from noisegate.privacy.gradient_plan import GradientPlan
@@ -22,34 +27,60 @@ CAP = 100.0
 
 
 def plan_of(**options):
-    options = {"steps": 4, "sampling_probability": 0.5, "clip_norm": 1.0, "parameters": SHAPES, **options}
+    options = {
+        "steps": 4,
+        "sampling_probability": 0.5,
+        "clip_norm": 1.0,
+        "parameters": SHAPES,
+        **options,
+    }
     return GradientPlan(name="gradients", **options)
 
 
 def opened(data=None, plan=None, *, loss=loss, epsilon=90.0, options=None, **session):
-    gate = Gate(frame() if data is None else data, schema=SCHEMA, epsilon=epsilon, **(options or {}))
+    gate = Gate(
+        frame() if data is None else data,
+        schema=SCHEMA,
+        epsilon=epsilon,
+        **(options or {}),
+    )
     calibrated = (plan or plan_of()).calibrate(gate.budget)
-    return gate.gradients(calibrated, loss, **{"method": "test", "public": {"why": "a test"}, **session})
+    return gate.gradients(
+        calibrated, loss, **{"method": "test", "public": {"why": "a test"}, **session}
+    )
 
 
 def test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size(monkeypatch):
     taken = np.arange(0, 80, 3)
     monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: taken)
-    records = 2 * torch.tensor(((frame()[["a", "b", "c"]].to_numpy() + 1) / 2).astype(np.float32)) - 1
+    records = (
+        2
+        * torch.tensor(
+            ((frame()[["a", "b", "c"]].to_numpy() + 1) / 2).astype(np.float32)
+        )
+        - 1
+    )
     residual = 0.5 - torch.tensor(frame().ill.to_numpy(), dtype=torch.float32)
     exact = torch.cat([records * residual[:, None], residual[:, None]], dim=1)[taken]
     exact *= torch.clamp(0.4 / exact.norm(dim=1, keepdim=True), max=1)
     with opened(plan=plan_of(steps=300, clip_norm=0.4), epsilon=50.0) as session:
         std = session.plan.noise_std_natural
         steps = [session.step(START) for _ in range(300)]
-    found = np.array([[*step["w"].tolist(), float(step["bias"])] for step in steps]) - exact.sum(0).numpy()
+    found = (
+        np.array([[*step["w"].tolist(), float(step["bias"])] for step in steps])
+        - exact.sum(0).numpy()
+    )
     # 1200 draws: off by an eighth less than once in 1e9 runs. Clipping on the grid shortens by up to 0.2 %.
     assert np.sqrt(np.square(found).mean()) == pytest.approx(std, rel=0.125)
-    assert np.abs(found.mean(axis=0)).max() < 7 * std / np.sqrt(300) + 0.002 * 0.4 * len(taken)
+    assert np.abs(found.mean(axis=0)).max() < 7 * std / np.sqrt(
+        300
+    ) + 0.002 * 0.4 * len(taken)
 
 
 def test_an_empty_sample_is_noised_like_any_other(monkeypatch):
-    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.zeros(0, dtype=np.intp))
+    monkeypatch.setattr(
+        samples, "poisson_sample", lambda records, rate, _: np.zeros(0, dtype=np.intp)
+    )
     with opened(plan=plan_of(steps=2)) as session:
         first, second = session.step(START), session.step(START)
     values = torch.stack([first["w"], second["w"]])
@@ -60,7 +91,9 @@ def test_an_empty_sample_is_noised_like_any_other(monkeypatch):
 def test_every_step_draws_a_new_sample_of_all_records(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        samples, "poisson_sample", lambda records, rate, _: asked.append((records, rate)) or np.arange(3)
+        samples,
+        "poisson_sample",
+        lambda records, rate, _: asked.append((records, rate)) or np.arange(3),
     )
     with opened(plan=plan_of(steps=3, sampling_probability=0.3)) as session:
         for _ in range(3):
@@ -79,13 +112,24 @@ def test_a_factored_loss_gives_the_sums_that_the_plain_one_gives(everyone):
         return torch.nn.functional.softplus(outputs.sum() * (1 - 2 * codes[0].float()))
 
     def plain(parameters, numeric, codes):
-        return of_outputs(torch.einsum("goi,gi->go", parameters["w"], inputs(numeric, codes)), numeric, codes)
+        return of_outputs(
+            torch.einsum("goi,gi->go", parameters["w"], inputs(numeric, codes)),
+            numeric,
+            codes,
+        )
 
-    plan = {"parameters": {"w": (2, 1, 3)}, "clip_norm": 0.5, "steps": 1, "sampling_probability": 1.0}
+    plan = {
+        "parameters": {"w": (2, 1, 3)},
+        "clip_norm": 0.5,
+        "steps": 1,
+        "sampling_probability": 1.0,
+    }
     with opened(plan=plan_of(**plan), loss=plain) as session:
         one = session.step({"w": weight})["w"]
     with opened(
-        plan=plan_of(**plan, factored=True), loss=FactoredLoss(inputs=inputs, loss=of_outputs), microbatch=32
+        plan=plan_of(**plan, factored=True),
+        loss=FactoredLoss(inputs=inputs, loss=of_outputs),
+        microbatch=32,
     ) as session:
         other = session.step({"w": weight})["w"]
     noise = session.plan.noise_std_natural
@@ -95,14 +139,22 @@ def test_a_factored_loss_gives_the_sums_that_the_plain_one_gives(everyone):
 
 
 def test_questions_and_steps_share_a_gate_and_a_certificate(ledger):
-    question = Query(name="counts", dim=1, columns=2, norm=1.0, share=0.5, nonnegative=True)
-    with opened(plan=plan_of(queries=(question,)), options={"ledger": ledger, "dataset": "clinic"}) as session:
+    question = Query(
+        name="counts", dim=1, columns=2, norm=1.0, share=0.5, nonnegative=True
+    )
+    with opened(
+        plan=plan_of(queries=(question,)),
+        options={"ledger": ledger, "dataset": "clinic"},
+    ) as session:
         counts = session.ask({"counts": Counts()})["counts"]
         session.step(START)
         with pytest.raises(OptionError, match="do not match"):
             session.ask({"counts": Counts()})
         release = session.release(START)
-    assert counts.sum() == pytest.approx(80, abs=20) and set(release.values) == {"counts", "gradients"}
+    assert counts.sum() == pytest.approx(80, abs=20) and set(release.values) == {
+        "counts",
+        "gradients",
+    }
     assert release.certificate.check() <= 90.0
     assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
 
@@ -112,10 +164,18 @@ def test_a_release_holds_the_final_parameters_and_can_be_verified(tmp_path):
         session.step(START)
         final = {"w": torch.tensor([1.0, 2.0, 3.0]), "bias": torch.tensor(4.0)}
         release = session.release(final)
-    assert release.values["gradients"][:, 0].tolist() == [1, 2, 3, 4] and release.certificate.public["why"] == "a test"
+    assert (
+        release.values["gradients"][:, 0].tolist() == [1, 2, 3, 4]
+        and release.certificate.public["why"] == "a test"
+    )
     # Fewer steps than planned cost the whole plan.
     assert release.certificate.events[0].steps == 4
-    folder = write_model(tmp_path / "model", release=release, tensors={"w": np.ones(3)}, model={"kind": "test"})
+    folder = write_model(
+        tmp_path / "model",
+        release=release,
+        tensors={"w": np.ones(3)},
+        model={"kind": "test"},
+    )
     assert verify_model(folder).recomputed_epsilon <= 90.0
     with pytest.raises(OptionError, match="handed out"):
         session.release(final)
@@ -123,7 +183,10 @@ def test_a_release_holds_the_final_parameters_and_can_be_verified(tmp_path):
 
 def test_the_session_refuses_after_the_last_step():
     with opened(plan=plan_of(steps=2)) as session:
-        assert [session.remaining_steps, session.step(START) and session.remaining_steps] == [2, 1]
+        assert [
+            session.remaining_steps,
+            session.step(START) and session.remaining_steps,
+        ] == [2, 1]
         session.step(START)
         assert session.remaining_steps == 0
         with pytest.raises(OptionError, match="all 2 steps were used"):
@@ -135,11 +198,16 @@ def test_the_plan_must_be_that_of_the_gate():
     gate = Gate(frame(), schema=SCHEMA, epsilon=1.0)
     other = Gate(frame(), schema=SCHEMA, epsilon=2.0)
     for plan in (plan_of(), plan_of().calibrate(other.budget)):
-        with pytest.raises(OptionError, match=r"takes a CalibratedStepPlan|calibrated for"):
+        with pytest.raises(
+            OptionError, match=r"takes a CalibratedStepPlan|calibrated for"
+        ):
             gate.gradients(plan, loss, method="test", public={})
 
 
-@pytest.mark.parametrize("parameters", [{}, {"w": torch.zeros(3)}, {"w": torch.zeros(4), "bias": torch.zeros(())}])
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"w": torch.zeros(3)}, {"w": torch.zeros(4), "bias": torch.zeros(())}],
+)
 def test_parameters_of_other_shapes_are_refused_and_use_up_nothing(parameters):
     with opened() as session:
         with pytest.raises(OptionError, match="shapes"):
@@ -170,7 +238,10 @@ def test_loss_and_plan_must_be_both_factored_or_neither():
     ("layer", "cure"),
     [
         (torch.nn.BatchNorm1d(3), "0.*BatchNorm1d.*GroupNorm"),
-        (torch.nn.InstanceNorm1d(3, track_running_stats=True), "InstanceNorm1d.*GroupNorm"),
+        (
+            torch.nn.InstanceNorm1d(3, track_running_stats=True),
+            "InstanceNorm1d.*GroupNorm",
+        ),
         (torch.nn.Dropout(0.5), "Dropout.*draws randomness"),
     ],
 )
@@ -182,31 +253,47 @@ def test_layers_that_mix_records_or_draw_randomness_are_refused_by_name(layer, c
 
 
 def test_a_loss_that_draws_randomness_is_refused():
-    session = opened(loss=lambda parameters, numeric, codes: (parameters["w"] * torch.rand(3)).sum())
+    session = opened(
+        loss=lambda parameters, numeric, codes: (parameters["w"] * torch.rand(3)).sum()
+    )
     with session, pytest.raises(RuntimeError, match="random"):
         session.step(START)
 
 
 def test_gradients_that_depend_on_the_place_in_a_block_are_refused(monkeypatch, ledger):
     mix(monkeypatch, lambda found, _: found - found.mean(axis=0))
-    with opened(options={"ledger": ledger, "dataset": "clinic"}) as session, pytest.raises(OptionError, match="place"):
+    with (
+        opened(options={"ledger": ledger, "dataset": "clinic"}) as session,
+        pytest.raises(OptionError, match="place"),
+    ):
         session.step(START)
     assert kinds(ledger) == []
 
 
-def test_the_whole_plan_is_reserved_before_the_first_record_is_read(ledger, monkeypatch):
+def test_the_whole_plan_is_reserved_before_the_first_record_is_read(
+    ledger, monkeypatch
+):
     session = opened(options={"ledger": ledger, "dataset": "clinic"})
-    monkeypatch.setattr(session._access.source, "unread", lambda: (_ for _ in ()).throw(DataError("unreadable")))
+    monkeypatch.setattr(
+        session._access.source,
+        "unread",
+        lambda: (_ for _ in ()).throw(DataError("unreadable")),
+    )
     with pytest.raises(DataError, match="unreadable"):
         session.step(START)
     # No noise was drawn, so it is given back.
     assert kinds(ledger) == [Kind.RESERVE, Kind.VOID]
-    assert ledger.history("clinic")[-1].reason == "stopped by DataError before any release"
+    assert (
+        ledger.history("clinic")[-1].reason == "stopped by DataError before any release"
+    )
 
 
 def test_replace_one_checks_the_number_of_records(ledger):
     options = {"adjacency": "replace-one", "records": 79}
-    with opened(options=options) as session, pytest.raises(DataError, match="records=79"):
+    with (
+        opened(options=options) as session,
+        pytest.raises(DataError, match="records=79"),
+    ):
         session.step(START)
     with opened(options={**options, "records": 80}) as session:
         session.step(START)
@@ -225,7 +312,9 @@ def hostile():
     on = random.normal(size=DIM)
     on *= NORM / np.linalg.norm(on)
     single = np.eye(1, DIM)[0]
-    special = [np.where(np.arange(DIM) == 1, value, 0.1) for value in (np.nan, np.inf, -np.inf)]
+    special = [
+        np.where(np.arange(DIM) == 1, value, 0.1) for value in (np.nan, np.inf, -np.inf)
+    ]
     return np.array(
         [
             *ordinary,
@@ -259,7 +348,9 @@ def factored_source(rows=8):
     """Inputs are rows of one table and slopes of another, named by two codes."""
     groups, width, outputs = 2, 20, 3
     inputs = torch.from_numpy(hostile().reshape(-1, groups, width))
-    slopes = torch.from_numpy(hostile()[:, : groups * outputs].reshape(-1, groups, outputs))
+    slopes = torch.from_numpy(
+        hostile()[:, : groups * outputs].reshape(-1, groups, outputs)
+    )
     plan = steps_of(clip_norm=NORM, parameters={"w": (2, 3, 20)}, factored=True)
     loss = FactoredLoss(
         inputs=lambda numeric, codes: inputs[codes[:1]][0],
@@ -278,9 +369,15 @@ def linear_source(rows=8):
     def loss(parameters, numeric, codes):
         found = torch.nn.functional.linear(inputs[codes[:1]], parameters["w"])[0]
         slope = slopes[codes[1:]][0]
-        return (found * slope[:outputs]).sum() + (parameters["b"] * slope[outputs:]).sum()
+        return (found * slope[:outputs]).sum() + (
+            parameters["b"] * slope[outputs:]
+        ).sum()
 
-    return gradient_source(loss, plan, rows), plan, {"b": torch.zeros(2), "w": torch.zeros(3, 20)}
+    return (
+        gradient_source(loss, plan, rows),
+        plan,
+        {"b": torch.zeros(2), "w": torch.zeros(3, 20)},
+    )
 
 
 def total(made, codes):
@@ -291,7 +388,9 @@ def total(made, codes):
     for start in range(0, len(codes), source.execution.rows):
         block = codes[start : start + source.execution.rows]
         padded = block[np.minimum(np.arange(source.execution.rows), len(block) - 1)]
-        vectors = block_gradients(source, parameters, np.zeros((source.execution.rows, 1)), padded, "cpu")
+        vectors = block_gradients(
+            source, parameters, np.zeros((source.execution.rows, 1)), padded, "cpu"
+        )
         source.add(sums, tuple(part[: len(block)] for part in vectors))
     return sums
 
@@ -307,7 +406,9 @@ def test_adding_removing_or_changing_a_record(make, place):
     units = made[1].units
     without = total(made, REST)
     pairs = [(which, other) for which in range(KINDS) for other in (which, 0, 5, 9)]
-    with_it = {pair: total(made, [*REST[:place], pair, *REST[place:]]) for pair in pairs}
+    with_it = {
+        pair: total(made, [*REST[:place], pair, *REST[place:]]) for pair in pairs
+    }
     added = [squared(found - without) for found in with_it.values()]
     assert max(added) <= units**2
     # The bound is met but for rounding, two factors being coarser.
@@ -329,7 +430,10 @@ def test_a_gradient_on_the_bound_is_kept_and_one_beyond_is_scaled_down():
     made = plain_source()
     on, above, far, single = (total(made, [(which, 0)]) for which in (5, 6, 9, 7))
     scale = made[1].scale
-    assert np.abs(on / scale - hostile()[5]).max() < NORM * 2.0**-20 and np.abs(above - on).max() < UNITS * 0.002
+    assert (
+        np.abs(on / scale - hostile()[5]).max() < NORM * 2.0**-20
+        and np.abs(above - on).max() < UNITS * 0.002
+    )
     assert np.abs(far / scale - hostile()[5]).max() < NORM * 0.002
     assert single[0] / scale == pytest.approx(NORM, rel=0.002)
 

@@ -10,7 +10,12 @@ pytest.importorskip("mbi", reason="needs the extra noisegate[marginals]")
 
 from tests.shared.stated import ledger_of
 
-from noisegate.errors import BudgetRefusedError, CalibrationError, DataError, OptionError
+from noisegate.errors import (
+    BudgetRefusedError,
+    CalibrationError,
+    DataError,
+    OptionError,
+)
 from noisegate.features.binning import NumericBins
 from noisegate.gate.gate import Gate
 from noisegate.gate.queries import marginals
@@ -55,12 +60,21 @@ def exact(columns):
 def planned(gate, **changes):
     pairs = ((0, 1), (0, 2), (1, 2))
     options = {"iterations": 20}
-    settings = {"name": "mst", "algorithm": "MST", "options": options, "sizes": SIZES, "candidates": pairs, **changes}
+    settings = {
+        "name": "mst",
+        "algorithm": "MST",
+        "options": options,
+        "sizes": SIZES,
+        "candidates": pairs,
+        **changes,
+    }
     return MarginalPlan.calibrate(gate.budget, **settings)
 
 
 def ask(gate, plan=None, bins=BINS):
-    return gate.marginals(plan or planned(gate), bins, method="mst", public={"settings": {}})
+    return gate.marginals(
+        plan or planned(gate), bins, method="mst", public={"settings": {}}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +100,17 @@ def release(gate):
 
 @pytest.mark.slow
 def test_noisy_counts_are_those_of_the_public_cells(release):
-    assert {tuple(sorted(marginal_columns(name))) for name in release.values} >= {(0,), (1,), (2,)}
+    assert {tuple(sorted(marginal_columns(name))) for name in release.values} >= {
+        (0,),
+        (1,),
+        (2,),
+    }
     for name, values in release.values.items():
         columns = marginal_columns(name)
         assert values.shape == (math.prod(SIZES[column] for column in columns), 1)
-        assert values[:, 0] == pytest.approx(exact(columns), abs=6 * release.noise_std[name] + 0.5)
+        assert values[:, 0] == pytest.approx(
+            exact(columns), abs=6 * release.noise_std[name] + 0.5
+        )
 
 
 def test_the_noise_spends_what_measuring_may_spend(release):
@@ -101,15 +121,26 @@ def test_the_noise_spends_what_measuring_may_spend(release):
 
 
 def test_the_certificate_holds_and_the_ledger_was_charged(release, book, gate):
-    assert release.certificate.check() <= 900.0 and release.certificate.events == planned(gate).events
+    assert (
+        release.certificate.check() <= 900.0
+        and release.certificate.events == planned(gate).events
+    )
     (account,) = book.show("clinic")
     assert account.spent == pytest.approx(900.0, rel=1e-6)
-    assert [entry.kind.value for entry in book.history("clinic")] == ["register", "reserve", "confirm", "commit"]
+    assert [entry.kind.value for entry in book.history("clinic")] == [
+        "register",
+        "reserve",
+        "confirm",
+        "commit",
+    ]
 
 
 def test_every_record_becomes_its_public_cell(gate):
     codes = marginals._read(gate._source, BINS, None)
-    assert codes.tolist() == [*np.repeat(np.array(CELLS), COUNTS, axis=0).T.tolist(), [0] * sum(COUNTS)]
+    assert codes.tolist() == [
+        *np.repeat(np.array(CELLS), COUNTS, axis=0).T.tolist(),
+        [0] * sum(COUNTS),
+    ]
     frame = marginals._frame(codes, planned(gate)).collect()
     assert frame.columns == ["0", "1", "2"]
     for column in range(3):
@@ -118,7 +149,10 @@ def test_every_record_becomes_its_public_cell(gate):
 
 
 UNITS = {"unit_column": "who", "contributions": 3}
-SMALL = {"sizes": (2, 2), "candidates": ((0, 1),)}  # OpenDP looks for its noise for seconds, for each column
+SMALL = {
+    "sizes": (2, 2),
+    "candidates": ((0, 1),),
+}  # OpenDP looks for its noise for seconds, for each column
 
 
 @pytest.mark.parametrize(
@@ -138,8 +172,12 @@ def test_opendp_finds_the_cost_of_a_neighbour_within_the_plan(options, distance)
     assert 0.99 * plan.rho < cost < plan.rho
 
 
-def test_a_mechanism_that_would_spend_more_is_stopped_before_the_records(gate, monkeypatch):
-    monkeypatch.setattr(MarginalPlan, "spendable", property(lambda plan: plan.rho * 1.01))
+def test_a_mechanism_that_would_spend_more_is_stopped_before_the_records(
+    gate, monkeypatch
+):
+    monkeypatch.setattr(
+        MarginalPlan, "spendable", property(lambda plan: plan.rho * 1.01)
+    )
     with pytest.raises(CalibrationError, match="OpenDP would spend more"):
         marginals._measurement(planned(gate, **SMALL))
 
@@ -151,7 +189,9 @@ def test_bins_of_another_plan_are_refused(gate):
 
 @pytest.mark.parametrize("cap", ["epsilon", "delta"])
 def test_a_plan_of_another_budget_is_refused(gate, cap):
-    other = Gate(people(), schema=SCHEMA, **{"epsilon": 900.0, "delta": 1e-5, cap: 1e-2})
+    other = Gate(
+        people(), schema=SCHEMA, **{"epsilon": 900.0, "delta": 1e-5, cap: 1e-2}
+    )
     with pytest.raises(OptionError, match="calibrated for"):
         ask(gate, plan=planned(other))
 
@@ -160,7 +200,10 @@ def test_data_that_does_not_fit_costs_nothing(book):
     broken = people().assign(c="SECRET")
     with pytest.raises(DataError) as caught:
         ask(Gate(broken, schema=SCHEMA, epsilon=900.0, ledger=book, dataset="other"))
-    assert "SECRET" not in str(caught.value) and book.history("other")[-1].kind.value == "void"
+    assert (
+        "SECRET" not in str(caught.value)
+        and book.history("other")[-1].kind.value == "void"
+    )
 
 
 def test_a_refusal_of_the_ledger_comes_before_the_records(book):
@@ -176,15 +219,27 @@ def test_when_opendp_stops_the_cost_stays_reserved(book, monkeypatch):
 
     book.register("stopped", epsilon=1.0, delta=1e-5)
     monkeypatch.setattr(marginals, "_measurement", lambda plan: stop)
-    with pytest.raises(DataError, match=r"OpenDP stopped with ValueError.*cost stays reserved") as caught:
+    with pytest.raises(
+        DataError, match=r"OpenDP stopped with ValueError.*cost stays reserved"
+    ) as caught:
         ask(Gate(people(), schema=SCHEMA, epsilon=1.0, ledger=book, dataset="stopped"))
     assert caught.value.__context__ is None
-    assert [entry.kind.value for entry in book.history("stopped")] == ["register", "reserve", "confirm"]
+    assert [entry.kind.value for entry in book.history("stopped")] == [
+        "register",
+        "reserve",
+        "confirm",
+    ]
     assert book.show("stopped")[0].spent == pytest.approx(1.0, rel=1e-6)
 
 
 def test_replace_one_needs_the_exact_number(tmp_path):
-    gate = Gate(people(), schema=SCHEMA, epsilon=900.0, adjacency="replace-one", records=len(people()) + 1)
+    gate = Gate(
+        people(),
+        schema=SCHEMA,
+        epsilon=900.0,
+        adjacency="replace-one",
+        records=len(people()) + 1,
+    )
     with pytest.raises(DataError, match="records=107 was given as public"):
         ask(gate)
 

@@ -24,12 +24,27 @@ from noisegate.schema import Schema
 # OpenDP's models are compiled anew in each run.
 pytestmark = pytest.mark.slow
 
-SCHEMA = Schema(columns=(continuous("x", missing=True), categorical("c", "abd"), boolean("y", missing=True)))
+SCHEMA = Schema(
+    columns=(
+        continuous("x", missing=True),
+        categorical("c", "abd"),
+        boolean("y", missing=True),
+    )
+)
 BINS = (NumericBins((0.5,), nullable=True),)
 SIZES = (3, 3, 3)
 PAIRS = ((0, 1), (0, 2), (1, 2))
-OPTIONS = {"MST": {"iterations": 3}, "AIM": {"iterations": 3, "max_size": 1.0, "rounds": 4}}
-RECORDS = [(0.1, "a", True), (0.7, "b", False), (None, "d", None), (0.9, "a", None), (0.2, "b", True)] * 3
+OPTIONS = {
+    "MST": {"iterations": 3},
+    "AIM": {"iterations": 3, "max_size": 1.0, "rounds": 4},
+}
+RECORDS = [
+    (0.1, "a", True),
+    (0.7, "b", False),
+    (None, "d", None),
+    (0.9, "a", None),
+    (0.2, "b", True),
+] * 3
 EXTRA = [(0.6, "a", False), (None, "b", None)]
 
 
@@ -60,7 +75,11 @@ def run(monkeypatch):
 
     dp.enable_features("contrib", "honest-but-curious")
     script = None
-    plain, noise, largest = marginals._estimate, utilities.then_noise, mst.make_noisy_max
+    plain, noise, largest = (
+        marginals._estimate,
+        utilities.then_noise,
+        mst.make_noisy_max,
+    )
 
     def told(real, space, function, kind, what):
         def privacy_map(distance):
@@ -68,7 +87,9 @@ def run(monkeypatch):
             script.stated[what].add(distance)
             return real.map(distance)
 
-        return dp.m.make_user_measurement(*space, real.output_measure, function, privacy_map, TO=kind)
+        return dp.m.make_user_measurement(
+            *space, real.output_measure, function, privacy_map, TO=kind
+        )
 
     def then_noise(measure, scale):
         def make(*space):
@@ -76,7 +97,9 @@ def run(monkeypatch):
                 script.measured.append(np.asarray(exact))
                 return exact
 
-            return told(noise(measure, scale)(*space), space, count, "Vec<i32>", "measured")
+            return told(
+                noise(measure, scale)(*space), space, count, "Vec<i32>", "measured"
+            )
 
         return Partial(make)
 
@@ -88,7 +111,13 @@ def run(monkeypatch):
             script.chosen.append(int(np.argmax(scores)))
             return script.chosen[-1]
 
-        return told(largest(*space, output_measure=output_measure, scale=scale), space, choose, "usize", "scores")
+        return told(
+            largest(*space, output_measure=output_measure, scale=scale),
+            space,
+            choose,
+            "usize",
+            "scores",
+        )
 
     def estimate(domain, measured, **options):
         if script.follows:
@@ -99,7 +128,9 @@ def run(monkeypatch):
     monkeypatch.setattr(utilities, "then_noise", then_noise)
     monkeypatch.setattr(mst, "make_noisy_max", make_noisy_max)
     monkeypatch.setattr(
-        aim, "then_noisy_max", lambda **options: Partial(lambda *space: make_noisy_max(*space, **options))
+        aim,
+        "then_noisy_max",
+        lambda **options: Partial(lambda *space: make_noisy_max(*space, **options)),
     )
     monkeypatch.setattr(marginals, "_estimate", estimate)
 
@@ -110,9 +141,20 @@ def run(monkeypatch):
         frame = pd.DataFrame(dict(zip("xcy", columns, strict=True)))
         frame["y"] = frame["y"].astype("boolean")
         frame["x"] = frame["x"].astype(float)
-        gate = Gate(frame, schema=SCHEMA, epsilon=1000.0, adjacency=adjacency, records=len(records))
+        gate = Gate(
+            frame,
+            schema=SCHEMA,
+            epsilon=1000.0,
+            adjacency=adjacency,
+            records=len(records),
+        )
         plan = MarginalPlan.calibrate(
-            gate.budget, name="m", algorithm=algorithm, options=OPTIONS[algorithm], sizes=SIZES, candidates=PAIRS
+            gate.budget,
+            name="m",
+            algorithm=algorithm,
+            options=OPTIONS[algorithm],
+            sizes=SIZES,
+            candidates=PAIRS,
         )
         return gate.marginals(plan, BINS, method="m", public={}), plan
 
@@ -121,12 +163,17 @@ def run(monkeypatch):
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("algorithm", ["MST", "AIM"])
-def test_neighbours_differ_before_noise_by_at_most_the_stated_sensitivity(algorithm, adjacency, run):
+def test_neighbours_differ_before_noise_by_at_most_the_stated_sensitivity(
+    algorithm, adjacency, run
+):
     first = Script()
     other = [*RECORDS, EXTRA[1]] if adjacency == "replace-one" else RECORDS
     one, plan = run([*RECORDS, EXTRA[0]], algorithm, adjacency, first)
     two, _ = run(other, algorithm, adjacency, second := first.replay())
-    assert set(one.values) == set(two.values) and len(first.measured) == len(second.measured) > 0
+    assert (
+        set(one.values) == set(two.values)
+        and len(first.measured) == len(second.measured) > 0
+    )
     # Add-remove: one record is in one cell of each table. Replace-one: two, so that the norm is √2.
     norm = math.sqrt(plan.distance)
     moved = []
@@ -135,11 +182,18 @@ def test_neighbours_differ_before_noise_by_at_most_the_stated_sensitivity(algori
         moved.append(np.linalg.norm(values - two.values[name]))
         assert moved[-1] <= norm + 1e-12 and one.noise_std[name] == two.noise_std[name]
     # Not vacuous: the records differ in every column.
-    assert max(moved) == pytest.approx(norm) and len(first.scores) == len(second.scores) > 0
-    apart = [np.abs(a - b).max() for a, b in zip(first.scores, second.scores, strict=True)]
+    assert (
+        max(moved) == pytest.approx(norm)
+        and len(first.scores) == len(second.scores) > 0
+    )
+    apart = [
+        np.abs(a - b).max() for a, b in zip(first.scores, second.scores, strict=True)
+    ]
     # AIM weighs the score of a table by what it has in common with the others: at most as much as with itself and both.
     (stated,) = first.stated["scores"]
-    assert stated == plan.distance * (4 if algorithm == "AIM" else 1) and max(apart) <= stated * (1 + 1e-9)
+    assert stated == plan.distance * (4 if algorithm == "AIM" else 1) and max(
+        apart
+    ) <= stated * (1 + 1e-9)
     assert first.stated["measured"] == {plan.distance}
     # MST's score is the largest column of a table, which need not be the one that a record is in.
     assert algorithm == "MST" or max(apart) > 0

@@ -20,7 +20,9 @@ def without(records, place):
 
 
 def with_record(records, record, place):
-    return EncodedTable.concatenate([records.rows(slice(0, place)), record, records.rows(slice(place, None))])
+    return EncodedTable.concatenate(
+        [records.rows(slice(0, place)), record, records.rows(slice(place, None))]
+    )
 
 
 def strange_records(layout, encoded):
@@ -45,7 +47,10 @@ def test_adding_or_removing_a_record_of_merf(place, mixed_schema, encoded, merf_
     tasks, records = merf_tasks(mixed_schema), encoded(mixed_schema.layout, ROWS)
     strange = strange_records(mixed_schema.layout, encoded)
     pairs = [(records, without(records, place))]
-    pairs += [(with_record(records, strange.rows([i]), place), records) for i in range(len(strange))]
+    pairs += [
+        (with_record(records, strange.rows([i]), place), records)
+        for i in range(len(strange))
+    ]
     for left, right in pairs:
         for name, difference in differences(left, right, tasks).items():
             bound = tasks[name].grid.bound.sensitivity_squared(ADD_REMOVE)
@@ -55,16 +60,26 @@ def test_adding_or_removing_a_record_of_merf(place, mixed_schema, encoded, merf_
 
 @pytest.mark.parametrize("place", [0, BLOCK_ROWS - 1, ROWS - 1])
 def test_replacing_a_record_of_merf(place, mixed_schema, encoded, merf_tasks):
-    tasks, records = merf_tasks(mixed_schema, "replace-one"), encoded(mixed_schema.layout, ROWS)
-    strange, seen = strange_records(mixed_schema.layout, encoded), dict.fromkeys(tasks, 0)
+    tasks, records = (
+        merf_tasks(mixed_schema, "replace-one"),
+        encoded(mixed_schema.layout, ROWS),
+    )
+    strange, seen = (
+        strange_records(mixed_schema.layout, encoded),
+        dict.fromkeys(tasks, 0),
+    )
     for i in range(len(strange)):
         other = with_record(without(records, place), strange.rows([i]), place)
         for name, difference in differences(records, other, tasks).items():
-            assert difference <= tasks[name].grid.bound.sensitivity_squared(REPLACE_ONE), name
+            assert difference <= tasks[name].grid.bound.sensitivity_squared(
+                REPLACE_ONE
+            ), name
             seen[name] = max(seen[name], difference)
     # The label changed for some of them, so the non-negative questions meet their bound.
     for name in ("levels", "counts"):
-        assert seen[name] > 0.99 * tasks[name].grid.bound.sensitivity_squared(REPLACE_ONE)
+        assert seen[name] > 0.99 * tasks[name].grid.bound.sensitivity_squared(
+            REPLACE_ONE
+        )
 
 
 def hostile(dtype):
@@ -91,7 +106,9 @@ def hostile(dtype):
 @pytest.mark.parametrize("nonnegative", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_a_hostile_map_stays_within_the_bound_and_meets_it(adjacency, dtype, nonnegative, chosen, lookup_schema):
+def test_a_hostile_map_stays_within_the_bound_and_meets_it(
+    adjacency, dtype, nonnegative, chosen, lookup_schema
+):
     vectors = hostile(dtype)
     task = SumTask(
         feature_map=chosen(vectors),
@@ -101,10 +118,19 @@ def test_a_hostile_map_stays_within_the_bound_and_meets_it(adjacency, dtype, non
     )
     kinds = [(which, label) for which in range(len(vectors)) for label in (0, 1)]
     every = [*range(len(vectors))]
-    rest = EncodedTable(numeric=np.zeros((len(every), 0)), codes=np.array([(w, w % 2) for w in every], np.int32))
-    sums = [sum_records(with_record(rest, one(kind), 3), {"q": task}).sums["q"] for kind in kinds]
+    rest = EncodedTable(
+        numeric=np.zeros((len(every), 0)),
+        codes=np.array([(w, w % 2) for w in every], np.int32),
+    )
+    sums = [
+        sum_records(with_record(rest, one(kind), 3), {"q": task}).sums["q"]
+        for kind in kinds
+    ]
     if adjacency is ADD_REMOVE:
-        found = [squared(with_it - sum_records(rest, {"q": task}).sums["q"]) for with_it in sums]
+        found = [
+            squared(with_it - sum_records(rest, {"q": task}).sums["q"])
+            for with_it in sums
+        ]
     else:
         found = [squared(left - right) for left in sums for right in sums]
     bound = task.grid.bound.sensitivity_squared(adjacency)
@@ -117,18 +143,36 @@ def one(kind):
 
 @pytest.mark.parametrize(
     ("adjacency", "nonnegative", "times"),
-    [("add-remove", False, 1), ("add-remove", True, 1), ("replace-one", False, 2), ("replace-one", True, 2**0.5)],
+    [
+        ("add-remove", False, 1),
+        ("add-remove", True, 1),
+        ("replace-one", False, 2),
+        ("replace-one", True, 2**0.5),
+    ],
 )
-def test_the_certificate_states_the_sensitivity_that_the_gate_has(adjacency, nonnegative, times, ask, chosen):
+def test_the_certificate_states_the_sensitivity_that_the_gate_has(
+    adjacency, nonnegative, times, ask, chosen
+):
     vectors = hostile(np.float32)
     maps = {"q": chosen(vectors, nonnegative=nonnegative)}
     rest = [(which, which % 2) for which in range(len(vectors))]
-    tables = [[*rest, (which, label)] for which in range(len(vectors)) for label in (0, 1)]
-    answers = [ask(table, maps, adjacency=adjacency, records=len(rest) + 1) for table in tables]
+    tables = [
+        [*rest, (which, label)] for which in range(len(vectors)) for label in (0, 1)
+    ]
+    answers = [
+        ask(table, maps, adjacency=adjacency, records=len(rest) + 1) for table in tables
+    ]
     if adjacency == "add-remove":
-        found = [squared(totals.sums["q"] - ask(rest, maps)[1].sums["q"]) for _, totals in answers]
+        found = [
+            squared(totals.sums["q"] - ask(rest, maps)[1].sums["q"])
+            for _, totals in answers
+        ]
     else:
-        found = [squared(a.sums["q"] - b.sums["q"]) for _, a in answers for _, b in answers]
+        found = [
+            squared(a.sums["q"] - b.sums["q"]) for _, a in answers for _, b in answers
+        ]
     (event,) = answers[0][0].certificate.events
-    assert max(found) <= event.sensitivity**2 and max(found) > 0.99 * event.sensitivity**2
+    assert (
+        max(found) <= event.sensitivity**2 and max(found) > 0.99 * event.sensitivity**2
+    )
     assert event.sensitivity == pytest.approx(times * UNITS)

@@ -34,7 +34,11 @@ from noisegate.schema import EncodedTable, Schema
 MOST = 5
 SCHEMA = LinkedSchema(
     (
-        LinkedTable(name="people", key="id", schema=Schema([boolean("ill"), integer("age", 0, 9)])),
+        LinkedTable(
+            name="people",
+            key="id",
+            schema=Schema([boolean("ill"), integer("age", 0, 9)]),
+        ),
         LinkedTable(
             name="visits",
             parent="people",
@@ -43,7 +47,12 @@ SCHEMA = LinkedSchema(
             most=MOST,
             schema=Schema([integer("day", 0, 99), integer("pain", 0, 3, missing=True)]),
         ),
-        LinkedTable(name="codes", parent="visits", most=2, schema=Schema([categorical("code", "ab")])),
+        LinkedTable(
+            name="codes",
+            parent="visits",
+            most=2,
+            schema=Schema([categorical("code", "ab")]),
+        ),
     )
 )
 COUNTS = (0, 1, MOST, MOST + 1, 10_000)
@@ -56,44 +65,74 @@ def family(key, visits, codes=2):
     visit = [f"{key}.{one}" for one in number]
     belongs = np.repeat(number, number % (codes + 1))
     return {
-        "people": pa.table({"id": [key], "ill": [visits % 2 == 1], "age": [min(visits, 9)]}),
+        "people": pa.table(
+            {"id": [key], "ill": [visits % 2 == 1], "age": [min(visits, 9)]}
+        ),
         "visits": pa.table(
-            {"id": pa.array([key] * visits, pa.string()), "visit": pa.array(visit, pa.string()), "day": number % 100}
-        ).append_column("pain", pa.array([one % 4 or None for one in number.tolist()], pa.int64())),
+            {
+                "id": pa.array([key] * visits, pa.string()),
+                "visit": pa.array(visit, pa.string()),
+                "day": number % 100,
+            }
+        ).append_column(
+            "pain", pa.array([one % 4 or None for one in number.tolist()], pa.int64())
+        ),
         "codes": pa.table(
             {
                 "visit": pa.array([visit[one] for one in belongs], pa.string()),
-                "code": pa.array(["a" if one % 2 else "b" for one in range(len(belongs))], pa.string()),
+                "code": pa.array(
+                    ["a" if one % 2 else "b" for one in range(len(belongs))],
+                    pa.string(),
+                ),
             }
         ),
     }
 
 
 def together(*families):
-    return {name: pa.concat_tables([one[name] for one in families]) for name in SCHEMA.names}
+    return {
+        name: pa.concat_tables([one[name] for one in families]) for name in SCHEMA.names
+    }
 
 
 def task(link):
     """All single columns and all pairs of a link, of unequal weights."""
     layout = link.schema.layout
-    design = next(one for one in Linked().designs(SCHEMA, 1.0) if one.link.name == link.name).tables
+    design = next(
+        one for one in Linked().designs(SCHEMA, 1.0) if one.link.name == link.name
+    ).tables
     columns = range(len(layout.numeric) + len(layout.coded))
-    tables = [(), *((one,) for one in columns), *((one, two) for one in columns for two in columns if one < two)]
+    tables = [
+        (),
+        *((one,) for one in columns),
+        *((one, two) for one in columns for two in columns if one < two),
+    ]
     weights = tuple(1.0 + place % 3 for place in range(len(tables)))
-    counted = Contingency(bins=design.fine, coded=design.coded, tables=tuple(tables), weights=weights)
-    return SumTask(feature_map=counted, grid=Grid(norm=counted.norm, nonnegative=True), columns=1, label=None)
+    counted = Contingency(
+        bins=design.fine, coded=design.coded, tables=tuple(tables), weights=weights
+    )
+    return SumTask(
+        feature_map=counted,
+        grid=Grid(norm=counted.norm, nonnegative=True),
+        columns=1,
+        label=None,
+    )
 
 
 def summed(data):
     """The exact sums of each link over all tables, before noise."""
     with LinkedSource(data, SCHEMA, key=bytes(32)) as source:
         return {
-            link.name: LocalEngine(threads=1).sum(source.link(link.name), {"q": task(link)}, None).sums["q"][0]
+            link.name: LocalEngine(threads=1)
+            .sum(source.link(link.name), {"q": task(link)}, None)
+            .sums["q"][0]
             for link in SCHEMA.links
         }
 
 
-OTHERS = together(*(family(f"other {place}", count) for place, count in enumerate((3, 0, 7, 1))))
+OTHERS = together(
+    *(family(f"other {place}", count) for place, count in enumerate((3, 0, 7, 1)))
+)
 
 
 @cache
@@ -103,7 +142,9 @@ def none():
 
 
 @pytest.mark.parametrize("count", [*COUNTS, *FEW])
-def test_a_unit_moves_the_sums_by_no_more_than_is_stated_and_leaves_others_as_they_are(count):
+def test_a_unit_moves_the_sums_by_no_more_than_is_stated_and_leaves_others_as_they_are(
+    count,
+):
     unit = family("one", count)
     alone, beside = summed(unit), summed(together(OTHERS, unit))
     for link in SCHEMA.links:
@@ -116,7 +157,9 @@ def test_a_unit_moves_the_sums_by_no_more_than_is_stated_and_leaves_others_as_th
 @pytest.mark.parametrize("count", [0, 1, MOST, MOST + 1, 700])
 def test_the_norm_is_used_to_the_full(count):
     """Alike children fill the bound up to rounding; a weight divided once too often would waste the signal."""
-    children = pa.table({"id": ["one"] * count, "visit": [str(one) for one in range(count)]})
+    children = pa.table(
+        {"id": ["one"] * count, "visit": [str(one) for one in range(count)]}
+    )
     children = children.append_column("day", pa.array([7] * count, pa.int64()))
     children = children.append_column("pain", pa.array([2] * count, pa.int64()))
     unit = {**family("one", 0), "visits": children}
@@ -128,26 +171,45 @@ def test_the_norm_is_used_to_the_full(count):
 def test_counts_of_parts_are_those_of_long_hand():
     one = task(SCHEMA.links[0])
     random = np.random.default_rng(0)
-    sizes = [len(column.levels) + column.missing for column in SCHEMA.links[0].schema.layout.coded]
+    sizes = [
+        len(column.levels) + column.missing
+        for column in SCHEMA.links[0].schema.layout.coded
+    ]
     numeric = random.uniform(size=(300, len(SCHEMA.links[0].schema.layout.numeric)))
-    codes = np.stack([random.integers(0, size, 300) for size in sizes], axis=1).astype(np.int32)
+    codes = np.stack([random.integers(0, size, 300) for size in sizes], axis=1).astype(
+        np.int32
+    )
     records = WeightedRows(numeric, codes, random.integers(0, WHOLE + 1, 300))
     expected = np.zeros(one.feature_map.dim, dtype=object)
-    weights, cells = one.feature_map.integer_weights(one.grid), one.feature_map.codes(records)
+    weights, cells = (
+        one.feature_map.integer_weights(one.grid),
+        one.feature_map.codes(records),
+    )
     for place, table in enumerate(one.feature_map.tables):
         at = one.feature_map.starts[place] + one.feature_map.cells(cells, table)
         for cell, part in zip(at.tolist(), records.weights.tolist(), strict=True):
             expected[cell] += int(weights[place]) * part // WHOLE
-    assert np.array_equal(sum_records(records, {"q": one}).sums["q"][0], expected.astype(np.int64))
+    assert np.array_equal(
+        sum_records(records, {"q": one}).sums["q"][0], expected.astype(np.int64)
+    )
 
 
 def test_only_counts_of_cells_take_records_in_part():
-    records = WeightedRows(np.zeros((2, 0)), np.zeros((2, 1), dtype=np.int32), np.full(2, WHOLE // 2))
-    whole = SumTask(feature_map=Counts(), grid=Grid(norm=1.0, nonnegative=True), columns=1, label=None)
+    records = WeightedRows(
+        np.zeros((2, 0)), np.zeros((2, 1), dtype=np.int32), np.full(2, WHOLE // 2)
+    )
+    whole = SumTask(
+        feature_map=Counts(),
+        grid=Grid(norm=1.0, nonnegative=True),
+        columns=1,
+        label=None,
+    )
     with pytest.raises(OptionError, match="counts in part"):
         sum_records(records, {"q": whole})
     with pytest.raises(OptionError, match="counts in part"):
-        add_records(SimpleNamespace(count=lambda _: None, sums={}), records, {"q": whole})
+        add_records(
+            SimpleNamespace(count=lambda _: None, sums={}), records, {"q": whole}
+        )
 
 
 class WholeRecords(LocalEngine):
@@ -158,36 +220,51 @@ class WholeRecords(LocalEngine):
 
 def test_a_gate_of_linked_tables_refuses_other_questions_before_it_reads():
     gate = Gate(OTHERS, schema=SCHEMA, epsilon=1.0)
-    plan = Plan(queries=(Query.of("counts", Counts(), columns=1, share=1.0),)).calibrate(gate.budget)
+    plan = Plan(
+        queries=(Query.of("counts", Counts(), columns=1, share=1.0),)
+    ).calibrate(gate.budget)
     with (
         gate.open(plan, method="linked", public={}) as session,
         pytest.raises(OptionError, match="only counts of cells"),
     ):
         session.ask(plan.maps, link="visits")
     with pytest.raises(OptionError, match="this is a table in memory"):
-        Gate(OTHERS, schema=SCHEMA, epsilon=1.0, engine=RayEngine()).open(plan, method="linked", public={})
+        Gate(OTHERS, schema=SCHEMA, epsilon=1.0, engine=RayEngine()).open(
+            plan, method="linked", public={}
+        )
     with pytest.raises(OptionError, match="queried for counts"):
-        Gate(OTHERS, schema=SCHEMA, epsilon=1.0, engine=WholeRecords()).open(plan, method="linked", public={})
+        Gate(OTHERS, schema=SCHEMA, epsilon=1.0, engine=WholeRecords()).open(
+            plan, method="linked", public={}
+        )
 
 
 @pytest.mark.parametrize("held_bytes", [HELD_BYTES, 100])
-def test_workers_that_have_shares_of_the_parents_add_up_to_one_machine(held_bytes, tmp_path, monkeypatch):
+def test_workers_that_have_shares_of_the_parents_add_up_to_one_machine(
+    held_bytes, tmp_path, monkeypatch
+):
     """In memory, and out of temporary files of 256 parts each."""
     for name, table in OTHERS.items():
         write_csv(table, tmp_path / f"{name}.csv")
     whole = summed(OTHERS)
     monkeypatch.chdir(tmp_path.parent)
-    with LinkedSource(tmp_path.name, SCHEMA, key=bytes(32), held_bytes=held_bytes) as source:
+    with LinkedSource(
+        tmp_path.name, SCHEMA, key=bytes(32), held_bytes=held_bytes
+    ) as source:
         source.check_parts()
         for link in SCHEMA.links:
             rows, tasks = source.link(link.name), {"q": task(link)}
             parts = pickle.loads(pickle.dumps(list(rows.parts(1, 3))))
             jobs = [SumJob(tasks) for _ in parts]
             with chdir("/"):  # where a worker may be
-                found = [job.add(number, part) for number, (job, part) in enumerate(zip(jobs, parts, strict=True))]
+                found = [
+                    job.add(number, part)
+                    for number, (job, part) in enumerate(zip(jobs, parts, strict=True))
+                ]
             assert sum(count > 0 for count in found) > 1
             merged = jobs[0].merged([job.total() for job in jobs])
-            assert merged.records == LocalEngine(threads=1).sum(rows, tasks, None).records
+            assert (
+                merged.records == LocalEngine(threads=1).sum(rows, tasks, None).records
+            )
             assert np.array_equal(merged.sums["q"][0], whole[link.name])
     (tmp_path / "visits.csv").write_text("id,visit,day,pain\n")
     with pytest.raises(DataError, match="written to after it was cut"):
@@ -222,13 +299,22 @@ def test_options_that_linked_tables_have_no_use_for_are_refused(option):
 def test_the_unit_is_the_first_table_s_record_and_no_other_run_may_claim_it():
     gate = Gate(OTHERS, schema=SCHEMA, epsilon=1.0)
     assert gate.budget == Budget(
-        epsilon=1.0, unit="one record of the table people with all that belongs to it in visits, codes"
+        epsilon=1.0,
+        unit="one record of the table people with all that belongs to it in visits, codes",
     )
     schema = SCHEMA.root.schema
     with pytest.raises(OptionError, match="linked tables"):
-        Gate(pa.table({"ill": [True], "age": [1]}), schema=schema, epsilon=1.0, unit=gate.budget.unit)
+        Gate(
+            pa.table({"ill": [True], "age": [1]}),
+            schema=schema,
+            epsilon=1.0,
+            unit=gate.budget.unit,
+        )
     with pytest.raises(OptionError, match="asked of one of: visits, codes"):
-        Pairwise().query(Gate(OTHERS, schema=SCHEMA, epsilon=1.0), Pairwise().plan(schema, gate.budget))
+        Pairwise().query(
+            Gate(OTHERS, schema=SCHEMA, epsilon=1.0),
+            Pairwise().plan(schema, gate.budget),
+        )
 
 
 # Guarantee G-12: counted tables are the sums of quantised vectors, and a record moves them by what is stated.
@@ -254,7 +340,9 @@ def records(rows, seed=0):
 
 
 STRANGE = EncodedTable(
-    numeric=np.array([[np.nan, np.nan], [-np.inf, np.inf], [0.2, 0.3], [-0.0, 1e300], [0.5, 1.0]]),
+    numeric=np.array(
+        [[np.nan, np.nan], [-np.inf, np.inf], [0.2, 0.3], [-0.0, 1e300], [0.5, 1.0]]
+    ),
     codes=np.array([[2, 1], [0, 0], [2, 0], [1, 1], [0, 1]], dtype=np.int32),
 )
 
@@ -262,10 +350,15 @@ STRANGE = EncodedTable(
 @pytest.mark.parametrize("rows", [1, 2, 1000])
 @pytest.mark.parametrize("norm", [None, 3.0, 30.0])
 def test_counts_are_the_sums_of_quantised_vectors(rows, norm):
-    one, table = counting_task(norm=norm), EncodedTable.concatenate([records(rows), STRANGE])
+    one, table = (
+        counting_task(norm=norm),
+        EncodedTable.concatenate([records(rows), STRANGE]),
+    )
     assert one.exact is not None
     quantised = one.grid.quantise(one.feature_map(table)).astype(np.int64)
-    assert np.array_equal(sum_records(table, {"q": one}).sums["q"], quantised.sum(axis=0)[None])
+    assert np.array_equal(
+        sum_records(table, {"q": one}).sums["q"], quantised.sum(axis=0)[None]
+    )
 
 
 def test_adding_or_removing_a_record_moves_the_sum_by_the_bound():
@@ -273,18 +366,26 @@ def test_adding_or_removing_a_record_moves_the_sum_by_the_bound():
     before = sum_records(rest, {"q": one}).sums["q"]
     bound = one.grid.bound.sensitivity_squared(Adjacency.ADD_REMOVE)
     for i in range(len(STRANGE)):
-        after = sum_records(EncodedTable.concatenate([rest, STRANGE.rows([i])]), {"q": one}).sums["q"]
+        after = sum_records(
+            EncodedTable.concatenate([rest, STRANGE.rows([i])]), {"q": one}
+        ).sums["q"]
         assert 0.99 * bound < squared(before - after) <= bound
     for i in range(50):
-        after = sum_records(rest.rows([j for j in range(50) if j != i]), {"q": one}).sums["q"]
+        after = sum_records(
+            rest.rows([j for j in range(50) if j != i]), {"q": one}
+        ).sums["q"]
         assert 0.99 * bound < squared(before - after) <= bound
 
 
 def test_replacing_a_record_moves_the_sum_by_at_most_the_bound_and_meets_it_without_a_common_cell():
-    one = counting_task(TABLES[1:], WEIGHTS[1:])  # the number of records is common to all
+    one = counting_task(
+        TABLES[1:], WEIGHTS[1:]
+    )  # the number of records is common to all
     bound = one.grid.bound.sensitivity_squared(Adjacency.REPLACE_ONE)
     every = EncodedTable.concatenate([records(40), STRANGE])
-    sums = [sum_records(every.rows([i]), {"q": one}).sums["q"] for i in range(len(every))]
+    sums = [
+        sum_records(every.rows([i]), {"q": one}).sums["q"] for i in range(len(every))
+    ]
     found = [squared(left - right) for left in sums for right in sums]
     assert 0.99 * bound < max(found) <= bound == 2 * UNITS**2
 
@@ -293,7 +394,9 @@ def test_replacing_a_record_moves_the_sum_by_at_most_the_bound_and_meets_it_with
 def test_the_weights_of_a_record_stay_inside_the_ball(count):
     random = np.random.default_rng(count)
     for _ in range(20):
-        one = counting_task(((0,),) * count, tuple(random.uniform(0.5, 2.0, count).tolist()))
+        one = counting_task(
+            ((0,),) * count, tuple(random.uniform(0.5, 2.0, count).tolist())
+        )
         squares = one.exact.squared_norm
         assert 0.99 * UNITS**2 < squares <= UNITS**2
 
@@ -311,7 +414,9 @@ def test_a_weight_that_the_grid_would_swallow_is_refused():
     fine = counting_task(((), (0,)), (1.0, (LEAST_WEIGHT + 1) / scale), norm=1.0005)
     assert fine.feature_map.integer_weights(fine.grid)[1] == LEAST_WEIGHT
     with pytest.raises(OptionError, match=r"table \(0,\): its weight"):
-        _ = counting_task(((), (0,)), (1.0, (LEAST_WEIGHT - 1) / scale), norm=1.0005).exact
+        _ = counting_task(
+            ((), (0,)), (1.0, (LEAST_WEIGHT - 1) / scale), norm=1.0005
+        ).exact
 
 
 def test_a_code_that_no_column_has_is_never_counted_in_another_table():
@@ -328,9 +433,16 @@ def test_a_map_that_only_looks_like_it_is_not_counted():
             return 2 * super().__call__(records)
 
     plain = counting_task(TABLES[:2], WEIGHTS[:2])
-    doubled = Doubled(**{name: getattr(plain.feature_map, name) for name in ("bins", "coded", "tables", "weights")})
+    doubled = Doubled(
+        **{
+            name: getattr(plain.feature_map, name)
+            for name in ("bins", "coded", "tables", "weights")
+        }
+    )
     one = replace(plain, feature_map=doubled)
     assert one.exact is None
     table = records(30)
     quantised = one.grid.quantise(doubled(table)).astype(np.int64)
-    assert np.array_equal(sum_records(table, {"q": one}).sums["q"][0], quantised.sum(axis=0))
+    assert np.array_equal(
+        sum_records(table, {"q": one}).sums["q"][0], quantised.sum(axis=0)
+    )

@@ -17,13 +17,19 @@ CHANCE = 1e-9
 
 
 def fits(found, draws, rate):
-    low, high = stats.binom.ppf(CHANCE / 2, draws, rate), stats.binom.isf(CHANCE / 2, draws, rate)
+    low, high = (
+        stats.binom.ppf(CHANCE / 2, draws, rate),
+        stats.binom.isf(CHANCE / 2, draws, rate),
+    )
     return bool(low <= found <= high)
 
 
 def members(records, rate, times, parts=1):
     """Who is in which of the samples of a session: the steps of one of them, by records in so many parts."""
-    drawn, found = PoissonSamples(rate=rate), np.zeros((times, parts, records // parts), dtype=bool)
+    drawn, found = (
+        PoissonSamples(rate=rate),
+        np.zeros((times, parts, records // parts), dtype=bool),
+    )
     for step, row in enumerate(found):
         for number, part in enumerate(row):
             part[drawn.places(len(part), step, number)] = True
@@ -33,7 +39,9 @@ def members(records, rate, times, parts=1):
 @pytest.mark.parametrize("rate", [1 / 64, 0.25, 0.75])
 def test_the_rate_is_that_which_is_accounted(rate):
     found = members(5000, rate, 40)
-    assert fits(found.sum(), found.size, rate) and not fits(found.sum(), found.size, rate * 2 / 3)
+    assert fits(found.sum(), found.size, rate) and not fits(
+        found.sum(), found.size, rate * 2 / 3
+    )
     assert not fits(found.sum(), found.size, rate * 5 / 4)
 
 
@@ -46,7 +54,10 @@ def test_sizes_of_samples_vary_as_binomial_ones_do():
 
 @pytest.mark.parametrize("parts", [1, 40])
 def test_records_and_samples_are_independent(parts):
-    found, one = members(2000, 0.5, 200, parts).astype(float) * 2 - 1, 2000 // parts % 2000
+    found, one = (
+        members(2000, 0.5, 200, parts).astype(float) * 2 - 1,
+        2000 // parts % 2000,
+    )
     pairs = [(found[:, :-by], found[:, by:]) for by in {1, 7, one} - {0}]
     for left, right in (*pairs, (found[:-1], found[1:])):
         assert abs((left * right).sum() / np.sqrt(left.size)) < 7.5
@@ -55,13 +66,19 @@ def test_records_and_samples_are_independent(parts):
 def test_every_record_has_the_same_rate_whatever_its_place(monkeypatch):
     monkeypatch.setattr(samples, "_AT_ONCE", 100)
     per_record = members(250, 0.5, 2000).sum(axis=0)
-    assert stats.chi2.ppf(CHANCE, 250) < (np.square(per_record - 1000) / 500).sum() < stats.chi2.isf(CHANCE, 250)
+    assert (
+        stats.chi2.ppf(CHANCE, 250)
+        < (np.square(per_record - 1000) / 500).sum()
+        < stats.chi2.isf(CHANCE, 250)
+    )
 
 
 def test_words_are_compared_exactly():
     words = np.array([0, 1, 2, 3, RATES - 1], dtype=np.uint32)
     for rate, expected in ((1, 1), (3, 3), (RATES - 1, 4), (RATES, 5)):
-        assert poisson_sample(5, rate / RATES, lambda count: words[:count]).tolist() == list(range(expected))
+        assert poisson_sample(
+            5, rate / RATES, lambda count: words[:count]
+        ).tolist() == list(range(expected))
 
 
 def test_words_are_those_of_shake256_of_key_and_step_and_part_and_block(monkeypatch):
@@ -72,19 +89,36 @@ def test_words_are_those_of_shake256_of_key_and_step_and_part_and_block(monkeypa
     stream = b""
     for block, records in enumerate((700, 300)):
         drawn = Hash(SHAKE256(4 * records))
-        drawn.update(bytes(range(32)) + b"".join(number.to_bytes(8, "little") for number in (3, 5, block)))
+        drawn.update(
+            bytes(range(32))
+            + b"".join(number.to_bytes(8, "little") for number in (3, 5, block))
+        )
         stream += drawn.finalize()
     expected = np.flatnonzero(np.frombuffer(stream, "<u4") < RATES // 8)
-    assert PoissonSamples(rate=0.125, key=bytes(range(32))).places(1000, 3, 5).tolist() == expected.tolist()
+    assert (
+        PoissonSamples(rate=0.125, key=bytes(range(32))).places(1000, 3, 5).tolist()
+        == expected.tolist()
+    )
 
 
 def test_a_step_that_is_redone_has_the_same_sample_and_no_other_has_it():
     drawn, other = PoissonSamples(rate=0.5), PoissonSamples(rate=0.5)
     first = drawn.places(300, 2, 1).tolist()
-    assert pickle.loads(pickle.dumps(drawn)).places(300, 2, 1).tolist() == first  # wherever it is drawn
-    for one in (drawn.places(300, 1, 2), drawn.places(300, 2, 0), drawn.places(300, 3, 1), other.places(300, 2, 1)):
+    assert (
+        pickle.loads(pickle.dumps(drawn)).places(300, 2, 1).tolist() == first
+    )  # wherever it is drawn
+    for one in (
+        drawn.places(300, 1, 2),
+        drawn.places(300, 2, 0),
+        drawn.places(300, 3, 1),
+        other.places(300, 2, 1),
+    ):
         assert one.tolist() != first
-    assert len(drawn.key) == 32 and drawn.key.hex() not in repr(drawn) and repr(drawn.key) not in repr(drawn)
+    assert (
+        len(drawn.key) == 32
+        and drawn.key.hex() not in repr(drawn)
+        and repr(drawn.key) not in repr(drawn)
+    )
 
 
 def test_samples_of_nothing_and_of_everything():

@@ -18,7 +18,9 @@ from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import Continuous, Schema
 
-SCHEMA = Schema(columns=tuple(Continuous(name=f"x{i}", lower=0, upper=1) for i in range(3)))
+SCHEMA = Schema(
+    columns=tuple(Continuous(name=f"x{i}", lower=0, upper=1) for i in range(3))
+)
 BLAS = ThreadpoolController().select(user_api="blas").lib_controllers
 CPU = torch.device("cpu")
 
@@ -51,9 +53,15 @@ def two_threads():
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("engine", [LocalEngine(threads=1), LocalEngine(threads=2)], ids=["alone", "pool"])
-@pytest.mark.parametrize("threads", [blas_threads, torch.get_num_threads], ids=["blas", "torch"])
-def test_a_map_that_rounds_by_place_on_one_thread_is_summed_record_by_record(threads, engine, two_threads, monkeypatch):
+@pytest.mark.parametrize(
+    "engine", [LocalEngine(threads=1), LocalEngine(threads=2)], ids=["alone", "pool"]
+)
+@pytest.mark.parametrize(
+    "threads", [blas_threads, torch.get_num_threads], ids=["blas", "torch"]
+)
+def test_a_map_that_rounds_by_place_on_one_thread_is_summed_record_by_record(
+    threads, engine, two_threads, monkeypatch
+):
     monkeypatch.setattr(noise, "add_noise", lambda sums, **_: sums)
     records = np.random.default_rng(0).random((301, 3))
 
@@ -78,9 +86,18 @@ def gradients_seen_by(loss_threads, *, engine=None):
 
     shapes = {name: tuple(value.shape) for name, value in network.named_parameters()}
     start = {name: value.detach() for name, value in network.named_parameters()}
-    gate = Gate(np.random.default_rng(0).random((40, 3)), schema=SCHEMA, epsilon=9.0, engine=engine)
-    plan = GradientPlan(name="g", steps=2, sampling_probability=0.5, clip_norm=1.0, parameters=shapes)
-    session = gate.gradients(plan.calibrate(gate.budget), module_loss(network, loss), method="t", public={})
+    gate = Gate(
+        np.random.default_rng(0).random((40, 3)),
+        schema=SCHEMA,
+        epsilon=9.0,
+        engine=engine,
+    )
+    plan = GradientPlan(
+        name="g", steps=2, sampling_probability=0.5, clip_norm=1.0, parameters=shapes
+    )
+    session = gate.gradients(
+        plan.calibrate(gate.budget), module_loss(network, loss), method="t", public={}
+    )
     return session, start
 
 
@@ -113,7 +130,10 @@ def test_an_engine_of_one_core_probes_on_one(two_threads, showing_engine):
 
 def test_numbers_of_threads_come_back_in_whatever_order_blocks_end(two_threads):
     with ThreadPoolExecutor(1) as pool:
-        first, second = noisegate.devices.gate_threads(), noisegate.devices.gate_threads(3)
+        first, second = (
+            noisegate.devices.gate_threads(),
+            noisegate.devices.gate_threads(3),
+        )
         first.__enter__()
         pool.submit(second.__enter__).result()
         assert (torch.get_num_threads(), blas_threads()) == (1, 1)
@@ -124,7 +144,9 @@ def test_numbers_of_threads_come_back_in_whatever_order_blocks_end(two_threads):
     assert (torch.get_num_threads(), blas_threads()) == (2, 2)
 
 
-def test_a_library_that_is_loaded_inside_is_limited_from_the_next_block_on(two_threads, monkeypatch):
+def test_a_library_that_is_loaded_inside_is_limited_from_the_next_block_on(
+    two_threads, monkeypatch
+):
     import noisegate.devices as devices
 
     class Late:
@@ -139,7 +161,10 @@ def test_a_library_that_is_loaded_inside_is_limited_from_the_next_block_on(two_t
     late = Late()
     with noisegate.devices.gate_threads():
         with monkeypatch.context() as patched:
-            patched.setattr("threadpoolctl.ThreadpoolController", lambda: type("C", (), {"lib_controllers": [late]}))
+            patched.setattr(
+                "threadpoolctl.ThreadpoolController",
+                lambda: type("C", (), {"lib_controllers": [late]}),
+            )
             patched.setattr(devices._libraries, "_module_count", 0)
             with noisegate.devices.gate_threads():
                 assert late.number == 1

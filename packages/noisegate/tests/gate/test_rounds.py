@@ -21,15 +21,25 @@ from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import Boolean, Continuous, Schema
 
 CAP = 1000.0
-SCHEMA = Schema((Continuous(name="age", lower=0.0, upper=100.0, missing=True), Boolean(name="ill")), label="ill")
+SCHEMA = Schema(
+    (Continuous(name="age", lower=0.0, upper=100.0, missing=True), Boolean(name="ill")),
+    label="ill",
+)
 
 
 def frame(rows=60):
-    return pd.DataFrame({"age": np.arange(rows) % 100.0, "ill": [i % 3 == 0 for i in range(rows)]})
+    return pd.DataFrame(
+        {"age": np.arange(rows) % 100.0, "ill": [i % 3 == 0 for i in range(rows)]}
+    )
 
 
 def tables(cuts, *columns):
-    return Contingency(bins=(NumericBins(cuts, True),), coded=(2,), tables=columns, weights=(1.0,) * len(columns))
+    return Contingency(
+        bins=(NumericBins(cuts, True),),
+        coded=(2,),
+        tables=columns,
+        weights=(1.0,) * len(columns),
+    )
 
 
 FIRST = tables((0.25, 0.5, 0.75), (0,))
@@ -38,28 +48,45 @@ LATER = tables((0.3,), (0, 1), ())
 
 def question(name, features, dim=None, **options):
     options = {"share": 1.0, "nonnegative": True, **options}
-    return Query(name=name, dim=dim or features.dim, columns=1, norm=features.norm, **options)
+    return Query(
+        name=name, dim=dim or features.dim, columns=1, norm=features.norm, **options
+    )
 
 
-PLAN = Plan(queries=(question("bins", FIRST), question("pairs", LATER, dim=40, share=3.0, adaptive=True)))
+PLAN = Plan(
+    queries=(
+        question("bins", FIRST),
+        question("pairs", LATER, dim=40, share=3.0, adaptive=True),
+    )
+)
 
 
 def opened(data=None, plan=PLAN, **options):
-    gate = Gate(frame() if data is None else data, **{"schema": SCHEMA, "epsilon": 500.0, **options})
-    return gate.open(plan.calibrate(gate.budget), method="test", public={"why": "a test"})
+    gate = Gate(
+        frame() if data is None else data,
+        **{"schema": SCHEMA, "epsilon": 500.0, **options},
+    )
+    return gate.open(
+        plan.calibrate(gate.budget), method="test", public={"why": "a test"}
+    )
 
 
 def test_a_later_map_may_follow_from_what_was_released():
     with opened() as session:
         bins = FIRST.counts(session.ask({"bins": FIRST})["bins"])[0]
-        assert bins == pytest.approx([25, 25, 10, 0, 0], abs=1.0) and session.open_questions == ("pairs",)
+        assert bins == pytest.approx(
+            [25, 25, 10, 0, 0], abs=1.0
+        ) and session.open_questions == ("pairs",)
         later = tables((0.25,) if bins[0] > 20 else (0.75,), (0, 1), ())
         answer = session.ask({"pairs": later})["pairs"]
     pairs, records = later.counts(answer)
     assert pairs == pytest.approx(np.array([[16, 9], [24, 11], [0, 0]]), abs=1.0)
     assert records == pytest.approx(60, abs=1.0)
     release = session.release()
-    assert release.values["pairs"] is answer and list(release.values) == ["bins", "pairs"]
+    assert release.values["pairs"] is answer and list(release.values) == [
+        "bins",
+        "pairs",
+    ]
 
 
 def test_the_certificate_states_the_planned_events_and_which_were_adaptive():
@@ -68,7 +95,10 @@ def test_the_certificate_states_the_planned_events_and_which_were_adaptive():
         session.ask({"pairs": LATER})
     certificate = session.release().certificate
     assert [event.coordinates for event in certificate.events] == [5, 40]
-    assert certificate.public["adaptive"] == ["pairs"] and certificate.public["why"] == "a test"
+    assert (
+        certificate.public["adaptive"] == ["pairs"]
+        and certificate.public["why"] == "a test"
+    )
     assert certificate.check() <= 500.0
 
 
@@ -80,7 +110,10 @@ def records():
 def test_a_question_is_answered_once():
     with opened() as session:
         session.ask({"bins": FIRST})
-        with pytest.raises(OptionError, match=r"\['bins'\] do not match the plan's open queries \['pairs'\]"):
+        with pytest.raises(
+            OptionError,
+            match=r"\['bins'\] do not match the plan's open queries \['pairs'\]",
+        ):
             session.ask({"bins": FIRST})
         session.ask({"pairs": LATER})
         with pytest.raises(OptionError, match="once"):
@@ -90,7 +123,9 @@ def test_a_question_is_answered_once():
         session.release()
 
 
-@pytest.mark.parametrize("maps", [{}, {"other": FIRST}, {"bins": FIRST, "other": FIRST}])
+@pytest.mark.parametrize(
+    "maps", [{}, {"other": FIRST}, {"bins": FIRST, "other": FIRST}]
+)
 def test_only_questions_of_the_plan_are_answered(maps):
     with opened() as session, pytest.raises(OptionError, match="do not match"):
         session.ask(maps)
@@ -116,7 +151,10 @@ def test_no_question_is_answered_after_the_ledger_refused(ledger):
 
 def test_of_two_sessions_of_one_gate_the_first_to_ask_has_the_answer():
     gate = Gate(frame(), schema=SCHEMA, epsilon=500.0)
-    sessions = [gate.open(PLAN.calibrate(gate.budget), method="test", public={}) for _ in range(2)]
+    sessions = [
+        gate.open(PLAN.calibrate(gate.budget), method="test", public={})
+        for _ in range(2)
+    ]
     sessions[1].ask({"bins": FIRST})
     with pytest.raises(OptionError, match="open another gate"):
         sessions[0].ask({"bins": FIRST})
@@ -128,20 +166,28 @@ def test_of_many_threads_one_gets_each_answer():
     with ThreadPoolExecutor(8) as pool:
         answers = [pool.submit(session.ask, {"bins": FIRST}) for _ in range(8)]
     errors = [answer.exception() for answer in answers]
-    assert sum(error is None for error in errors) == 1 and {type(error) for error in errors if error} == {OptionError}
+    assert sum(error is None for error in errors) == 1 and {
+        type(error) for error in errors if error
+    } == {OptionError}
 
 
 def test_an_adaptive_map_may_be_smaller_than_planned_but_not_larger():
     with opened() as session:
         session.ask({"bins": FIRST})
         larger = tables(tuple(np.linspace(0.01, 0.99, 40).tolist()), (0, 1), ())
-        with pytest.raises(OptionError, match=r"'pairs' was planned as at most 40 x 1, its map and the schema give 85"):
+        with pytest.raises(
+            OptionError,
+            match=r"'pairs' was planned as at most 40 x 1, its map and the schema give 85",
+        ):
             session.ask({"pairs": larger})
         assert session.ask({"pairs": tables((), (0, 1), ())})["pairs"].shape == (5, 1)
 
 
 def test_a_map_of_another_size_is_refused_unless_it_is_adaptive():
-    with opened() as session, pytest.raises(OptionError, match="'bins' was planned as 5 x 1"):
+    with (
+        opened() as session,
+        pytest.raises(OptionError, match="'bins' was planned as 5 x 1"),
+    ):
         session.ask({"bins": tables((0.5,), (0,))})
 
 
@@ -156,13 +202,20 @@ def test_an_adaptive_map_of_a_larger_norm_is_refused():
     "features",
     [
         Contingency(bins=(), coded=(2,), tables=((0,),), weights=(1.0,)),
-        Contingency(bins=(NumericBins(()),), coded=(3,), tables=((0, 1),), weights=(1.0,)),
-        Contingency(bins=(NumericBins(()),), coded=(2, 2), tables=((2,),), weights=(1.0,)),
+        Contingency(
+            bins=(NumericBins(()),), coded=(3,), tables=((0, 1),), weights=(1.0,)
+        ),
+        Contingency(
+            bins=(NumericBins(()),), coded=(2, 2), tables=((2,),), weights=(1.0,)
+        ),
     ],
 )
 def test_tables_of_other_columns_than_the_schema_has_are_refused(features):
     plan = Plan(queries=(question("bins", features),))
-    with opened(plan=plan) as session, pytest.raises(OptionError, match="the schema has 1 and"):
+    with (
+        opened(plan=plan) as session,
+        pytest.raises(OptionError, match="the schema has 1 and"),
+    ):
         session.ask({"bins": features})
 
 
@@ -174,7 +227,9 @@ def test_a_map_that_is_refused_spends_nothing_and_another_may_be_asked(ledger):
         session.ask({"bins": FIRST})
 
 
-def test_the_whole_plan_is_reserved_before_the_first_record_is_read(ledger, monkeypatch):
+def test_the_whole_plan_is_reserved_before_the_first_record_is_read(
+    ledger, monkeypatch
+):
     seen = []
     unread = TableSource.unread
 
@@ -193,7 +248,9 @@ def test_the_whole_plan_is_reserved_before_the_first_record_is_read(ledger, monk
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_an_error_in_a_later_round_leaves_the_whole_cost_spent(error, ledger, monkeypatch):
+def test_an_error_in_a_later_round_leaves_the_whole_cost_spent(
+    error, ledger, monkeypatch
+):
     def broken(source):
         raise error
 
@@ -201,7 +258,10 @@ def test_an_error_in_a_later_round_leaves_the_whole_cost_spent(error, ledger, mo
         session.ask({"bins": FIRST})
         monkeypatch.setattr(TableSource, "unread", broken)
         session.ask({"pairs": LATER})
-    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM] and 499 < ledger.show("clinic")[0].spent <= 500
+    assert (
+        kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]
+        and 499 < ledger.show("clinic")[0].spent <= 500
+    )
     with pytest.raises(OptionError, match="has ended"):
         session.ask({"pairs": LATER})
 
@@ -212,16 +272,24 @@ def test_data_that_changes_between_rounds_stops_the_run_and_quotes_no_number(tmp
     with opened(path) as session:
         session.ask({"bins": FIRST})
         frame(61).to_csv(path, index=False)
-        with pytest.raises(DataError, match=r"people\.csv: the number of records changed") as caught:
+        with pytest.raises(
+            DataError, match=r"people\.csv: the number of records changed"
+        ) as caught:
             session.ask({"pairs": LATER})
     assert "6" not in str(caught.value)
 
 
 # Guarantee G-14 end to end: a unit more or less moves the exact sums by what the certificate states, and no more.
 
-UNITS_SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0, missing=True), Boolean(name="ill")), label="ill")
+UNITS_SCHEMA = Schema(
+    (Continuous(name="x", lower=0.0, upper=1.0, missing=True), Boolean(name="ill")),
+    label="ill",
+)
 TABLES = Contingency(
-    bins=(NumericBins((0.25, 0.5), True),), coded=(2,), tables=((0, 1), (0,), ()), weights=(1.0, 0.5, 0.2)
+    bins=(NumericBins((0.25, 0.5), True),),
+    coded=(2,),
+    tables=((0, 1), (0,), ()),
+    weights=(1.0, 0.5, 0.2),
 )
 
 
@@ -243,13 +311,27 @@ def of_one(rows, patient, seed=5, **values):
 
 
 def units_opened(frame, engine, contributions=3, **options):
-    options = {"epsilon": 1.0, "unit_column": "patient", "contributions": contributions, **options}
+    options = {
+        "epsilon": 1.0,
+        "unit_column": "patient",
+        "contributions": contributions,
+        **options,
+    }
     gate = Gate(frame, schema=UNITS_SCHEMA, engine=engine, **options)
     questions = (
-        Query(name="tables", dim=TABLES.dim, columns=1, norm=TABLES.norm, share=1.0, nonnegative=True),
+        Query(
+            name="tables",
+            dim=TABLES.dim,
+            columns=1,
+            norm=TABLES.norm,
+            share=1.0,
+            nonnegative=True,
+        ),
         Query(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True),
     )
-    return gate, gate.open(Plan(queries=questions).calibrate(gate.budget), method="test", public={})
+    return gate, gate.open(
+        Plan(queries=questions).calibrate(gate.budget), method="test", public={}
+    )
 
 
 def sums(frame, showing_engine, contributions=3):
@@ -264,7 +346,9 @@ def sums(frame, showing_engine, contributions=3):
 
 @pytest.mark.parametrize("contributions", [1, 3, 10])
 @pytest.mark.parametrize("where", ["first", "last", "between"])
-def test_a_unit_more_moves_the_sums_by_at_most_the_stated_sensitivity(contributions, where, showing_engine):
+def test_a_unit_more_moves_the_sums_by_at_most_the_stated_sensitivity(
+    contributions, where, showing_engine
+):
     frame = visits()
     before, certificate = sums(frame, showing_engine, contributions)
     bounds = {event.name: event.sensitivity**2 for event in certificate.events}
@@ -274,11 +358,17 @@ def test_a_unit_more_moves_the_sums_by_at_most_the_stated_sensitivity(contributi
         of_one(1, 777),
         of_one(2, 777),
         of_one(150, 777),
-        of_one(40, 777, x=0.3, ill=True),  # all the same: the largest sum that a unit may have
+        of_one(
+            40, 777, x=0.3, ill=True
+        ),  # all the same: the largest sum that a unit may have
         of_one(40, 777, x=np.nan, ill=False),
     ]
     for unit in units:
-        frames = dict(first=[unit, frame], last=[frame, unit], between=[frame[:70], unit[:1], frame[70:], unit[1:]])
+        frames = dict(
+            first=[unit, frame],
+            last=[frame, unit],
+            between=[frame[:70], unit[:1], frame[70:], unit[1:]],
+        )
         after, _ = sums(pd.concat(frames[where]), showing_engine, contributions)
         for name, bound in bounds.items():
             difference = squared(before[name] - after[name])
@@ -287,27 +377,41 @@ def test_a_unit_more_moves_the_sums_by_at_most_the_stated_sensitivity(contributi
     assert all(seen[name] > 0.99 * bound for name, bound in bounds.items())
 
 
-def test_removing_any_unit_moves_the_sums_by_at_most_the_stated_sensitivity(showing_engine):
+def test_removing_any_unit_moves_the_sums_by_at_most_the_stated_sensitivity(
+    showing_engine,
+):
     frame = visits(rows=120, patients=9)
     before, certificate = sums(frame, showing_engine, 4)
     for patient in range(9):
         after, _ = sums(frame[frame["patient"] != patient], showing_engine, 4)
         for event in certificate.events:
-            assert 0 < squared(before[event.name] - after[event.name]) <= event.sensitivity**2
+            assert (
+                0
+                < squared(before[event.name] - after[event.name])
+                <= event.sensitivity**2
+            )
 
 
 @pytest.mark.parametrize("column", ["patient", " patient "])
 def test_plan_and_certificate_state_the_unit(column, showing_engine):
     gate, session = units_opened(visits(), showing_engine(), unit_column=column)
-    assert (gate.budget.unit, gate.budget.contributions) == ("all records of one patient", 3)
+    assert (gate.budget.unit, gate.budget.contributions) == (
+        "all records of one patient",
+        3,
+    )
     session.ask({"tables": TABLES, "counts": Counts()})
     certificate = session.release().certificate
-    assert (certificate.unit, certificate.contributions) == ("all records of one patient", 3)
+    assert (certificate.unit, certificate.contributions) == (
+        "all records of one patient",
+        3,
+    )
     assert certificate.check() <= 1.0
 
 
 def test_a_release_of_records_cannot_pass_for_one_of_units(tmp_path, showing_engine):
-    ledger = ledger_of(tmp_path, "visits", epsilon=10.0, unit="all records of one patient")
+    ledger = ledger_of(
+        tmp_path, "visits", epsilon=10.0, unit="all records of one patient"
+    )
     with pytest.raises(OptionError, match="is what a run with a unit column says"):
         units_opened(
             visits(),
@@ -322,9 +426,13 @@ def test_a_release_of_records_cannot_pass_for_one_of_units(tmp_path, showing_eng
 
 
 def test_releases_of_units_with_different_limits_add_up(tmp_path, showing_engine):
-    ledger = ledger_of(tmp_path, "visits", epsilon=10.0, unit="all records of one patient")
+    ledger = ledger_of(
+        tmp_path, "visits", epsilon=10.0, unit="all records of one patient"
+    )
     for contributions in (1, 5):
-        _, session = units_opened(visits(), showing_engine(), contributions, ledger=ledger, dataset="visits")
+        _, session = units_opened(
+            visits(), showing_engine(), contributions, ledger=ledger, dataset="visits"
+        )
         session.ask({"tables": TABLES, "counts": Counts()})
         session.release()
     (account,) = ledger.show("visits")
@@ -338,7 +446,10 @@ def test_releases_of_units_with_different_limits_add_up(tmp_path, showing_engine
         ({"unit_column": None}, "go together"),
         ({"unit": "household"}, "give one of the two"),
         ({"contributions": 0}, "from 1 to 1000"),
-        ({"adjacency": "replace-one", "records": 200}, "unit_column use adjacency='add-remove'"),
+        (
+            {"adjacency": "replace-one", "records": 200},
+            "unit_column use adjacency='add-remove'",
+        ),
         ({"unit_column": "ill"}, "is described in the schema"),
     ],
 )
@@ -346,5 +457,11 @@ def test_unusable_options_are_refused(options, message):
     with pytest.raises(OptionError, match=message):
         Gate(
             visits(),
-            **{"schema": UNITS_SCHEMA, "epsilon": 1.0, "unit_column": "patient", "contributions": 3, **options},
+            **{
+                "schema": UNITS_SCHEMA,
+                "epsilon": 1.0,
+                "unit_column": "patient",
+                "contributions": 3,
+                **options,
+            },
         )

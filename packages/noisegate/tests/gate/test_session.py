@@ -17,7 +17,13 @@ from tests.shared.stated import kinds, ledger_of, steps_of
 
 from noisegate import Gate, Schema, fit
 from noisegate.discovery.schema_gate import SchemaGate
-from noisegate.errors import BudgetRefusedError, LedgerError, OptionError, UnbookedWarning, installed
+from noisegate.errors import (
+    BudgetRefusedError,
+    LedgerError,
+    OptionError,
+    UnbookedWarning,
+    installed,
+)
 from noisegate.features.binning import NumericBins
 from noisegate.features.feature_map import Counts
 from noisegate.gate.queries import marginals
@@ -29,7 +35,9 @@ from noisegate.privacy.shard_plan import BatchPlan, MarginalPlan
 from noisegate.schema import Boolean, Continuous
 
 CAP = 1.0
-SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y")
+SCHEMA = Schema(
+    (Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y"
+)
 PEOPLE = pd.DataFrame({"x": np.linspace(0, 1, 60), "y": [True, False] * 30})
 AT = {"w": torch.zeros(1)}
 
@@ -52,7 +60,9 @@ def test_only_what_is_listed_follows(one, other):
     if (one, other) in LEGAL:
         assert one.to(other) is other
     else:
-        with pytest.raises(OptionError, match=r"nothing to release|has ended|handed out|reserved once"):
+        with pytest.raises(
+            OptionError, match=r"nothing to release|has ended|handed out|reserved once"
+        ):
             one.to(other)
 
 
@@ -68,8 +78,12 @@ class Kinds:
 
     def sums(self):
         gate = self.gate()
-        counts = Query(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True)
-        session = gate.open(Plan(queries=(counts,)).calibrate(gate.budget), method="test", public={})
+        counts = Query(
+            name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True
+        )
+        session = gate.open(
+            Plan(queries=(counts,)).calibrate(gate.budget), method="test", public={}
+        )
         return session, lambda: session.ask({"counts": Counts()}), session.release
 
     def gradients(self, journal=None):
@@ -84,28 +98,57 @@ class Kinds:
 
     def batch(self):
         gate = self.gate()
-        plan = BatchPlan(name="b", steps=3, sampling_probability=0.5, clip_norm=1.0, parameters={"w": (1,)}).calibrate(
-            gate.budget
+        plan = BatchPlan(
+            name="b",
+            steps=3,
+            sampling_probability=0.5,
+            clip_norm=1.0,
+            parameters={"w": (1,)},
+        ).calibrate(gate.budget)
+        session = gate.batch(
+            plan,
+            lambda at, numeric, codes: {"w": numeric.sum(axis=0)},
+            method="test",
+            public={},
         )
-        session = gate.batch(plan, lambda at, numeric, codes: {"w": numeric.sum(axis=0)}, method="test", public={})
         return session, lambda: session.step(AT), lambda: session.release(AT)
 
     def marginals(self):
         pytest.importorskip("mbi", reason="needs the extra noisegate[marginals]")
         gate = self.gate()
-        options = {"options": {"iterations": 20}, "sizes": (2, 2), "candidates": ((0, 1),)}
-        plan = MarginalPlan.calibrate(gate.budget, name="mst", algorithm="MST", **options)
+        options = {
+            "options": {"iterations": 20},
+            "sizes": (2, 2),
+            "candidates": ((0, 1),),
+        }
+        plan = MarginalPlan.calibrate(
+            gate.budget, name="mst", algorithm="MST", **options
+        )
         access = gate._access(plan, MarginalPlan, "test", {})
-        session = marginals.MarginalSession(access, (NumericBins((0.5,), nullable=False),))
+        session = marginals.MarginalSession(
+            access, (NumericBins((0.5,), nullable=False),)
+        )
         return session, session.release, session.release
 
     def discovery(self):
-        session = SchemaGate(PEOPLE, epsilon=1.0, kinds={"x": "continuous", "y": "boolean"}, **self.book)
+        session = SchemaGate(
+            PEOPLE, epsilon=1.0, kinds={"x": "continuous", "y": "boolean"}, **self.book
+        )
         return session, session.discover, session.discover
 
 
-ALL = ("sums", "gradients", "batch", pytest.param("marginals", marks=pytest.mark.slow), "discovery")
-IN_ROUNDS = ("sums", "gradients", "batch")  # the others are answered and released in one
+ALL = (
+    "sums",
+    "gradients",
+    "batch",
+    pytest.param("marginals", marks=pytest.mark.slow),
+    "discovery",
+)
+IN_ROUNDS = (
+    "sums",
+    "gradients",
+    "batch",
+)  # the others are answered and released in one
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -114,9 +157,15 @@ def test_from_the_plan_to_the_release_every_kind_takes_the_same_way(kind, ledger
     assert (session.state, kinds(ledger)) == (PLANNED, [])
     if kind in IN_ROUNDS:
         ask()
-        assert (session.state, kinds(ledger)) == (CONFIRMED, [Kind.RESERVE, Kind.CONFIRM])
+        assert (session.state, kinds(ledger)) == (
+            CONFIRMED,
+            [Kind.RESERVE, Kind.CONFIRM],
+        )
     release()
-    assert (session.state, kinds(ledger)) == (RELEASED, [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT])
+    assert (session.state, kinds(ledger)) == (
+        RELEASED,
+        [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT],
+    )
     for again in (ask, release):
         with pytest.raises(OptionError):
             again()
@@ -126,7 +175,9 @@ def test_from_the_plan_to_the_release_every_kind_takes_the_same_way(kind, ledger
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_session_that_is_left_before_it_was_asked_costs_nothing_and_answers_nothing(kind, ledger):
+def test_a_session_that_is_left_before_it_was_asked_costs_nothing_and_answers_nothing(
+    kind, ledger
+):
     session, ask, release = getattr(Kinds(ledger), kind)()
     with session:
         pass
@@ -158,10 +209,16 @@ def test_what_was_never_asked_is_not_released(kind):
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_an_error_before_the_noise_gives_the_cost_back_and_ends_it(kind, ledger, monkeypatch):
+def test_an_error_before_the_noise_gives_the_cost_back_and_ends_it(
+    kind, ledger, monkeypatch
+):
     session, ask, release = getattr(Kinds(ledger), kind)()
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "confirm", lambda *_, **__: (_ for _ in ()).throw(LedgerError("locked")))
+        patch.setattr(
+            Ledger,
+            "confirm",
+            lambda *_, **__: (_ for _ in ()).throw(LedgerError("locked")),
+        )
         with pytest.raises(LedgerError):
             ask()
     assert (session.state, kinds(ledger)) == (VOID, [Kind.RESERVE, Kind.VOID])
@@ -172,7 +229,9 @@ def test_an_error_before_the_noise_gives_the_cost_back_and_ends_it(kind, ledger,
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_an_error_from_the_noise_on_gives_nothing_back_and_ends_it(kind, ledger, monkeypatch):
+def test_an_error_from_the_noise_on_gives_nothing_back_and_ends_it(
+    kind, ledger, monkeypatch
+):
     session, ask, _ = getattr(Kinds(ledger), kind)()
     monkeypatch.setattr(noise, "add_noise", lambda *_, **__: 1 / 0)
     monkeypatch.setattr(marginals, "_run", lambda *_: 1 / 0)
@@ -197,7 +256,9 @@ def test_a_refusal_of_the_ledger_ends_it(kind, ledger):
 @pytest.mark.parametrize("kind", ALL)
 def test_no_state_but_the_asking_ones_reaches_the_noise(kind, monkeypatch):
     """Whatever a kind of query does wrong: noise is drawn between the reservation and the release only."""
-    monkeypatch.setattr(noise, "add_noise", lambda *_, **__: pytest.fail("noise was drawn"))
+    monkeypatch.setattr(
+        noise, "add_noise", lambda *_, **__: pytest.fail("noise was drawn")
+    )
     for state in (PLANNED, CLOSED, RELEASED, VOID):
         session, *_ = getattr(Kinds(), kind)()
         session.state = state
@@ -221,12 +282,19 @@ def test_another_process_is_given_nothing_and_pays_nothing(kind, ledger, monkeyp
                 with pytest.raises(OptionError, match="opened in another process"):
                     other()
     release()
-    assert (session.state, kinds(ledger)) == (RELEASED, [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT])
+    assert (session.state, kinds(ledger)) == (
+        RELEASED,
+        [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT],
+    )
 
 
-def test_a_process_that_is_forked_while_records_are_read_draws_no_noise(ledger, monkeypatch):
+def test_a_process_that_is_forked_while_records_are_read_draws_no_noise(
+    ledger, monkeypatch
+):
     _, ask, _ = Kinds(ledger).sums()
-    monkeypatch.setattr(noise, "add_noise", lambda *_, **__: pytest.fail("noise was drawn"))
+    monkeypatch.setattr(
+        noise, "add_noise", lambda *_, **__: pytest.fail("noise was drawn")
+    )
     reserve = Ledger.reserve
 
     def forked(*arguments, **options):
@@ -266,19 +334,25 @@ def test_what_answers_once_cannot_be_copied(again):
 
 # Runs without a ledger are counted in a process: the second one on the same records says what both cost.
 
-UNBOOKED_SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="ill")))
+UNBOOKED_SCHEMA = Schema(
+    (Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="ill"))
+)
 COARSE = Schema((Boolean(name="ill"),), ignore=("x",))
 
 
 def table(rows=400, seed=0):
     draw = np.random.default_rng(seed)
-    return pa.table({"x": draw.uniform(size=rows), "ill": draw.uniform(size=rows) < 0.5})
+    return pa.table(
+        {"x": draw.uniform(size=rows), "ill": draw.uniform(size=rows) < 0.5}
+    )
 
 
 def run(data, *, schema=UNBOOKED_SCHEMA, **options):
     """The warnings of a run; the plan is that of the gate."""
     gate = Gate(data, **{"schema": schema, "epsilon": 1.0} | options)
-    plan = Plan(queries=(Query.of("counts", Counts(), columns=1, share=1.0),)).calibrate(gate.budget)
+    plan = Plan(
+        queries=(Query.of("counts", Counts(), columns=1, share=1.0),)
+    ).calibrate(gate.budget)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         gate.sum(plan, method="counts", public={})
@@ -291,7 +365,9 @@ def test_a_second_run_says_what_both_cost():
     (said,), _ = run(data, epsilon=2.0)
     assert "2 runs of this process had columns in common" in said
     assert "up to epsilon = 3 at delta = 2e-05" in said and "ledger=" in said
-    assert not re.search(r"400|\b0\.\d{5,}", said), "neither the number of records nor a hash is told"
+    assert not re.search(r"400|\b0\.\d{5,}", said), (
+        "neither the number of records nor a hash is told"
+    )
 
 
 def test_what_is_booked_is_not_counted(tmp_path):
@@ -302,12 +378,18 @@ def test_what_is_booked_is_not_counted(tmp_path):
     assert run(data)[0] == []
 
 
-@pytest.mark.parametrize("again", ["a copy", "another kind", "another schema", "a part", "other records"])
+@pytest.mark.parametrize(
+    "again", ["a copy", "another kind", "another schema", "a part", "other records"]
+)
 def test_runs_on_the_same_columns_are_counted_whatever_the_records_are(again):
     """Records are never compared: whoever may start runs must not learn from a warning who is in a file."""
     data = table()
     assert run(data)[0] == []
-    others = {"a copy": pa.table(data.to_pydict()), "another kind": data.to_pandas(), "a part": data.slice(100, 150)}
+    others = {
+        "a copy": pa.table(data.to_pydict()),
+        "another kind": data.to_pandas(),
+        "a part": data.slice(100, 150),
+    }
     schema = COARSE if again == "another schema" else UNBOOKED_SCHEMA
     assert len(run(others.get(again, table(seed=1)), schema=schema)[0]) == 1
     other = Schema((Boolean(name="well"),))
@@ -318,11 +400,15 @@ def test_as_an_error_it_stops_the_run_before_anything_is_spent():
     data = table()
     run(data)
     gate = Gate(data, schema=UNBOOKED_SCHEMA, epsilon=1.0)
-    plan = Plan(queries=(Query.of("counts", Counts(), columns=1, share=1.0),)).calibrate(gate.budget)
+    plan = Plan(
+        queries=(Query.of("counts", Counts(), columns=1, share=1.0),)
+    ).calibrate(gate.budget)
     drawn = []
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patched:
         warnings.simplefilter("error", UnbookedWarning)
-        patched.setattr("noisegate.privacy.noise.add_noise", lambda *args, **_: drawn.append(args))
+        patched.setattr(
+            "noisegate.privacy.noise.add_noise", lambda *args, **_: drawn.append(args)
+        )
         with pytest.raises(UnbookedWarning):
             gate.sum(plan, method="counts", public={})
     assert not drawn
@@ -333,7 +419,13 @@ def test_a_training_that_goes_on_is_no_second_run(tmp_path, monkeypatch):
     def stop(_spent, done):
         raise KeyboardInterrupt
 
-    settings = {"method": "dp-llm", "records": 400, "steps": 5, "sampling_probability": 0.1, "projection": None}
+    settings = {
+        "method": "dp-llm",
+        "records": 400,
+        "steps": 5,
+        "sampling_probability": 0.1,
+        "projection": None,
+    }
     data, schema = table(), Schema(UNBOOKED_SCHEMA.columns, label="ill")
     with monkeypatch.context() as patched:
         patched.setattr("noisegate.runs.work._Spent.after", stop)

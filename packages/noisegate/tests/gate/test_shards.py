@@ -13,7 +13,12 @@ from noisegate.privacy.grid import UNITS
 from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import Continuous, Schema
 
-SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0), Continuous(name="b", lower=0.0, upper=1.0)))
+SCHEMA = Schema(
+    (
+        Continuous(name="a", lower=0.0, upper=1.0),
+        Continuous(name="b", lower=0.0, upper=1.0),
+    )
+)
 AT = {"w": torch.zeros(2)}
 
 
@@ -25,7 +30,12 @@ class Means:
     """A shard keeps a running mean of what it has seen, and answers with it."""
 
     def __init__(self, records=3, learning=None, warm_up=0, rounds=1):
-        self.records, self.learning, self.warm_up, self.rounds = records, learning, warm_up, rounds
+        self.records, self.learning, self.warm_up, self.rounds = (
+            records,
+            learning,
+            warm_up,
+            rounds,
+        )
 
     def start(self, shards):
         return {"mean": torch.zeros(shards, 2)}, {"times": torch.zeros(shards)}
@@ -44,9 +54,22 @@ class Means:
 def opened(teacher=None, data=None, *, epsilon=2.0, adjacency="add-remove", **plan):
     data = frame() if data is None else data
     exact = len(data) if adjacency == "replace-one" else None
-    gate = Gate(data, schema=SCHEMA, epsilon=epsilon, adjacency=adjacency, records=exact)
-    plan = ShardPlan(**{"name": "s", "steps": 4, "shards": 10, "clip_norm": 1.0, "parameters": {"g": (2,)}, **plan})
-    return gate.shards(plan.calibrate(gate.budget), teacher or Means(), method="test", public={})
+    gate = Gate(
+        data, schema=SCHEMA, epsilon=epsilon, adjacency=adjacency, records=exact
+    )
+    plan = ShardPlan(
+        **{
+            "name": "s",
+            "steps": 4,
+            "shards": 10,
+            "clip_norm": 1.0,
+            "parameters": {"g": (2,)},
+            **plan,
+        }
+    )
+    return gate.shards(
+        plan.calibrate(gate.budget), teacher or Means(), method="test", public={}
+    )
 
 
 def fixed(monkeypatch, records, seed=1):
@@ -54,22 +77,34 @@ def fixed(monkeypatch, records, seed=1):
 
     def begin(right):
         def other(session, words, _):
-            own = np.random.default_rng(seed).integers(2**63, size=records, dtype=np.uint64)
+            own = np.random.default_rng(seed).integers(
+                2**63, size=records, dtype=np.uint64
+            )
             right(session, own[: len(words)], seed)
 
         return other
 
-    monkeypatch.setattr(shards.ShardSession, "_begin", begin(shards.ShardSession._begin))
     monkeypatch.setattr(
-        shards.ShardSession, "_sample", lambda self, records, number: np.arange(self.plan.plan.shards), raising=True
+        shards.ShardSession, "_begin", begin(shards.ShardSession._begin)
+    )
+    monkeypatch.setattr(
+        shards.ShardSession,
+        "_sample",
+        lambda self, records, number: np.arange(self.plan.plan.shards),
+        raising=True,
     )
 
 
 def test_a_record_is_in_one_shard_and_those_of_others_stay_where_they_are():
     words = np.random.default_rng(0).integers(2**63, size=500, dtype=np.uint64)
-    with_it, without = shards._Split.of(words, 7), shards._Split.of(np.delete(words, 3), 7)
+    with_it, without = (
+        shards._Split.of(words, 7),
+        shards._Split.of(np.delete(words, 3), 7),
+    )
     assert sorted(with_it.order) == list(range(500))
-    assert with_it.sizes.sum() == 500 and np.abs(with_it.sizes - without.sizes).sum() == 1
+    assert (
+        with_it.sizes.sum() == 500 and np.abs(with_it.sizes - without.sizes).sum() == 1
+    )
     changed = int(words[3] % 7)
     uniform = np.random.default_rng(1).random((7, 4))
     old = [place for place in range(500) if place != 3]
@@ -87,40 +122,64 @@ def test_a_public_schedule_says_who_learns_whoever_is_asked():
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-def test_a_record_moves_the_sum_by_at_most_the_sensitivity(adjacency, exactly, monkeypatch):
+def test_a_record_moves_the_sum_by_at_most_the_sensitivity(
+    adjacency, exactly, monkeypatch
+):
     fixed(monkeypatch, 200)
 
     class Turned(Means):
         """One record turns the vector of its shard round."""
 
         def answer(self, weights, parameters, batch):
-            return {"g": torch.where(weights["mean"][1] > 0.9999, -1.0, 1.0) * torch.tensor([0.6, 0.8]) * 5}
+            return {
+                "g": torch.where(weights["mean"][1] > 0.9999, -1.0, 1.0)
+                * torch.tensor([0.6, 0.8])
+                * 5
+            }
 
     with_it = frame(10).assign(b=0.5)
     with_it.loc[9, "b"] = 1.0
     without = with_it.assign(b=0.5) if adjacency == "replace-one" else with_it[:9]
-    sessions = [opened(Turned(), data, shards=40, adjacency=adjacency) for data in (with_it, without)]
+    sessions = [
+        opened(Turned(), data, shards=40, adjacency=adjacency)
+        for data in (with_it, without)
+    ]
     apart = [session.step(AT) for session in sessions]
-    moved, stated = np.linalg.norm((apart[0] - apart[1]).astype(float)), sessions[0].plan.event.sensitivity
+    moved, stated = (
+        np.linalg.norm((apart[0] - apart[1]).astype(float)),
+        sessions[0].plan.event.sensitivity,
+    )
     assert 0.99 * stated < moved <= stated == 2 * UNITS
 
 
-def test_without_negative_coordinates_the_diameter_is_smaller_and_they_are_enforced(exactly, monkeypatch):
+def test_without_negative_coordinates_the_diameter_is_smaller_and_they_are_enforced(
+    exactly, monkeypatch
+):
     fixed(monkeypatch, 200)
 
     class Other(Means):
         def answer(self, weights, parameters, batch):
             other = weights["mean"][1] > 0.9999
-            return {"g": torch.where(other, torch.tensor([0.0, 9.0]), torch.tensor([9.0, -9.0]))}
+            return {
+                "g": torch.where(
+                    other, torch.tensor([0.0, 9.0]), torch.tensor([9.0, -9.0])
+                )
+            }
 
     with_it = frame(10).assign(b=0.5)
     with_it.loc[9, "b"] = 1.0
-    sessions = [opened(Other(), data, shards=40, nonnegative=True) for data in (with_it, with_it[:9])]
+    sessions = [
+        opened(Other(), data, shards=40, nonnegative=True)
+        for data in (with_it, with_it[:9])
+    ]
     apart = [session.step(AT) for session in sessions]
     stated = sessions[0].plan.event.sensitivity
     assert 0.99 * stated < np.linalg.norm((apart[0] - apart[1]).astype(float)) <= stated
     assert stated == pytest.approx(np.sqrt(2) * UNITS, rel=1e-6)
-    assert opened(nonnegative=True, sampling_probability=0.5).plan.event.sensitivity == 2 * UNITS
+    assert (
+        opened(nonnegative=True, sampling_probability=0.5).plan.event.sensitivity
+        == 2 * UNITS
+    )
 
 
 def test_only_the_vector_of_the_records_shard_changes(exactly, monkeypatch):
@@ -144,14 +203,20 @@ def test_shards_that_may_be_left_out_are_accounted_as_replaced_records(adjacency
     accountant = PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)
     # The norm of a vector is half of the diameter.
     step = dp_accounting.GaussianDpEvent(2 * accounting.effective_multiplier(event))
-    accountant.compose(dp_accounting.PoissonSampledDpEvent(event.rate, step), event.steps)
-    assert accounting.epsilon([event], 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=2e-3)
+    accountant.compose(
+        dp_accounting.PoissonSampledDpEvent(event.rate, step), event.steps
+    )
+    assert accounting.epsilon([event], 1e-5) == pytest.approx(
+        accountant.get_epsilon(1e-5), rel=2e-3
+    )
 
 
 def test_each_round_sees_other_records():
     with opened(Means(records=1, rounds=9)) as session:
         session.step(AT)
-        places = session._states[0]["mean"][:, 0] * 199  # whole, where a shard saw one record again and again
+        places = (
+            session._states[0]["mean"][:, 0] * 199
+        )  # whole, where a shard saw one record again and again
     assert (places - places.round()).abs().max() > 0.01
 
 
@@ -178,7 +243,9 @@ class Memory(Means):
 
 class Branches(Means):
     def loss(self, weights, parameters, batch):
-        return super().loss(weights, parameters, batch) * (1 if bool(batch.numeric.sum() > 0) else 2)
+        return super().loss(weights, parameters, batch) * (
+            1 if bool(batch.numeric.sum() > 0) else 2
+        )
 
 
 def test_a_teacher_with_a_memory_is_refused():
@@ -196,7 +263,11 @@ def test_a_session_that_mixes_shards_is_refused(monkeypatch):
 
     def mixed(session, function, *given, dims=0):
         found = right(session, function, *given, dims=dims)
-        return {"g": found["g"] + found["g"].mean(dim=0)} if isinstance(found, dict) else found
+        return (
+            {"g": found["g"] + found["g"].mean(dim=0)}
+            if isinstance(found, dict)
+            else found
+        )
 
     monkeypatch.setattr(shards.ShardSession, "_mapped", mixed)
     with pytest.raises(OptionError, match="another shard has other records"):
@@ -211,7 +282,10 @@ def test_answers_of_other_shapes_are_refused():
 def test_what_is_not_finite_is_a_vector_of_zeros_of_its_shard_alone(exactly):
     class Broken(Means):
         def answer(self, weights, parameters, batch):
-            return {"g": torch.where(weights["mean"][0] > 0.5, float("nan"), 1.0) * torch.tensor([1.0, 0.0])}
+            return {
+                "g": torch.where(weights["mean"][0] > 0.5, float("nan"), 1.0)
+                * torch.tensor([1.0, 0.0])
+            }
 
     with opened(Broken(records=200), frame(400), shards=1) as session:
         found = session.step(AT)

@@ -20,7 +20,13 @@ CONVOLUTIONS = nn.Sequential(
     nn.Flatten(),
     nn.Linear(20, 3),
 )
-TOKENS = nn.Sequential(nn.Unflatten(1, (6, 8)), nn.Linear(8, 4), nn.LayerNorm(4), nn.Flatten(), nn.Linear(24, 3))
+TOKENS = nn.Sequential(
+    nn.Unflatten(1, (6, 8)),
+    nn.Linear(8, 4),
+    nn.LayerNorm(4),
+    nn.Flatten(),
+    nn.Linear(24, 3),
+)
 NETWORKS = {"perceptron": PERCEPTRON, "convolutions": CONVOLUTIONS, "tokens": TOKENS}
 
 
@@ -29,7 +35,13 @@ class Defaults(nn.Module):
 
     def __init__(self):
         super().__init__()
-        shapes = {"kernel": (4, 3, 3, 3), "scale": (4,), "shift": (4,), "gain": (16,), "out": (3, 16)}
+        shapes = {
+            "kernel": (4, 3, 3, 3),
+            "scale": (4,),
+            "shift": (4,),
+            "gain": (16,),
+            "out": (3, 16),
+        }
         for name, shape in shapes.items():
             self.register_parameter(name, nn.Parameter(torch.zeros(shape)))
 
@@ -48,17 +60,30 @@ def entropy(run, numeric, codes):
 
 
 def twice(run, numeric, codes):
-    return entropy(run, numeric, codes) + run(torch.stack([numeric / 2, numeric])).square().sum()
+    return (
+        entropy(run, numeric, codes)
+        + run(torch.stack([numeric / 2, numeric])).square().sum()
+    )
 
 
 def parts(module, criterion):
     torch.manual_seed(0)
-    parameters = {name: torch.randn_like(value) / 2 for name, value in module.named_parameters()}
-    return module_loss(module, criterion), parameters, torch.rand(5, 48), torch.arange(5)[:, None] % 3
+    parameters = {
+        name: torch.randn_like(value) / 2 for name, value in module.named_parameters()
+    }
+    return (
+        module_loss(module, criterion),
+        parameters,
+        torch.rand(5, 48),
+        torch.arange(5)[:, None] % 3,
+    )
 
 
 def whole(found):
-    products = {name: slopes[:, :, None] * inputs[:, None, :] for name, (inputs, slopes) in found.products.items()}
+    products = {
+        name: slopes[:, :, None] * inputs[:, None, :]
+        for name, (inputs, slopes) in found.products.items()
+    }
     return products | found.whole
 
 
@@ -73,14 +98,18 @@ def test_gradients_are_those_of_torch(network, criterion):
     assert agrees(loss, parameters, numeric, codes) and set(whole(found)) == set(right)
     for name, value in whole(found).items():
         assert not value.requires_grad
-        torch.testing.assert_close(value.reshape(right[name].shape), right[name], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            value.reshape(right[name].shape), right[name], rtol=1e-4, atol=1e-4
+        )
 
 
 def test_a_parameter_that_is_used_beside_its_layer_has_the_gradient_of_both():
     loss, parameters, numeric, codes = parts(PERCEPTRON, entropy)
 
     def decayed(parameters, numeric, codes):
-        return loss(parameters, numeric, codes) + sum(value.square().sum() for value in parameters.values())
+        return loss(parameters, numeric, codes) + sum(
+            value.square().sum() for value in parameters.values()
+        )
 
     found, right = (
         per_example_gradients(decayed, parameters, numeric, codes),
@@ -104,5 +133,9 @@ def test_a_loss_with_a_gradient_inside_is_left_to_torch():
 def test_a_wrong_gradient_of_a_layer_is_noticed(monkeypatch):
     loss, *arguments = parts(CONVOLUTIONS, entropy)
     right = nn.functional.unfold
-    monkeypatch.setattr(nn.functional, "unfold", lambda *given, **options: right(*given, **options).flip(1))
+    monkeypatch.setattr(
+        nn.functional,
+        "unfold",
+        lambda *given, **options: right(*given, **options).flip(1),
+    )
     assert not agrees(loss, *arguments)

@@ -20,8 +20,14 @@ def drawn(monkeypatch):
     """How often noise was drawn, by whatever sampler."""
     seen = []
     for name in ("add_noise", "noisy_counts_above"):
-        monkeypatch.setattr(noise, name, lambda *_, name=name, **__: seen.append(name) or 1 / 0)
-    monkeypatch.setattr(marginals, "_measurement", lambda plan: lambda frame: seen.append("opendp") or 1 / 0)
+        monkeypatch.setattr(
+            noise, name, lambda *_, name=name, **__: seen.append(name) or 1 / 0
+        )
+    monkeypatch.setattr(
+        marginals,
+        "_measurement",
+        lambda plan: lambda frame: seen.append("opendp") or 1 / 0,
+    )
     return seen
 
 
@@ -29,19 +35,26 @@ def run(kind, ledger, meddle, monkeypatch):
     """Asks one question of a kind, and meddles while records are read."""
     if kind == "discovery":
         read = discovery.read_counts
-        monkeypatch.setattr(discovery, "read_counts", lambda *asked: meddle(60) or read(*asked))
-    _, ask, _ = getattr(Kinds(ledger, **({} if kind == "discovery" else {"progress": meddle})), kind)()
+        monkeypatch.setattr(
+            discovery, "read_counts", lambda *asked: meddle(60) or read(*asked)
+        )
+    _, ask, _ = getattr(
+        Kinds(ledger, **({} if kind == "discovery" else {"progress": meddle})), kind
+    )()
     ask()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_run_whose_reservation_is_voided_meanwhile_stops_before_its_noise(ledger, drawn, kind, monkeypatch):
+def test_a_run_whose_reservation_is_voided_meanwhile_stops_before_its_noise(
+    ledger, drawn, kind, monkeypatch
+):
     def meddle(_):
         if ledger.show("clinic")[0].reserved:
             ledger.void(ledger.history("clinic")[-1].reservation, reason="looks stale")
 
     with pytest.raises(
-        LedgerError, match=r"void already, by row 3 .*looks stale.*before it drew any noise\. Nothing was"
+        LedgerError,
+        match=r"void already, by row 3 .*looks stale.*before it drew any noise\. Nothing was",
     ):
         run(kind, ledger, meddle, monkeypatch)
     assert not drawn and kinds(ledger) == [Kind.RESERVE, Kind.VOID]
@@ -58,7 +71,9 @@ def test_nobody_can_void_a_run_that_draws(ledger, drawn, kind, monkeypatch):
     assert ledger.show("clinic")[0].spent > 0.99
 
 
-def test_a_resumed_run_is_confirmed_too_where_an_earlier_version_had_not(ledger, tmp_path, monkeypatch):
+def test_a_resumed_run_is_confirmed_too_where_an_earlier_version_had_not(
+    ledger, tmp_path, monkeypatch
+):
     """A journal of a version that did not confirm: between its look at the ledger and its noise it is voided."""
     journal = tmp_path / "journal"
     with monkeypatch.context() as earlier:

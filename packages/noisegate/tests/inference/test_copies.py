@@ -9,18 +9,30 @@ from noisegate.inference.copies import combine, copies
 from noisegate.methods.pairwise import Pairwise
 from noisegate.schema import Boolean, Continuous
 
-SCHEMA = Schema((Continuous(name="x", lower=-4, upper=4), Continuous(name="y", lower=-4, upper=4), Boolean(name="ill")))
+SCHEMA = Schema(
+    (
+        Continuous(name="x", lower=-4, upper=4),
+        Continuous(name="y", lower=-4, upper=4),
+        Boolean(name="ill"),
+    )
+)
 
 
 def records(rows, seed):
     random = np.random.default_rng(seed)
     x = random.normal(size=rows)
-    return {"x": x, "y": 0.7 * x + 0.5 * random.normal(size=rows), "ill": random.random(rows) < 0.3}
+    return {
+        "x": x,
+        "y": 0.7 * x + 0.5 * random.normal(size=rows),
+        "ill": random.random(rows) < 0.3,
+    }
 
 
 def fitted(**budget):
     method = Pairwise(fit_options={"steps": 100})
-    return synthesize(records(3_000, 1), schema=SCHEMA, method=method, epsilon=1.0, **budget)
+    return synthesize(
+        records(3_000, 1), schema=SCHEMA, method=method, epsilon=1.0, **budget
+    )
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +47,9 @@ def correlation(table):
 def test_what_refits_lose_is_given_back_and_counted():
     # The model lost .3 of 1, and its refits .2 of what was left; 2 · .7 − .5 = .9.
     found = combine([[0.7, 5.0], [0.5, 5.1], [0.5, 4.9]], level=0.9)
-    assert found.value == pytest.approx([0.9, 5.0]) and found.error == pytest.approx([0.08**0.5, 0.1])
+    assert found.value == pytest.approx([0.9, 5.0]) and found.error == pytest.approx(
+        [0.08**0.5, 0.1]
+    )
     assert found.high - found.value == pytest.approx(2.919986 * found.error)
 
 
@@ -44,7 +58,9 @@ def test_an_interval_of_copies_holds_what_the_copy_alone_misses(model):
     assert len(set(found)) == 7
     told, true = combine(found), 0.7 / np.sqrt(0.74)
     assert told.low < true < told.high and abs(told.value - true) < 0.15
-    assert abs(found[0] - true) > 3 * (1 - found[0] ** 2) / np.sqrt(3_000)  # a textbook's interval of the copy misses
+    assert abs(found[0] - true) > 3 * (1 - found[0] ** 2) / np.sqrt(
+        3_000
+    )  # a textbook's interval of the copy misses
 
 
 def test_the_records_that_are_drawn_follow_the_seed(model):

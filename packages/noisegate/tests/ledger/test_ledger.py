@@ -16,39 +16,73 @@ CAP = {"epsilon": 1.0, "delta": 1e-5}
 
 
 def reserve(ledger, events, dataset="patients", **options):
-    return ledger.reserve(dataset, events, **{"adjacency": "add-remove", "purpose": "a test", **options})
+    return ledger.reserve(
+        dataset, events, **{"adjacency": "add-remove", "purpose": "a test", **options}
+    )
 
 
 def test_a_new_account_is_empty(ledger):
-    ledger.register("patients", epsilon=2, delta=1e-6, adjacency=Adjacency.REPLACE_ONE, unit="household")
-    cap = {"epsilon": 2, "delta": 1e-6, "adjacency": Adjacency.REPLACE_ONE, "unit": "household"}
-    empty = Account(dataset="patients", **cap, spent=0, remaining=2, reserved=0, committed=0, voided=0)
+    ledger.register(
+        "patients",
+        epsilon=2,
+        delta=1e-6,
+        adjacency=Adjacency.REPLACE_ONE,
+        unit="household",
+    )
+    cap = {
+        "epsilon": 2,
+        "delta": 1e-6,
+        "adjacency": Adjacency.REPLACE_ONE,
+        "unit": "household",
+    }
+    empty = Account(
+        dataset="patients",
+        **cap,
+        spent=0,
+        remaining=2,
+        reserved=0,
+        committed=0,
+        voided=0,
+    )
     assert ledger.show("patients") == [empty]
 
 
 def test_registering_twice_is_refused_and_names_the_cap(ledger):
     ledger.register("patients", **CAP)
-    with pytest.raises(OptionError, match=r"'patients' is registered already, with the cap ε = 1 at δ = 1e-05"):
+    with pytest.raises(
+        OptionError,
+        match=r"'patients' is registered already, with the cap ε = 1 at δ = 1e-05",
+    ):
         ledger.register("patients", epsilon=50, delta=1e-5)
     assert ledger.show("patients")[0].epsilon == 1
 
 
 def test_unknown_data_sets_are_named_with_those_that_are_known(ledger, event):
     ledger.register("patients", **CAP)
-    for call in (ledger.show, ledger.history, lambda name: reserve(ledger, [event()], name)):
+    for call in (
+        ledger.show,
+        ledger.history,
+        lambda name: reserve(ledger, [event()], name),
+    ):
         with pytest.raises(
-            OptionError, match=r"dataset='patient' is not registered .*'patients'.*ledger register patient"
+            OptionError,
+            match=r"dataset='patient' is not registered .*'patients'.*ledger register patient",
         ):
             call("patient")
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
 @pytest.mark.parametrize("delta", [1e-12, 1e-5])
-def test_one_run_at_exactly_the_cap_fits_and_nothing_after_it(ledger, event, epsilon, delta):
+def test_one_run_at_exactly_the_cap_fits_and_nothing_after_it(
+    ledger, event, epsilon, delta
+):
     ledger.register("patients", epsilon=epsilon, delta=delta)
     reserve(ledger, [event(epsilon, delta)])
     (account,) = ledger.show()
-    assert epsilon * (1 - 1e-6) < account.spent <= epsilon and account.remaining < 1e-3 * epsilon
+    assert (
+        epsilon * (1 - 1e-6) < account.spent <= epsilon
+        and account.remaining < 1e-3 * epsilon
+    )
     with pytest.raises(BudgetRefusedError):
         reserve(ledger, [event(epsilon, delta, share=1e-4)])
 
@@ -73,12 +107,23 @@ def test_a_refusal_states_the_figures_and_the_cure_and_spends_nothing(ledger, ev
     before = ledger.show()
     with pytest.raises(BudgetRefusedError) as refused:
         reserve(ledger, [event(3, 1e-6)])
-    together = accounting.gaussian_epsilon(math.hypot(accounting.mu_for(1, 1e-6), accounting.mu_for(3, 1e-6)), 1e-6)
+    together = accounting.gaussian_epsilon(
+        math.hypot(accounting.mu_for(1, 1e-6), accounting.mu_for(3, 1e-6)), 1e-6
+    )
     message = str(refused.value)
     assert "'patients'" in message and ledger.location in message
-    assert "cap is ε = 3 at δ = 0.000001" in message.replace("1e-06", "0.000001") and "spent so far: ε = 1;" in message
-    assert "this run alone: ε = 3;" in message and f"together: ε = {math.ceil(together * 1e4) / 1e4}" in message
-    assert "remains for one more run is ε = 2.7708: ask for at most that" in message and refused.value.exit_code == 3
+    assert (
+        "cap is ε = 3 at δ = 0.000001" in message.replace("1e-06", "0.000001")
+        and "spent so far: ε = 1;" in message
+    )
+    assert (
+        "this run alone: ε = 3;" in message
+        and f"together: ε = {math.ceil(together * 1e4) / 1e4}" in message
+    )
+    assert (
+        "remains for one more run is ε = 2.7708: ask for at most that" in message
+        and refused.value.exit_code == 3
+    )
     assert ledger.show() == before and ledger.check() == 2
 
 
@@ -105,11 +150,18 @@ def test_costs_are_composed_from_all_events_not_added(ledger, event):
 
 def test_sampled_runs_are_composed_and_leave_no_single_remaining_figure(ledger, event):
     ledger.register("patients", **CAP)
-    noise = {"sensitivity": 100.0, "noise_std": 120.0, "sampler": Sampler.DISCRETE_GAUSSIAN}
+    noise = {
+        "sensitivity": 100.0,
+        "noise_std": 120.0,
+        "sampler": Sampler.DISCRETE_GAUSSIAN,
+    }
     steps = sampled(rate=0.01, steps=100, coordinates=10, **noise)
     reserve(ledger, [steps, event(0.1)])
     (account,) = ledger.show()
-    assert account.spent == accounting.epsilon([steps, event(0.1)], 1e-5) and account.remaining is None
+    assert (
+        account.spent == accounting.epsilon([steps, event(0.1)], 1e-5)
+        and account.remaining is None
+    )
     with pytest.raises(BudgetRefusedError, match="Ask for less"):
         reserve(ledger, [event(1)])
     assert ledger.check() == 2
@@ -117,7 +169,9 @@ def test_sampled_runs_are_composed_and_leave_no_single_remaining_figure(ledger, 
 
 def test_adjacency_and_unit_must_be_those_of_the_registration(ledger, event):
     ledger.register("patients", **CAP, unit="patient")
-    with pytest.raises(OptionError, match="adjacency='replace-one' differs from 'add-remove'"):
+    with pytest.raises(
+        OptionError, match="adjacency='replace-one' differs from 'add-remove'"
+    ):
         reserve(ledger, [event()], adjacency=Adjacency.REPLACE_ONE, unit="patient")
     with pytest.raises(OptionError, match="unit='record' differs from 'patient'"):
         reserve(ledger, [event()])
@@ -130,7 +184,12 @@ def test_a_committed_run_stays_spent_and_is_final(ledger, event):
     before = ledger.show()[0].spent
     ledger.commit(reservation, certificate=DIGEST)
     (account,) = ledger.show()
-    assert (account.reserved, account.committed, account.voided, account.spent) == (0, 1, 0, before)
+    assert (account.reserved, account.committed, account.voided, account.spent) == (
+        0,
+        1,
+        0,
+        before,
+    )
     with pytest.raises(OptionError, match=f"{reservation}' is committed already"):
         ledger.void(reservation, reason="changed my mind")
     with pytest.raises(OptionError, match=f"{reservation}' is committed already"):
@@ -145,12 +204,24 @@ def test_a_confirmed_run_can_only_be_committed(ledger, event):
     for _ in range(2):  # as an interrupted run does that goes on
         ledger.confirm(reservation)
     (account,) = ledger.show()
-    assert (account.reserved, account.committed, account.voided, account.spent) == (1, 0, 0, before)
-    with pytest.raises(OptionError, match=r"cannot be given back: its run confirmed it just before .*\(row 3\)"):
+    assert (account.reserved, account.committed, account.voided, account.spent) == (
+        1,
+        0,
+        0,
+        before,
+    )
+    with pytest.raises(
+        OptionError,
+        match=r"cannot be given back: its run confirmed it just before .*\(row 3\)",
+    ):
         ledger.void(reservation, reason="looks stale")
     assert ledger.check() == 3
     ledger.commit(reservation, certificate=DIGEST)
-    assert [entry.kind for entry in ledger.history("patients")[1:]] == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
+    assert [entry.kind for entry in ledger.history("patients")[1:]] == [
+        Kind.RESERVE,
+        Kind.CONFIRM,
+        Kind.COMMIT,
+    ]
     assert ledger.check() == 4
 
 
@@ -163,11 +234,16 @@ def test_a_run_whose_reservation_was_closed_cannot_confirm_it(ledger, event, sta
     else:
         ledger.commit(reservation, certificate=DIGEST)
     with pytest.raises(
-        LedgerError, match=f"{reservation} of this run is {state} already, by row 3 of the ledger"
+        LedgerError,
+        match=f"{reservation} of this run is {state} already, by row 3 of the ledger",
     ) as stop:
         ledger.confirm(reservation)
     assert ledger.location in str(stop.value)
-    assert ("nothing is spent" in str(stop.value)) == (state == "void") == ("(looks stale)" in str(stop.value))
+    assert (
+        ("nothing is spent" in str(stop.value))
+        == (state == "void")
+        == ("(looks stale)" in str(stop.value))
+    )
     with pytest.raises(OptionError, match="is not in the ledger"):
         ledger.confirm("nothing")
     assert ledger.check() == 3
@@ -178,8 +254,16 @@ def test_a_void_run_costs_nothing_and_is_final(ledger, event):
     reservation = reserve(ledger, [event()])
     ledger.void(reservation, reason="the file could not be opened")
     (account,) = ledger.show()
-    assert (account.reserved, account.committed, account.voided, account.spent) == (0, 0, 1, 0)
-    for close in (lambda: ledger.void(reservation, reason="x"), lambda: ledger.commit(reservation, certificate=DIGEST)):
+    assert (account.reserved, account.committed, account.voided, account.spent) == (
+        0,
+        0,
+        1,
+        0,
+    )
+    for close in (
+        lambda: ledger.void(reservation, reason="x"),
+        lambda: ledger.commit(reservation, certificate=DIGEST),
+    ):
         with pytest.raises(OptionError, match=f"{reservation}' is void already"):
             close()
     assert reserve(ledger, [event()])
@@ -196,11 +280,22 @@ def test_history_tells_everything_in_order(ledger, event):
 
     told = ledger.history("patients")
     assert [entry.sequence for entry in told] == [1, 3, 4, 5, 6]
-    assert [entry.kind for entry in told] == [Kind.REGISTER, Kind.RESERVE, Kind.RESERVE, Kind.VOID, Kind.COMMIT]
+    assert [entry.kind for entry in told] == [
+        Kind.REGISTER,
+        Kind.RESERVE,
+        Kind.RESERVE,
+        Kind.VOID,
+        Kind.COMMIT,
+    ]
     assert [entry.reservation for entry in told] == [None, first, second, second, first]
     assert told[0].cap == Cap(**CAP, adjacency=Adjacency.ADD_REMOVE, unit="record")
-    assert (told[1].events, told[1].purpose) == (events, "dp-merf, version 1") and told[3].reason == "out of memory"
+    assert (told[1].events, told[1].purpose) == (events, "dp-merf, version 1") and told[
+        3
+    ].reason == "out of memory"
     assert told[4].certificate == DIGEST
     times = [datetime.fromisoformat(entry.time) for entry in told]
-    assert times == sorted(times) and abs((datetime.now(UTC) - times[0]).total_seconds()) < 600
+    assert (
+        times == sorted(times)
+        and abs((datetime.now(UTC) - times[0]).total_seconds()) < 600
+    )
     assert len({entry.hash for entry in told}) == 5

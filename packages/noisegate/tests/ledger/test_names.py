@@ -20,12 +20,18 @@ ALIKE = [
     ("clinic", "clini\u0441"),  # Cyrillic es
     ("COPE", "\u0421\u041e\u0420\u0415"),  # Cyrillic all through
     ("HEART", "\u0397\u0395ART"),  # Greek eta and epsilon
-    ("\u043a\u043b\u0438\u043d\u0438\u043a\u0430", "\u041a\u041b\u0418\u041d\u0418\u041a\u0410"),  # a Russian word
+    (
+        "\u043a\u043b\u0438\u043d\u0438\u043a\u0430",
+        "\u041a\u041b\u0418\u041d\u0418\u041a\u0410",
+    ),  # a Russian word
     ("straße", "STRASSE"),
     ("clinic", "clinic\ufe0f"),
     ("anno", "ann\u0585"),  # Armenian oh
     ("AVA registry", "AVA registry\u2800"),  # a cell of Braille without a dot
-    ("AVA registry", "AVA registry\u180b"),  # a Mongolian variation selector, and what else is drawn as nothing
+    (
+        "AVA registry",
+        "AVA registry\u180b",
+    ),  # a Mongolian variation selector, and what else is drawn as nothing
     ("AVA registry", "AVA registry\u180f"),
     ("AVA registry", "AVA \U00016fe4registry"),
     ("AVA registry", "\u13aaVA registry"),  # Cherokee, also small
@@ -33,7 +39,10 @@ ALIKE = [
     ("AVA registry", "\ua4eeVA registry"),  # Lisu
     ("AVA registry", "AVA reg\u0131stry"),  # without its dot
     ("AVA registry", "AVA \u0280egistry"),  # a small capital
-    ("trial I", "trial \u04c0"),  # a Cyrillic palochka, which is drawn like an I, an l and a 1
+    (
+        "trial I",
+        "trial \u04c0",
+    ),  # a Cyrillic palochka, which is drawn like an I, an l and a 1
     ("trial 1", "trial \u04c0"),
     ("modern", "\u043codern".replace("\u043c", "\u217f")),  # a Roman numeral
     ("corner", "co\U000118e3er"),  # one letter drawn like rn
@@ -41,14 +50,25 @@ ALIKE = [
 
 
 @pytest.mark.parametrize(("known", "new"), ALIKE)
-def test_a_name_that_looks_like_another_is_not_registered_and_a_near_miss_is_named(ledger, event, known, new):
+def test_a_name_that_looks_like_another_is_not_registered_and_a_near_miss_is_named(
+    ledger, event, known, new
+):
     ledger.register("other", **CAP)
     ledger.register(known, **CAP)
-    with pytest.raises(OptionError, match="only by case, blanks or letters that look alike; two names") as refused:
+    with pytest.raises(
+        OptionError, match="only by case, blanks or letters that look alike; two names"
+    ) as refused:
         ledger.register(new, **CAP)
     assert repr(known) in str(refused.value)
-    for look in (ledger.show, lambda name: ledger.reserve(name, [event()], adjacency="add-remove", purpose="x")):
-        with pytest.raises(OptionError, match="is not registered in the ledger, but") as missed:
+    for look in (
+        ledger.show,
+        lambda name: ledger.reserve(
+            name, [event()], adjacency="add-remove", purpose="x"
+        ),
+    ):
+        with pytest.raises(
+            OptionError, match="is not registered in the ledger, but"
+        ) as missed:
             look(new)
         assert f"give {known!r}" in str(missed.value)
     assert ledger.check() == 2
@@ -56,7 +76,14 @@ def test_a_name_that_looks_like_another_is_not_registered_and_a_near_miss_is_nam
 
 @pytest.mark.parametrize(
     "names",
-    [("clinic-1", "clinic-2"), ("ä", "a"), ("run1", "runl"), ("corner", "comer"), ("\u043d", "h"), ("a b", "ab")],
+    [
+        ("clinic-1", "clinic-2"),
+        ("ä", "a"),
+        ("run1", "runl"),
+        ("corner", "comer"),
+        ("\u043d", "h"),
+        ("a b", "ab"),
+    ],
 )
 def test_other_names_are_other_names(ledger, names):
     for name in names:
@@ -67,18 +94,36 @@ def test_other_names_are_other_names(ledger, names):
 def test_a_word_of_two_alphabets_is_warned_of(ledger):
     with pytest.warns(LedgerWarning, match=r"several alphabets \(Cyrillic, Latin\)"):
         ledger.register("clini\u0441", **CAP)
-    for name in ("\u03b2-cohort", "clinic 2026", "\u043a\u043b\u0438\u043d\u0438\u043a\u0430", "Zürich"):
+    for name in (
+        "\u03b2-cohort",
+        "clinic 2026",
+        "\u043a\u043b\u0438\u043d\u0438\u043a\u0430",
+        "Zürich",
+    ):
         assert mixed_scripts(name) == ()
         ledger.register(name, **CAP)
     assert ledger.check() == 5
 
 
-def test_a_ledger_that_holds_such_names_already_loads_and_both_can_be_used(ledger, event):
+def test_a_ledger_that_holds_such_names_already_loads_and_both_can_be_used(
+    ledger, event
+):
     ledger.register("clinic", **CAP)
     (cap,) = ledger.show()
-    stored = {"epsilon": cap.epsilon, "delta": cap.delta, "adjacency": "add-remove", "unit": "record"}
+    stored = {
+        "epsilon": cap.epsilon,
+        "delta": cap.delta,
+        "adjacency": "add-remove",
+        "unit": "record",
+    }
     with ledger._store.write() as transaction:  # as earlier versions did
-        row = next_row(transaction.head(), kind=Kind.REGISTER, dataset="Clinic", reservation=None, payload=stored)
+        row = next_row(
+            transaction.head(),
+            kind=Kind.REGISTER,
+            dataset="Clinic",
+            reservation=None,
+            payload=stored,
+        )
         transaction.append(row)
     for name in ("clinic", "Clinic"):
         ledger.reserve(name, [event()], adjacency="add-remove", purpose="x")
@@ -105,19 +150,28 @@ def _shadow(schema):
     ]
 
 
-@pytest.mark.parametrize("schema", ["noisegate", "evil"])  # the role's own name comes first by default
-def test_tables_of_another_schema_in_the_search_path_do_not_stand_in(database, server, event, schema):
+@pytest.mark.parametrize(
+    "schema", ["noisegate", "evil"]
+)  # the role's own name comes first by default
+def test_tables_of_another_schema_in_the_search_path_do_not_stand_in(
+    database, server, event, schema
+):
     ledger = Ledger(database)
     ledger.register("patients", **CAP)
     ledger.reserve("patients", [event(0.9)], adjacency="add-remove", purpose="first")
-    server(*_shadow(schema), f"ALTER ROLE noisegate IN DATABASE fresh SET search_path = {schema}, public")
+    server(
+        *_shadow(schema),
+        f"ALTER ROLE noisegate IN DATABASE fresh SET search_path = {schema}, public",
+    )
     again = Ledger(database)
     assert again.check() == 2
     again.void(again.history("patients")[-1].reservation, reason="x")
     assert ledger.check() == 3
 
 
-def test_functions_and_operators_of_another_schema_do_not_stand_in(database, server, event):
+def test_functions_and_operators_of_another_schema_do_not_stand_in(
+    database, server, event
+):
     ledger = Ledger(database)
     ledger.register("patients", **CAP)
     server(
@@ -126,7 +180,9 @@ def test_functions_and_operators_of_another_schema_do_not_stand_in(database, ser
         "$$ BEGIN RAISE EXCEPTION 'no lock was taken'; END $$",
         "ALTER ROLE noisegate IN DATABASE fresh SET search_path = evil, pg_catalog, public",
     )
-    assert Ledger(database).reserve("patients", [event()], adjacency="add-remove", purpose="x")
+    assert Ledger(database).reserve(
+        "patients", [event()], adjacency="add-remove", purpose="x"
+    )
 
 
 def test_a_ledger_in_a_schema_of_its_own_is_named_in_the_url(database, server, event):
@@ -134,7 +190,10 @@ def test_a_ledger_in_a_schema_of_its_own_is_named_in_the_url(database, server, e
     named = Ledger(f"{database}&options=-csearch_path%3Dteam,public")
     named.register("patients", **CAP)
     assert named.check() == 1
-    with pytest.raises(LedgerError, match=r"schema 'public' of .*there is one in 'team'.*csearch_path%3Dteam"):
+    with pytest.raises(
+        LedgerError,
+        match=r"schema 'public' of .*there is one in 'team'.*csearch_path%3Dteam",
+    ):
         Ledger(database).show()
     Ledger(database).register("patients", epsilon=2.0, delta=1e-5)
     assert (named.show()[0].epsilon, Ledger(database).show()[0].epsilon) == (1.0, 2.0)

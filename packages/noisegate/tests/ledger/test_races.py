@@ -19,7 +19,9 @@ WORKER = Path(__file__).with_name("worker.py")
 PROCESSES = 16
 FIT = 20  # of PROCESSES · 3 attempts
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL does not exist on Windows")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="SIGKILL does not exist on Windows"
+)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -46,7 +48,9 @@ def _run(count, job, place, events):
 def test_sixteen_processes_get_exactly_what_fits(place, event):
     ledger = Ledger(place)
     ledger.register("race", epsilon=1, delta=1e-5)
-    events = [event(share=1 / (FIT + 0.5))]  # twenty and a half fit: rounding decides nothing
+    events = [
+        event(share=1 / (FIT + 0.5))
+    ]  # twenty and a half fit: rounding decides nothing
 
     codes, answers = _run(PROCESSES, "race", place, events)
 
@@ -55,7 +59,9 @@ def test_sixteen_processes_get_exactly_what_fits(place, event):
     assert len(won) == len(set(won)) == FIT
     (account,) = ledger.show()
     assert account.reserved + account.committed == FIT
-    assert account.committed >= FIT / 3  # each winner won at most three and committed one
+    assert (
+        account.committed >= FIT / 3
+    )  # each winner won at most three and committed one
     assert math.isclose(account.spent, 0.9868, abs_tol=2e-3) and account.spent <= 1
     assert ledger.check() == 1 + FIT + account.committed
     with pytest.raises(BudgetRefusedError):
@@ -72,15 +78,24 @@ def test_of_a_run_that_confirms_and_somebody_who_voids_one_wins(place, event):
     ledger = Ledger(place)
     ledger.register("race", epsilon=1, delta=1e-5)
     events = [event(share=0.1)]
-    held = [ledger.reserve("race", events, adjacency="add-remove", purpose=f"{i}") for i in range(6)]
+    held = [
+        ledger.reserve("race", events, adjacency="add-remove", purpose=f"{i}")
+        for i in range(6)
+    ]
 
     codes, answers = _run(4, "confirm_or_void", place, events)
 
     assert codes == [0] * 4
-    won = [{way for done in answers for one, way in done if one == reservation} for reservation in held]
+    won = [
+        {way for done in answers for one, way in done if one == reservation}
+        for reservation in held
+    ]
     assert all(len(ways) == 1 for ways in won)
     (account,) = ledger.show()
-    assert (account.reserved, account.voided) == (won.count({"confirmed"}), won.count({"voided"}))
+    assert (account.reserved, account.voided) == (
+        won.count({"confirmed"}),
+        won.count({"voided"}),
+    )
     assert ledger.check() == 1 + 2 * len(held)
 
 
@@ -90,10 +105,16 @@ def test_a_process_killed_between_reserve_and_commit_has_spent(place, event):
     assert _run(1, "killed_after", place, [event(share=0.6)]) == ([-signal.SIGKILL], [])
 
     (account,) = ledger.show("race")
-    assert (account.reserved, account.committed, account.voided) == (1, 0, 0) and 0.7 < account.spent < 0.8
+    assert (account.reserved, account.committed, account.voided) == (
+        1,
+        0,
+        0,
+    ) and 0.7 < account.spent < 0.8
     assert ledger.history("race")[-1].purpose == "killed after"
     with pytest.raises(BudgetRefusedError, match=r"spent so far: ε = 0\.7"):
-        ledger.reserve("race", [event(share=0.6)], adjacency="add-remove", purpose="again")
+        ledger.reserve(
+            "race", [event(share=0.6)], adjacency="add-remove", purpose="again"
+        )
 
 
 def test_a_process_killed_inside_the_transaction_leaves_the_ledger_whole(place, event):
@@ -101,14 +122,19 @@ def test_a_process_killed_inside_the_transaction_leaves_the_ledger_whole(place, 
     ledger.register("race", epsilon=1, delta=1e-5)
     assert _run(1, "killed_inside", place, [event()]) == ([-signal.SIGKILL], [])
 
-    assert ledger.check() == 1 and ledger.reserve("race", [event()], adjacency="add-remove", purpose="after")
+    assert ledger.check() == 1 and ledger.reserve(
+        "race", [event()], adjacency="add-remove", purpose="after"
+    )
 
 
 def test_a_ledger_that_stays_locked_is_reported(place, event, monkeypatch):
     monkeypatch.setattr(ledger_tables, "LOCK_SECONDS", 0.2)
     holder, other = Ledger(place), Ledger(place)
     holder.register("race", epsilon=1, delta=1e-5)
-    with holder._store.write(), pytest.raises(LedgerError, match=r"is locked: another process .* 0\.2 s"):
+    with (
+        holder._store.write(),
+        pytest.raises(LedgerError, match=r"is locked: another process .* 0\.2 s"),
+    ):
         other.reserve("race", [event()], adjacency="add-remove", purpose="blocked")
     assert holder.check() == 1
 

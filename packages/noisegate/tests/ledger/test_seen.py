@@ -23,7 +23,11 @@ def state(tmp_path, monkeypatch):
 
 def _run(ledger, event):
     """Reserves and confirms the cost of a run, and dies."""
-    ledger.confirm(ledger.reserve("patients", [event(share=0.5)], adjacency="add-remove", purpose="run"))
+    ledger.confirm(
+        ledger.reserve(
+            "patients", [event(share=0.5)], adjacency="add-remove", purpose="run"
+        )
+    )
 
 
 @pytest.fixture
@@ -36,7 +40,10 @@ def test_a_ledger_under_a_second_name_is_refused(registered, tmp_path):
     other = tmp_path / "other.sqlite"
     os.link(registered.path, other)
     for name in (registered.path, other):
-        for use in (Ledger(name).check, lambda name=name: Ledger(name).register("others", epsilon=1, delta=1e-5)):
+        for use in (
+            Ledger(name).check,
+            lambda name=name: Ledger(name).register("others", epsilon=1, delta=1e-5),
+        ):
             with pytest.raises(LedgerError, match=r"has 2 names .*remove the others"):
                 use()
     other.unlink()
@@ -45,16 +52,24 @@ def test_a_ledger_under_a_second_name_is_refused(registered, tmp_path):
 
 
 def test_a_ledger_that_is_mounted_by_itself_is_refused(registered, monkeypatch):
-    monkeypatch.setattr(os.path, "ismount", lambda path: path == str(registered.path.resolve()))
+    monkeypatch.setattr(
+        os.path, "ismount", lambda path: path == str(registered.path.resolve())
+    )
     with pytest.raises(LedgerError, match="mount the folder"):
         registered.check()
 
 
-def test_a_journal_that_was_left_under_another_name_does_not_take_spending_back(registered, event, tmp_path):
+def test_a_journal_that_was_left_under_another_name_does_not_take_spending_back(
+    registered, event, tmp_path
+):
     journal = Path(f"{registered.path}-journal")
     with closing(sqlite3.connect(registered.path, isolation_level=None)) as crashed:
         crashed.execute("PRAGMA cache_size = 1")
-        for statement in ("BEGIN IMMEDIATE", "UPDATE noisegate_head SET rows = 9", "CREATE TABLE large (x)"):
+        for statement in (
+            "BEGIN IMMEDIATE",
+            "UPDATE noisegate_head SET rows = 9",
+            "CREATE TABLE large (x)",
+        ):
             crashed.execute(statement)
         crashed.execute("UPDATE noisegate_entries SET kind = 'x'")
         for _ in range(9):
@@ -89,12 +104,19 @@ def test_a_ledger_that_was_put_back_is_refused_by_all_until_what_was_seen_is_rem
     assert Ledger(before).check() == 1
 
 
-def test_two_copies_that_both_went_on_are_not_both_believed(registered, event, tmp_path):
+def test_two_copies_that_both_went_on_are_not_both_believed(
+    registered, event, tmp_path
+):
     copy = Ledger(shutil.copy(registered.path, tmp_path / "copy.sqlite"))
     copy.register("others", epsilon=1, delta=1e-5)
     assert copy.check() == 2
-    for use in (registered.check, lambda: registered.register("third", epsilon=1, delta=1e-5)):
-        with pytest.raises(RewoundError, match="row 2, which was seen before, is not in it"):
+    for use in (
+        registered.check,
+        lambda: registered.register("third", epsilon=1, delta=1e-5),
+    ):
+        with pytest.raises(
+            RewoundError, match="row 2, which was seen before, is not in it"
+        ):
             use()
 
 
@@ -105,12 +127,18 @@ def test_a_new_ledger_at_an_old_place_is_another_one(registered, event):
     assert registered.check() == 1
 
 
-@pytest.mark.parametrize("text", ["", "1", "12 ab", "nonsense\n", "\n3 " + "a" * 63, "\xff"])
-def test_lines_that_say_nothing_are_left_alone_and_others_are_added(registered, event, state, text):
+@pytest.mark.parametrize(
+    "text", ["", "1", "12 ab", "nonsense\n", "\n3 " + "a" * 63, "\xff"]
+)
+def test_lines_that_say_nothing_are_left_alone_and_others_are_added(
+    registered, event, state, text
+):
     registered.check()
     [seen] = state.iterdir()
     seen.write_bytes(text.encode("latin-1"))
-    assert registered.check() == 1 and seen.read_bytes().decode("latin-1").split("\n")[-2].startswith("1 ")
+    assert registered.check() == 1 and seen.read_bytes().decode("latin-1").split("\n")[
+        -2
+    ].startswith("1 ")
     _run(registered, event)
     assert registered.check() == 3
 

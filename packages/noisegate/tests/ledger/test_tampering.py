@@ -17,8 +17,12 @@ COLUMNS = [field.name for field in fields(Row)]
 def told(ledger, event):
     """A ledger of six rows, with room left in its account."""
     ledger.register("patients", epsilon=1, delta=1e-5)
-    first = ledger.reserve("patients", [event(share=0.5)], adjacency="add-remove", purpose="first")
-    second = ledger.reserve("patients", [event(share=0.3)], adjacency="add-remove", purpose="second")
+    first = ledger.reserve(
+        "patients", [event(share=0.5)], adjacency="add-remove", purpose="first"
+    )
+    second = ledger.reserve(
+        "patients", [event(share=0.3)], adjacency="add-remove", purpose="second"
+    )
     ledger.commit(first, certificate="a" * 64)
     ledger.void(second, reason="crashed before the data was read")
     ledger.register("others", epsilon=1, delta=1e-5)
@@ -29,7 +33,12 @@ def told(ledger, event):
 def _sql(ledger, *statements):
     with closing(sqlite3.connect(ledger.location)) as connection, connection:
         for statement in statements:
-            assert connection.execute(*([statement] if isinstance(statement, str) else statement)).rowcount != 0
+            assert (
+                connection.execute(
+                    *([statement] if isinstance(statement, str) else statement)
+                ).rowcount
+                != 0
+            )
 
 
 def _detected(ledger, event, match):
@@ -38,7 +47,9 @@ def _detected(ledger, event, match):
         "check": ledger.check,
         "show": ledger.show,
         "history": lambda: ledger.history("patients"),
-        "reserve": lambda: ledger.reserve("patients", [event(0.01)], adjacency="add-remove", purpose="x"),
+        "reserve": lambda: ledger.reserve(
+            "patients", [event(0.01)], adjacency="add-remove", purpose="x"
+        ),
         "register": lambda: ledger.register("third", epsilon=1, delta=1e-5),
         "void": lambda: ledger.void("x", reason="x"),
         "confirm": lambda: ledger.confirm("x"),
@@ -54,39 +65,80 @@ def _detected(ledger, event, match):
 @pytest.mark.parametrize("column", COLUMNS[1:])
 @pytest.mark.parametrize("row", [1, 2, 6])
 def test_a_changed_column_is_detected_and_the_row_named(told, event, column, row):
-    _sql(told, f"UPDATE noisegate_entries SET {column} = coalesce({column}, '') || ' ' WHERE sequence = {row}")
+    _sql(
+        told,
+        f"UPDATE noisegate_entries SET {column} = coalesce({column}, '') || ' ' WHERE sequence = {row}",
+    )
     _detected(told, event, f"at row {row}: ")
 
 
 ENTRIES = "noisegate_entries"
-DELETED, MOVED = f"DELETE FROM {ENTRIES} WHERE sequence = ", f"UPDATE {ENTRIES} SET sequence = "
+DELETED, MOVED = (
+    f"DELETE FROM {ENTRIES} WHERE sequence = ",
+    f"UPDATE {ENTRIES} SET sequence = ",
+)
 HEAD, FEWER = "UPDATE noisegate_head SET ", "UPDATE noisegate_head SET rows = 5"
 CHANGES = {
-    "bytes": ([f"UPDATE {ENTRIES} SET reservation = x'00ff' WHERE sequence = 3"], "at row 3: "),
-    "a number": ([f"UPDATE {ENTRIES} SET reservation = 17 WHERE sequence = 3"], "at row 3: "),
-    "nothing": ([f"UPDATE {ENTRIES} SET reservation = NULL WHERE sequence = 3"], "at row 3: "),
-    "another place": ([f"{MOVED}60 WHERE sequence = 6"], "at row 6: it is missing"),
-    "a smaller cost": (
-        [f"UPDATE {ENTRIES} SET payload = replace(payload, '10000.0', '10.0') WHERE sequence = 2"],
-        "at row 2: its contents",
-    ),
-    **{f"row {row} deleted": ([f"{DELETED}{row}"], f"at row {row}: ") for row in (1, 2, 5, 6)},
-    "others renumbered": (
-        [f"{DELETED}3", *(f"{MOVED}{row - 1} WHERE sequence = {row}" for row in (4, 5, 6))],
+    "bytes": (
+        [f"UPDATE {ENTRIES} SET reservation = x'00ff' WHERE sequence = 3"],
         "at row 3: ",
     ),
-    "all deleted": ([f"DELETE FROM {ENTRIES}"], "at row 1: the ledger should have 6 rows and has 0"),
-    "two swapped": (
-        [f"{MOVED}{new} WHERE sequence = {old}" for old, new in ((2, 99), (3, 2), (99, 3))],
+    "a number": (
+        [f"UPDATE {ENTRIES} SET reservation = 17 WHERE sequence = 3"],
+        "at row 3: ",
+    ),
+    "nothing": (
+        [f"UPDATE {ENTRIES} SET reservation = NULL WHERE sequence = 3"],
+        "at row 3: ",
+    ),
+    "another place": ([f"{MOVED}60 WHERE sequence = 6"], "at row 6: it is missing"),
+    "a smaller cost": (
+        [
+            f"UPDATE {ENTRIES} SET payload = replace(payload, '10000.0', '10.0') WHERE sequence = 2"
+        ],
         "at row 2: its contents",
     ),
-    "the last cut off": ([f"{DELETED}6", FEWER], "at row 5: it is not the row that was written last"),
+    **{
+        f"row {row} deleted": ([f"{DELETED}{row}"], f"at row {row}: ")
+        for row in (1, 2, 5, 6)
+    },
+    "others renumbered": (
+        [
+            f"{DELETED}3",
+            *(f"{MOVED}{row - 1} WHERE sequence = {row}" for row in (4, 5, 6)),
+        ],
+        "at row 3: ",
+    ),
+    "all deleted": (
+        [f"DELETE FROM {ENTRIES}"],
+        "at row 1: the ledger should have 6 rows and has 0",
+    ),
+    "two swapped": (
+        [
+            f"{MOVED}{new} WHERE sequence = {old}"
+            for old, new in ((2, 99), (3, 2), (99, 3))
+        ],
+        "at row 2: its contents",
+    ),
+    "the last cut off": (
+        [f"{DELETED}6", FEWER],
+        "at row 5: it is not the row that was written last",
+    ),
     "fewer in the head": ([FEWER], "at row 6: the ledger should have 5 rows and has 6"),
     "a word in the head": ([f"{HEAD}rows = 'six'"], "at row 6: "),
-    "another hash": ([f"{HEAD}hash = replace(hash, substr(hash, 1, 1), 'x')"], "at row 6: it is not the row"),
+    "another hash": (
+        [f"{HEAD}hash = replace(hash, substr(hash, 1, 1), 'x')"],
+        "at row 6: it is not the row",
+    ),
     "no head": (["DELETE FROM noisegate_head"], "its head has 0 rows instead of 1"),
-    "two heads": (["INSERT INTO noisegate_head VALUES (2, 0, 'x')"], "its head has 2 rows instead of 1"),
-    "no table of the head": (["DROP TABLE noisegate_head"], "one of its two tables is gone"),
+    "two heads": (
+        ["INSERT INTO noisegate_head VALUES (2, 0, 'x')"],
+        "its head has 2 rows instead of 1",
+    ),
+    "no table of the head": (
+        ["DROP TABLE noisegate_head"],
+        "one of its two tables is gone",
+    ),
     "no table of rows": ([f"DROP TABLE {ENTRIES}"], "one of its two tables is gone"),
     "a column less": ([f"ALTER TABLE {ENTRIES} DROP COLUMN payload"], "is damaged"),
 }
@@ -102,7 +154,13 @@ def test_a_change_is_detected_and_its_row_named(told, event, change):
 def test_a_row_replaced_by_one_with_a_right_hash_is_detected(told, event):
     with closing(sqlite3.connect(told.location)) as connection:
         before = Row(
-            **dict(zip(COLUMNS, connection.execute("SELECT * FROM noisegate_entries").fetchall()[0], strict=True))
+            **dict(
+                zip(
+                    COLUMNS,
+                    connection.execute("SELECT * FROM noisegate_entries").fetchall()[0],
+                    strict=True,
+                )
+            )
         )
     forged = next_row(
         ChainHead(rows=1, hash=before.hash),
@@ -126,14 +184,21 @@ def test_every_byte_of_every_row_counts(told):
         rows = connection.execute("SELECT * FROM noisegate_entries").fetchall()
     with open(told.location, "rb") as file:
         image = file.read()
-    stored = [b"".join(str(value).encode() for value in row[1:] if value is not None) for row in rows]
+    stored = [
+        b"".join(str(value).encode() for value in row[1:] if value is not None)
+        for row in rows
+    ]
     places = [
-        (image.index(text) + offset, number) for number, text in enumerate(stored, 1) for offset in range(len(text))
+        (image.index(text) + offset, number)
+        for number, text in enumerate(stored, 1)
+        for offset in range(len(text))
     ]
     assert len(places) > 1500
     with open(told.location, "r+b") as file:
         # Each payload byte of the second row, and every seventeenth byte of all.
-        for place, number in [place for place in places if place[1] == 2] + places[::17]:
+        for place, number in [place for place in places if place[1] == 2] + places[
+            ::17
+        ]:
             _flip(file, image, place)
             with pytest.raises(LedgerError, match=f"at row {number}: "):
                 told.check()
@@ -172,7 +237,13 @@ def test_a_truncated_file_is_detected(told, event):
 def _append(ledger, *, kind, payload, reservation="r", dataset="patients"):
     """Adds a row with right hashes past the rules, as a thief with time would."""
     with ledger._store.write() as transaction:
-        row = next_row(transaction.head(), kind=kind, dataset=dataset, reservation=reservation, payload=payload)
+        row = next_row(
+            transaction.head(),
+            kind=kind,
+            dataset=dataset,
+            reservation=reservation,
+            payload=payload,
+        )
         transaction.append(row)
 
 
@@ -196,7 +267,9 @@ CAP = {"epsilon": 9, "delta": 1e-5, "adjacency": "add-remove", "unit": "record"}
         ({"kind": "commit", "payload": [1]}, "cannot be"),
     ],
 )  # fmt: skip
-def test_rows_with_right_hashes_that_break_the_rules_are_refused(told, event, row, match):
+def test_rows_with_right_hashes_that_break_the_rules_are_refused(
+    told, event, row, match
+):
     _append(told, **row)
     _detected(told, event, f"row 7 of the ledger .*{match}")
 
@@ -211,33 +284,59 @@ def test_a_confirmed_run_cannot_be_voided_behind_the_ledgers_back(told, event):
     held = told.reserve("patients", [event(0.01)], adjacency="add-remove", purpose="x")
     told.confirm(held)
     _append(told, kind="void", reservation=held, payload={"reason": "x"})
-    _detected(told, event, "row 9 .*cannot be given back: its run confirmed it just before it drew noise .row 8.")
+    _detected(
+        told,
+        event,
+        "row 9 .*cannot be given back: its run confirmed it just before it drew noise .row 8.",
+    )
 
 
 @pytest.mark.parametrize(("place", "state"), [(1, "committed"), (2, "void")])
-def test_a_closed_run_cannot_be_confirmed_behind_the_ledgers_back(told, event, place, state):
-    held = [entry.reservation for entry in told.history("patients") if entry.kind == "reserve"][place - 1]
+def test_a_closed_run_cannot_be_confirmed_behind_the_ledgers_back(
+    told, event, place, state
+):
+    held = [
+        entry.reservation
+        for entry in told.history("patients")
+        if entry.kind == "reserve"
+    ][place - 1]
     _append(told, kind="confirm", reservation=held, payload={})
     _detected(told, event, f"row 7 .*{state} already")
 
 
 def test_a_reservation_cannot_be_closed_for_another_data_set(told, event):
-    reservation = told.reserve("patients", [event(0.01)], adjacency="add-remove", purpose="x")
-    _append(told, kind="void", reservation=reservation, dataset="others", payload={"reason": "x"})
+    reservation = told.reserve(
+        "patients", [event(0.01)], adjacency="add-remove", purpose="x"
+    )
+    _append(
+        told,
+        kind="void",
+        reservation=reservation,
+        dataset="others",
+        payload={"reason": "x"},
+    )
     _detected(told, event, "row 8 .*is one of data set 'patients'")
 
 
 def test_check_finds_an_account_over_its_cap(told, event):
     from noisegate.privacy.events import event_to_json
 
-    _append(told, kind="reserve", payload={"events": [event_to_json(event(share=0.6))], "purpose": "x"})
-    with pytest.raises(LedgerError, match=r"'patients' is over its cap by row 7: ε = 1\.0\d+ of 1"):
+    _append(
+        told,
+        kind="reserve",
+        payload={"events": [event_to_json(event(share=0.6))], "purpose": "x"},
+    )
+    with pytest.raises(
+        LedgerError, match=r"'patients' is over its cap by row 7: ε = 1\.0\d+ of 1"
+    ):
         told.check()
 
 
 def test_equal_values_have_one_canonical_text():
     values = [{"b": 1.0, "a": [True, None, "ü"]}, {"a": [True, None, "ü"], "b": 1.0}]
-    assert {canonical(value) for value in values} == {'{"a":[true,null,"\\u00fc"],"b":1.0}'}
+    assert {canonical(value) for value in values} == {
+        '{"a":[true,null,"\\u00fc"],"b":1.0}'
+    }
     with pytest.raises(ValueError, match="not JSON compliant"):
         canonical(float("nan"))
 
@@ -249,7 +348,9 @@ def test_postgresql_detects_a_changed_and_a_missing_row(database, event):
     ledger.register("patients", epsilon=1, delta=1e-5)
     ledger.reserve("patients", [event(0.5)], adjacency="add-remove", purpose="first")
     with psycopg.connect(database) as connection:
-        connection.execute("UPDATE noisegate_entries SET payload = replace(payload, '10000.0', '10.0')")
+        connection.execute(
+            "UPDATE noisegate_entries SET payload = replace(payload, '10000.0', '10.0')"
+        )
     _detected(ledger, event, "at row 2: its contents")
     with psycopg.connect(database) as connection:
         connection.execute("DELETE FROM noisegate_entries WHERE sequence = 2")

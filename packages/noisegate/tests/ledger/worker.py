@@ -23,7 +23,14 @@ def race(ledger, events):
     done = []
     for _ in range(ATTEMPTS):
         try:
-            done.append(ledger.reserve("race", events, adjacency="add-remove", purpose=f"process {os.getpid()}"))
+            done.append(
+                ledger.reserve(
+                    "race",
+                    events,
+                    adjacency="add-remove",
+                    purpose=f"process {os.getpid()}",
+                )
+            )
         except BudgetRefusedError:
             break
     for reservation in done[:1]:
@@ -39,7 +46,9 @@ def confirm_or_void(ledger, events):
             continue
         ways = {
             "confirmed": lambda one=entry.reservation: ledger.confirm(one),
-            "voided": lambda one=entry.reservation: ledger.void(one, reason="looks stale"),
+            "voided": lambda one=entry.reservation: ledger.void(
+                one, reason="looks stale"
+            ),
         }
         for way in sorted(ways, reverse=(number + os.getpid()) % 2 == 0):
             with contextlib.suppress(LedgerError, OptionError):
@@ -99,7 +108,10 @@ def main():
     for process in processes:
         process.join()
     print(json.dumps([process.exitcode for process in processes]), flush=True)
-    print(json.dumps([answers.get() for process in processes if process.exitcode == 0]), flush=True)
+    print(
+        json.dumps([answers.get() for process in processes if process.exitcode == 0]),
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

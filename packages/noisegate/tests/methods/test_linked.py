@@ -20,7 +20,11 @@ from noisegate.models.rejection import RejectionError
 from noisegate.schema.constraints import Comparison, Impossible
 from noisegate.seeds import public_random
 
-PATIENTS = LinkedTable(name="patients", key="id", schema=Schema([boolean("chronic"), integer("entered", 0, 100)]))
+PATIENTS = LinkedTable(
+    name="patients",
+    key="id",
+    schema=Schema([boolean("chronic"), integer("entered", 0, 100)]),
+)
 VISITS = LinkedTable(
     name="visits",
     parent="patients",
@@ -30,12 +34,21 @@ VISITS = LinkedTable(
     longest_gap=30,
     most=6,
     schema=Schema(
-        [integer("day", 0, 400), categorical("ward", ("north", "south", "west"), missing=True), integer("pain", 0, 40)]
+        [
+            integer("day", 0, 400),
+            categorical("ward", ("north", "south", "west"), missing=True),
+            integer("pain", 0, 40),
+        ]
     ),
 )
-CODES = LinkedTable(name="codes", parent="visits", most=3, schema=Schema([boolean("urgent")]))
+CODES = LinkedTable(
+    name="codes", parent="visits", most=3, schema=Schema([boolean("urgent")])
+)
 SCHEMA = LinkedSchema(
-    (PATIENTS, VISITS, CODES), constraints=(Comparison(left="visits.day", relation=">=", right="patients.entered"),)
+    (PATIENTS, VISITS, CODES),
+    constraints=(
+        Comparison(left="visits.day", relation=">=", right="patients.entered"),
+    ),
 )
 
 
@@ -44,22 +57,38 @@ def clinic(patients, seed=0):
     random = np.random.default_rng(seed)
     chronic = random.uniform(size=patients) < 0.4
     entered = random.integers(0, 101, patients)
-    numbers = np.where(chronic, random.integers(2, 7, patients), random.integers(0, 3, patients))
+    numbers = np.where(
+        chronic, random.integers(2, 7, patients), random.integers(0, 3, patients)
+    )
     rows = {"id": [], "visit": [], "day": [], "ward": [], "pain": []}
     for patient in range(patients):
-        day, ward, pain = int(entered[patient]), random.choice(["north", "south", "west"]), random.integers(0, 41)
+        day, ward, pain = (
+            int(entered[patient]),
+            random.choice(["north", "south", "west"]),
+            random.integers(0, 41),
+        )
         for _ in range(numbers[patient]):
             day += int(random.integers(1, 20))
-            ward = ward if random.uniform() < 0.9 else random.choice(["north", "south", "west"])
+            ward = (
+                ward
+                if random.uniform() < 0.9
+                else random.choice(["north", "south", "west"])
+            )
             pain = int(np.clip(pain + random.integers(-2, 3), 0, 40))
             shown = None if random.uniform() < 0.1 else ward
-            for name, value in zip(rows, (patient, len(rows["id"]), day, shown, pain), strict=True):
+            for name, value in zip(
+                rows, (patient, len(rows["id"]), day, shown, pain), strict=True
+            ):
                 rows[name].append(value)
     codes = np.repeat(np.arange(len(rows["pain"])), np.array(rows["pain"]) // 20)
     return {
-        "patients": pa.table({"id": np.arange(patients), "chronic": chronic, "entered": entered}),
+        "patients": pa.table(
+            {"id": np.arange(patients), "chronic": chronic, "entered": entered}
+        ),
         "visits": pa.table(rows),
-        "codes": pa.table({"visit": codes, "urgent": np.array(rows["pain"])[codes] > 30}),
+        "codes": pa.table(
+            {"visit": codes, "urgent": np.array(rows["pain"])[codes] > 30}
+        ),
     }
 
 
@@ -78,7 +107,10 @@ def tables(model):
 
 
 def counts(parents, children, key):
-    found = np.bincount(np.searchsorted(parents[key].to_numpy(), children[key].to_numpy()), minlength=len(parents))
+    found = np.bincount(
+        np.searchsorted(parents[key].to_numpy(), children[key].to_numpy()),
+        minlength=len(parents),
+    )
     return np.bincount(found, minlength=10)[:10] / len(parents)
 
 
@@ -102,7 +134,10 @@ def test_keys_are_fresh_and_whole_and_days_never_go_back(tables):
 
 
 def test_numbers_of_children_are_those_of_the_records(tables):
-    for parent, child, key in (("patients", "visits", "id"), ("visits", "codes", "visit")):
+    for parent, child, key in (
+        ("patients", "visits", "id"),
+        ("visits", "codes", "visit"),
+    ):
         made, real = (counts(each[parent], each[child], key) for each in (tables, DATA))
         assert np.abs(made - real).sum() / 2 < 0.04, child
 
@@ -112,7 +147,10 @@ def test_parents_say_how_many_children_there_are_and_children_follow_each_other(
     for name, each in (("made", tables), ("real", DATA)):
         visits = each["visits"]
         after = consecutive(visits)
-        wards, pain = np.array(visits["ward"].to_pylist(), dtype=object), visits["pain"].to_numpy()
+        wards, pain = (
+            np.array(visits["ward"].to_pylist(), dtype=object),
+            visits["pain"].to_numpy(),
+        )
         known = (wards[after] != None) & (wards[after + 1] != None)  # noqa: E711 - of an array of objects
         chronic = each["patients"]["chronic"].to_numpy(zero_copy_only=False)
         start = each["patients"]["id"].to_numpy()[0]
@@ -132,8 +170,13 @@ def test_parents_say_how_many_children_there_are_and_children_follow_each_other(
 def test_a_model_is_saved_whole_and_draws_the_same_again(model, tmp_path):
     folder = model.save(tmp_path / "model")
     again = load(folder)
-    assert isinstance(again, LinkedModel) and again.certificate.unit.startswith("one record of the table patients")
-    assert again.sample(50, seed=3) == model.sample(50, seed=3) and verify(folder).recomputed_epsilon <= 1000.0
+    assert isinstance(again, LinkedModel) and again.certificate.unit.startswith(
+        "one record of the table patients"
+    )
+    assert (
+        again.sample(50, seed=3) == model.sample(50, seed=3)
+        and verify(folder).recomputed_epsilon <= 1000.0
+    )
     assert model.sample(0)["visits"].num_rows == 0
     with pytest.raises(ModelError, match="linked tables"):
         _ = again.release.schema
@@ -149,11 +192,17 @@ def test_a_sample_in_parts_is_the_sample(model):
 
 
 def test_parents_that_are_asked_for_have_the_children_of_such_parents(model):
-    made = {ill: model.sample(1000, seed=3, where={"chronic": ill, "entered": (20, 60)}) for ill in (True, False)}
+    made = {
+        ill: model.sample(1000, seed=3, where={"chronic": ill, "entered": (20, 60)})
+        for ill in (True, False)
+    }
     for ill, tables in made.items():
         people = tables["patients"]
         assert set(people["chronic"].to_pylist()) == {ill}
-        assert pc.min(people["entered"]).as_py() >= 20 and pc.max(people["entered"]).as_py() <= 60
+        assert (
+            pc.min(people["entered"]).as_py() >= 20
+            and pc.max(people["entered"]).as_py() <= 60
+        )
     assert len(made[True]["visits"]) > 2 * len(made[False]["visits"])
     with pytest.raises(OptionError, match="where: "):
         model.sample(5, where={"pain": 3})
@@ -161,28 +210,45 @@ def test_parents_that_are_asked_for_have_the_children_of_such_parents(model):
         model.batches(5, where="chronic")
 
 
-def test_a_rule_that_no_family_keeps_leaves_children_out_and_one_that_no_parent_keeps_is_refused(model):
+def test_a_rule_that_no_family_keeps_leaves_children_out_and_one_that_no_parent_keeps_is_refused(
+    model,
+):
     rule = Comparison(left="visits.pain", relation=">", right="patients.entered")
     strict = replace(model.links[0], link=replace(SCHEMA.links[0], constraints=(rule,)))
     parents = strict.founders(200, public_random(0))
     numbers, rows, left_out = strict.children(parents, public_random(0))
     assert numbers.sum() == len(rows) > 0 and left_out > 0
-    pain, entered = rows.numeric[:, 1] * 40, np.repeat(parents.numeric[:, 0], numbers) * 100
+    pain, entered = (
+        rows.numeric[:, 1] * 40,
+        np.repeat(parents.numeric[:, 0], numbers) * 100,
+    )
     assert (pain > entered).all()
     loose = replace(model, links=(strict, *model.links[1:]))
-    with pytest.warns(UserWarning, match=r"31 draws of their family: [\d,]+ records of 'visits'"):
+    with pytest.warns(
+        UserWarning, match=r"31 draws of their family: [\d,]+ records of 'visits'"
+    ):
         loose.sample(50, seed=0)
     judged = loose.judged_by_rules().summary.verdict
-    assert judged.word != "good" and "visits.pain > patients.entered" in judged.reasons[-1]
+    assert (
+        judged.word != "good" and "visits.pain > patients.entered" in judged.reasons[-1]
+    )
 
 
-def test_a_rule_that_few_roots_keep_is_refused_by_a_sample_and_does_not_stop_a_fit(model, monkeypatch):
+def test_a_rule_that_few_roots_keep_is_refused_by_a_sample_and_does_not_stop_a_fit(
+    model, monkeypatch
+):
     monkeypatch.setattr("noisegate.models.rejection.BASE_CANDIDATES", 0)
     monkeypatch.setattr("noisegate.models.rejection.CANDIDATES_PER_RECORD", 2)
-    table = replace(PATIENTS, schema=replace(PATIENTS.schema, constraints=(Impossible(values={"entered": "1.."}),)))
+    table = replace(
+        PATIENTS,
+        schema=replace(
+            PATIENTS.schema, constraints=(Impossible(values={"entered": "1.."}),)
+        ),
+    )
     strict = replace(model.links[0], link=replace(SCHEMA.links[0], parent=table))
     with pytest.raises(
-        RejectionError, match=r"the constraints of table 'patients': of 1,000 cand.*'impossible: entered"
+        RejectionError,
+        match=r"the constraints of table 'patients': of 1,000 cand.*'impossible: entered",
     ):
         strict.founders(500, public_random(0))
     parents, tally = strict.founders_within(50, public_random(0))
@@ -193,10 +259,17 @@ def test_a_rule_that_few_roots_keep_is_refused_by_a_sample_and_does_not_stop_a_f
 
 def test_what_is_asked_does_not_grow_with_the_largest_number_of_children():
     budget = Budget(epsilon=1.0)
-    few, many = (Linked().plan(LinkedSchema((PATIENTS, replace(VISITS, most=most), CODES)), budget) for most in (6, 60))
+    few, many = (
+        Linked().plan(
+            LinkedSchema((PATIENTS, replace(VISITS, most=most), CODES)), budget
+        )
+        for most in (6, 60)
+    )
     for one, other in zip(few.releases, many.releases, strict=True):
         assert (one.sensitivity, one.noise_std) == (other.sensitivity, other.noise_std)
-    assert few.budget.contributions is None and math.isclose(few.epsilon, 1.0, rel_tol=1e-6)
+    assert few.budget.contributions is None and math.isclose(
+        few.epsilon, 1.0, rel_tol=1e-6
+    )
 
 
 def test_auto_takes_it_for_linked_tables_and_other_methods_refuse_these():
@@ -210,7 +283,11 @@ def test_auto_takes_it_for_linked_tables_and_other_methods_refuse_these():
 def test_a_run_of_few_patients_at_a_small_epsilon_ends_and_samples():
     small = clinic(40, seed=5)
     small["codes"] = small["codes"].slice(0, 0)
-    tables = Linked(**SETTINGS).fit(Gate(small, schema=SCHEMA, epsilon=0.5)).sample(30, seed=0)
+    tables = (
+        Linked(**SETTINGS)
+        .fit(Gate(small, schema=SCHEMA, epsilon=0.5))
+        .sample(30, seed=0)
+    )
     assert tables["patients"].num_rows == 30 and set(tables) == set(SCHEMA.names)
 
 
@@ -219,14 +296,25 @@ def test_dates_do_not_pile_up_at_the_upper_bound(monkeypatch):
     random = np.random.default_rng(0)
     steps = random.integers(10, 31, (12_000, 8)).cumsum(axis=1)
     days = steps[steps[:, -1] < 150]
-    patients = LinkedTable(name="patients", key="id", schema=Schema([boolean("chronic")]))
+    patients = LinkedTable(
+        name="patients", key="id", schema=Schema([boolean("chronic")])
+    )
     columns = [integer("day", 0, 150), boolean("pain")]
-    visits = LinkedTable(name="visits", parent="patients", order="day", longest_gap=40, most=8, schema=Schema(columns))
+    visits = LinkedTable(
+        name="visits",
+        parent="patients",
+        order="day",
+        longest_gap=40,
+        most=8,
+        schema=Schema(columns),
+    )
     keys = np.arange(len(days))
     pain = np.tile([True, False], 4 * len(keys))
     data = {
         "patients": pa.table({"id": keys, "chronic": keys % 2 == 0}),
-        "visits": pa.table({"id": np.repeat(keys, 8), "day": days.ravel(), "pain": pain}),
+        "visits": pa.table(
+            {"id": np.repeat(keys, 8), "day": days.ravel(), "pain": pain}
+        ),
     }
     gate = Gate(data, schema=LinkedSchema((patients, visits)), epsilon=20.0)
     model = Linked(fit_options={"steps": 100}).fit(gate)
@@ -245,17 +333,29 @@ def test_dates_do_not_pile_up_at_the_upper_bound(monkeypatch):
 
 
 def test_without_scipy_a_fit_is_refused_before_anything_is_spent(monkeypatch):
-    monkeypatch.setattr("noisegate.errors.installed", lambda package: package != "scipy")
-    with pytest.raises(MissingExtraError, match=r"linked needs scipy; .*noisegate\[scipy\]"):
+    monkeypatch.setattr(
+        "noisegate.errors.installed", lambda package: package != "scipy"
+    )
+    with pytest.raises(
+        MissingExtraError, match=r"linked needs scipy; .*noisegate\[scipy\]"
+    ):
         Linked().check_fit("cpu")
 
 
 def test_keys_of_several_columns_bring_together_and_are_made_afresh():
     # Each account has the loans 1 and 11, so that 1 with 11 and 11 with 1 are told apart by their lengths alone.
-    two, owed = ("user", "loan"), [(user, number) for user in range(1, 41) for number in (1, 11)]
+    two, owed = (
+        ("user", "loan"),
+        [(user, number) for user in range(1, 41) for number in (1, 11)],
+    )
     users, numbers = zip(*owed, strict=True)
-    paid, late = [each for each in owed for _ in range(1 + each[1] // 11)], pa.array([True, False, True] * 40)
-    whose, which = zip(*[(f"{user}.0", float(number)) for user, number in paid], strict=True)
+    paid, late = (
+        [each for each in owed for _ in range(1 + each[1] // 11)],
+        pa.array([True, False, True] * 40),
+    )
+    whose, which = zip(
+        *[(f"{user}.0", float(number)) for user, number in paid], strict=True
+    )
     data = {
         "accounts": pa.table({"user": list(range(1, 41)), "ill": late[:40]}),
         "loans": pa.table({"user": users, "loan": numbers, "big": late[:80]}),
@@ -264,18 +364,36 @@ def test_keys_of_several_columns_bring_together_and_are_made_afresh():
     accounts = LinkedTable(name="accounts", key="user", schema=Schema([boolean("ill")]))
     said = {"key": two, "parent": "accounts", "parent_key": "user", "most": 2}
     loans = LinkedTable(name="loans", schema=Schema([boolean("big")]), **said)
-    payments = LinkedTable(name="payments", parent="loans", most=3, schema=Schema([boolean("late")]))
+    payments = LinkedTable(
+        name="payments", parent="loans", most=3, schema=Schema([boolean("late")])
+    )
     schema = LinkedSchema([accounts, loans, payments])
-    assert LinkedSchema.loads(schema.dumps()) == schema == LinkedSchema.from_json(schema.to_json())
+    assert (
+        LinkedSchema.loads(schema.dumps())
+        == schema
+        == LinkedSchema.from_json(schema.to_json())
+    )
     with LinkedSource(data, schema) as source:
-        found = {link.name: [sorted(one.counts) for one in source.families(link)] for link in schema.links}
+        found = {
+            link.name: [sorted(one.counts) for one in source.families(link)]
+            for link in schema.links
+        }
     assert found == {"loans": [[2] * 40], "payments": [[1] * 40 + [2] * 40]}
     with pytest.raises(SchemaError, match=r"names a record by no more than its parent"):
         replace(schema.table("payments"), key=("loan", "user"))
-    with pytest.raises(SchemaError, match=r"name a column for each of its columns, in its order"):
+    with pytest.raises(
+        SchemaError, match=r"name a column for each of its columns, in its order"
+    ):
         LinkedSchema([accounts, loans, replace(payments, parent_key="user")])
-    made = Linked(**SETTINGS).fit(Gate(data, schema=schema, epsilon=5.0)).sample(300, seed=1)
-    keys = [set(zip(*(made[name][each].to_pylist() for each in two), strict=True)) for name in ("loans", "payments")]
+    made = (
+        Linked(**SETTINGS)
+        .fit(Gate(data, schema=schema, epsilon=5.0))
+        .sample(300, seed=1)
+    )
+    keys = [
+        set(zip(*(made[name][each].to_pylist() for each in two), strict=True))
+        for name in ("loans", "payments")
+    ]
     assert keys[1] <= keys[0] and len(keys[0]) == made["loans"].num_rows > 0
     assert {user for user, _ in keys[0]} <= set(made["accounts"]["user"].to_pylist())
 
@@ -283,6 +401,8 @@ def test_keys_of_several_columns_bring_together_and_are_made_afresh():
 def test_children_that_found_no_parents_are_told_of():
     keys = pc.utf8_lpad(DATA["visits"]["id"].cast("string"), 9, "0")
     lost = {**DATA, "visits": DATA["visits"].set_column(0, "id", keys)}
-    loose = LinkedSchema([PATIENTS, replace(VISITS, orphans="drop"), replace(CODES, orphans="drop")])
+    loose = LinkedSchema(
+        [PATIENTS, replace(VISITS, orphans="drop"), replace(CODES, orphans="drop")]
+    )
     fitted = Linked(**SETTINGS).fit(Gate(lost, schema=loose, epsilon=5.0))
     assert "are keys written alike in both tables?" in fitted.summary.notes["warning"]

@@ -24,15 +24,21 @@ RECORDS = 10_000
 
 
 def made(amounts, column):
-    table = pa.table({"amount": amounts, "ill": np.random.default_rng(1).random(len(amounts)) < 0.4})
-    return noisegate.synthesize(table, schema=Schema([column, Boolean(name="ill")]), epsilon=1.0, seed=0)
+    table = pa.table(
+        {"amount": amounts, "ill": np.random.default_rng(1).random(len(amounts)) < 0.4}
+    )
+    return noisegate.synthesize(
+        table, schema=Schema([column, Boolean(name="ill")]), epsilon=1.0, seed=0
+    )
 
 
 @pytest.mark.parametrize("kind", [Continuous, Integer])
 @pytest.mark.parametrize("lower", [0, -1000, 1])
 def test_generous_bounds_blur_no_amounts(kind, lower):
     amounts = np.exp(np.log(20) + np.random.default_rng(0).standard_normal(RECORDS))
-    amounts = np.maximum(np.floor(amounts).astype(int) if kind is Integer else amounts, lower)
+    amounts = np.maximum(
+        np.floor(amounts).astype(int) if kind is Integer else amounts, lower
+    )
     model = made(amounts, kind(name="amount", lower=lower, upper=1_000_000))
     synthetic = np.asarray(model.sample(RECORDS, seed=0)["amount"])
     for part in (0.05, 0.5, 0.95):
@@ -41,15 +47,23 @@ def test_generous_bounds_blur_no_amounts(kind, lower):
 
 
 def test_amounts_that_are_all_alike_stay_so():
-    synthetic = made(np.full(RECORDS, 0.01), Continuous(name="amount", lower=0, upper=1e6)).sample(1000, seed=0)
-    assert np.min(synthetic["amount"]) > 0.005 and np.quantile(synthetic["amount"], 0.99) < 0.02
+    synthetic = made(
+        np.full(RECORDS, 0.01), Continuous(name="amount", lower=0, upper=1e6)
+    ).sample(1000, seed=0)
+    assert (
+        np.min(synthetic["amount"]) > 0.005
+        and np.quantile(synthetic["amount"], 0.99) < 0.02
+    )
 
 
 def test_what_lies_in_one_cell_far_from_zero_is_said_and_not_good():
     amounts = 500_000 + 100 * np.random.default_rng(0).random(RECORDS)
     verdict = made(amounts, Continuous(name="amount", lower=0, upper=1e6)).verdict
     assert verdict.word == "rough"
-    assert "100% of records have 'amount' between 500000 and 500977: nothing finer was measured" in verdict.reasons
+    assert (
+        "100% of records have 'amount' between 500000 and 500977: nothing finer was measured"
+        in verdict.reasons
+    )
     assert "bounds of 'amount' that are nearer to its values" in verdict.cures
 
 
@@ -57,34 +71,64 @@ def wide(records, seed, strength=0.8):
     """A clinic's table: 35 numbers of which neighbours go together, and a label."""
     random = np.random.default_rng(seed)
     numbers = random.standard_normal((records, 35))
-    numbers[:, 1::2] = strength * numbers[:, :-1:2] + np.sqrt(1 - strength**2) * numbers[:, 1::2]
-    table = {f"x{place}": np.clip(column, -3, 3) for place, column in enumerate(numbers.T)}
+    numbers[:, 1::2] = (
+        strength * numbers[:, :-1:2] + np.sqrt(1 - strength**2) * numbers[:, 1::2]
+    )
+    table = {
+        f"x{place}": np.clip(column, -3, 3) for place, column in enumerate(numbers.T)
+    }
     columns = [Continuous(name=name, lower=-3, upper=3) for name in table]
     label = random.random(records) < 0.1
-    return pa.table(table | {"ill": label}), Schema([*columns, Boolean(name="ill")], label="ill")
+    return pa.table(table | {"ill": label}), Schema(
+        [*columns, Boolean(name="ill")], label="ill"
+    )
 
 
 def test_pairs_that_drown_are_named_before_spending_and_after():
     table, schema = wide(858, 0)
     planned = Pairwise().verdict(schema, Budget(epsilon=1.0), records=858)
-    assert planned.word in ("rough", "noise") and "of 595 pairs of columns none would be measured" in str(planned)
+    assert planned.word in (
+        "rough",
+        "noise",
+    ) and "of 595 pairs of columns none would be measured" in str(planned)
     verdict = noisegate.synthesize(table, schema=schema, epsilon=1.0).verdict
     assert verdict.word in ("rough", "noise")
-    assert any("595 of 630 pairs of columns were not measured" in reason for reason in verdict.reasons)
+    assert any(
+        "595 of 630 pairs of columns were not measured" in reason
+        for reason in verdict.reasons
+    )
     assert "strongest" not in str(planned) + str(verdict)
 
 
-@pytest.mark.parametrize(("records", "least", "most"), [(1000, -0.2, 0.08), (4000, -0.05, 0.05)])
-def test_the_part_of_associations_that_is_kept_is_not_told_for_more_than_it_is(records, least, most):
+@pytest.mark.parametrize(
+    ("records", "least", "most"), [(1000, -0.2, 0.08), (4000, -0.05, 0.05)]
+)
+def test_the_part_of_associations_that_is_kept_is_not_told_for_more_than_it_is(
+    records, least, most
+):
     """By the release alone, whose noise both share. 24 releases: -.08 and .01; of coefficients -.09 and -.01."""
-    random, found, told, names, factor = np.random.default_rng(0), [], [], "abcdef", 0.6 + 0.8j
+    random, found, told, names, factor = (
+        np.random.default_rng(0),
+        [],
+        [],
+        "abcdef",
+        0.6 + 0.8j,
+    )
     schema = Schema([Continuous(name=name, lower=-3, upper=3) for name in names])
     for seed in range(6):
         base = random.standard_normal((records, 2))
         numbers = np.stack(
-            [np.real(factor**k) * base[:, 0] + np.imag(factor**k) * base[:, 1] for k in range(6)], axis=1
+            [
+                np.real(factor**k) * base[:, 0] + np.imag(factor**k) * base[:, 1]
+                for k in range(6)
+            ],
+            axis=1,
         )
-        numbers = np.clip((numbers + 0.7 * random.standard_normal(numbers.shape)) / np.hypot(1, 0.7), -3, 3)
+        numbers = np.clip(
+            (numbers + 0.7 * random.standard_normal(numbers.shape)) / np.hypot(1, 0.7),
+            -3,
+            3,
+        )
         table = pa.table(dict(zip(names, numbers.T, strict=True)))
         method = Pairwise(seed=seed)
         model = noisegate.synthesize(table, schema=schema, epsilon=0.7, method=method)
@@ -92,14 +136,22 @@ def test_the_part_of_associations_that_is_kept_is_not_told_for_more_than_it_is(r
         seen = measured_associations(measured_moments(fitting.released, fitting)[0])
         assert [one.columns for one in seen] == list(combinations(range(6), 2))
         ours, theirs = (
-            np.corrcoef(np.argsort(np.argsort(each, axis=0), axis=0).T) for each in (numbers, sampled(model))
+            np.corrcoef(np.argsort(np.argsort(each, axis=0), axis=0).T)
+            for each in (numbers, sampled(model))
         )
         upper = np.triu_indices(6, 1)
         truth = (ours[upper] @ theirs[upper]) / (ours[upper] @ ours[upper])
-        found.append(sum(one.shared for one in seen) / sum(one.released for one in seen) - truth)
-        real, drawn = (-inverse / inverse.diagonal() for inverse in map(np.linalg.inv, (ours, theirs)))
+        found.append(
+            sum(one.shared for one in seen) / sum(one.released for one in seen) - truth
+        )
+        real, drawn = (
+            -inverse / inverse.diagonal()
+            for inverse in map(np.linalg.inv, (ours, theirs))
+        )
         large = np.abs(real + np.eye(6)) >= 0.1
-        kept = 1 - np.minimum(np.abs(drawn - real)[large] / np.abs(real[large]), 1).mean()
+        kept = (
+            1 - np.minimum(np.abs(drawn - real)[large] / np.abs(real[large]), 1).mean()
+        )
         told.append((model.verdict.figures["coefficients_kept"], kept))
     assert least < np.mean(found) < most, found
     assert -0.3 < np.subtract(*np.transpose(told)).mean() < 0.2, told
@@ -112,32 +164,62 @@ def sampled(model):
 
 def test_a_fit_of_some_pairs_that_were_chosen_is_usable_at_best():
     random = np.random.default_rng(0)
-    numbers = np.clip(0.9 * random.standard_normal((RECORDS, 1)) + 0.4 * random.standard_normal((RECORDS, 7)), -3, 3)
+    numbers = np.clip(
+        0.9 * random.standard_normal((RECORDS, 1))
+        + 0.4 * random.standard_normal((RECORDS, 7)),
+        -3,
+        3,
+    )
     table = pa.table(dict(zip("abcdefg", numbers.T, strict=True)))
     schema = Schema([Continuous(name=name, lower=-3, upper=3) for name in "abcdefg"])
-    for settings, word in (({"pairs": "chosen", "most_pairs": 10}, "usable"), ({}, "good")):
-        verdict = noisegate.synthesize(table, schema=schema, epsilon=50.0, method=Pairwise(**settings)).verdict
-        assert verdict.word == word and ("of 21 pairs of columns were not measured" in str(verdict)) == bool(settings)
+    for settings, word in (
+        ({"pairs": "chosen", "most_pairs": 10}, "usable"),
+        ({}, "good"),
+    ):
+        verdict = noisegate.synthesize(
+            table, schema=schema, epsilon=50.0, method=Pairwise(**settings)
+        ).verdict
+        assert verdict.word == word and (
+            "of 21 pairs of columns were not measured" in str(verdict)
+        ) == bool(settings)
 
 
 def test_a_table_of_many_columns_that_all_drown_is_fitted_and_is_noise():
     random, names = np.random.default_rng(0), [f"x{place}" for place in range(80)]
-    table = {name: random.random(300) for name in names} | {"ill": random.random(300) < 0.4}
+    table = {name: random.random(300) for name in names} | {
+        "ill": random.random(300) < 0.4
+    }
     columns = [Continuous(name=name, lower=0, upper=1) for name in names]
-    made = synthesize(pa.table(table), schema=Schema([*columns, Boolean(name="ill")], label="ill"), epsilon=0.1)
+    made = synthesize(
+        pa.table(table),
+        schema=Schema([*columns, Boolean(name="ill")], label="ill"),
+        epsilon=0.1,
+    )
     assert made.verdict.word == "noise" and made.sample(10, seed=0).num_columns == 81
 
 
 def test_two_dates_of_which_one_nearly_tells_the_other_are_said_to_be_and_days_between_them_are_kept():
-    random, admitted = np.random.default_rng(0), Date(name="admitted", lower=date(2021, 1, 1), upper=date(2023, 12, 31))
+    random, admitted = (
+        np.random.default_rng(0),
+        Date(name="admitted", lower=date(2021, 1, 1), upper=date(2023, 12, 31)),
+    )
     begun, icu = random.integers(0, 1000, RECORDS), random.random(RECORDS) < 0.4
     days = np.minimum(random.exponential(np.where(icu, 12, 3)).astype(int), 90)
     first = np.datetime64("2021-01-01")
     dates = {"admitted": first + begun, "icu": icu}
     two = Schema([admitted, Boolean(name="icu"), replace(admitted, name="discharged")])
-    one = Schema([admitted, Boolean(name="icu"), Integer(name="days", lower=0, upper=90)])
-    near = synthesize(pa.table({**dates, "discharged": first + begun + days}), schema=two, epsilon=3.0, seed=0)
-    apart = synthesize(pa.table({**dates, "days": days}), schema=one, epsilon=3.0, seed=0)
+    one = Schema(
+        [admitted, Boolean(name="icu"), Integer(name="days", lower=0, upper=90)]
+    )
+    near = synthesize(
+        pa.table({**dates, "discharged": first + begun + days}),
+        schema=two,
+        epsilon=3.0,
+        seed=0,
+    )
+    apart = synthesize(
+        pa.table({**dates, "days": days}), schema=one, epsilon=3.0, seed=0
+    )
     said = "too close to be told apart, so that what sets them apart misleads: 'admitted' and 'discharged'"
     assert near.verdict.word == "usable" and said in near.verdict.reasons
     assert apart.verdict.word == "good" and "too_close" not in apart.verdict.figures
@@ -154,12 +236,24 @@ def test_numbers_whose_groups_lie_far_apart_are_said_to_be_close_to_them():
     """Ranks hide it: associations are kept, and longitudes inside a town spread three times as far, or more."""
     random, north = np.random.default_rng(0), np.arange(RECORDS) % 2 == 0
     east = np.where(north, 18.07, 11.97) + random.normal(0, 0.07, RECORDS)
-    columns = Continuous(name="east", lower=11, upper=19), Boolean(name="north"), Boolean(name="ill")
-    table = {"east": east, "north": north, "ill": random.random(RECORDS) < np.where(north, 0.1, 0.2)}
+    columns = (
+        Continuous(name="east", lower=11, upper=19),
+        Boolean(name="north"),
+        Boolean(name="ill"),
+    )
+    table = {
+        "east": east,
+        "north": north,
+        "ill": random.random(RECORDS) < np.where(north, 0.1, 0.2),
+    }
     made = synthesize(pa.table(table), schema=Schema(columns), epsilon=10.0, seed=0)
-    assert made.verdict.word == "usable" and made.verdict.figures["too_close"] == ["'east' and 'north'"]
+    assert made.verdict.word == "usable" and made.verdict.figures["too_close"] == [
+        "'east' and 'north'"
+    ]
     drawn = made.sample(RECORDS, seed=0)
-    assert drawn["east"].to_numpy()[drawn["north"].to_numpy()].std() > 3 * 0.07, "what is said is so"
+    assert drawn["east"].to_numpy()[drawn["north"].to_numpy()].std() > 3 * 0.07, (
+        "what is said is so"
+    )
 
 
 def test_generous_bounds_blur_no_amounts_of_linked_tables():
@@ -168,13 +262,19 @@ def test_generous_bounds_blur_no_amounts_of_linked_tables():
     amounts = np.exp(np.log(20) + random.standard_normal(len(owner)))
     people = LinkedTable(name="people", key="id", schema=Schema([Boolean(name="ill")]))
     costs = Schema([Continuous(name="cost", lower=0, upper=1_000_000)])
-    schema = LinkedSchema([people, LinkedTable(name="visits", schema=costs, parent="people", most=3)])
+    schema = LinkedSchema(
+        [people, LinkedTable(name="visits", schema=costs, parent="people", most=3)]
+    )
     tables = {
-        "people": pa.table({"id": np.arange(parents), "ill": random.random(parents) < 0.3}),
+        "people": pa.table(
+            {"id": np.arange(parents), "ill": random.random(parents) < 0.3}
+        ),
         "visits": pa.table({"id": owner, "cost": amounts}),
     }
     settings = {"components": 20, "steps": 20}
-    model = noisegate.synthesize(tables, schema=schema, epsilon=1.0, method=Linked(fit_options=settings))
+    model = noisegate.synthesize(
+        tables, schema=schema, epsilon=1.0, method=Linked(fit_options=settings)
+    )
     synthetic = np.asarray(model.sample(parents, seed=0)["visits"]["cost"])
     assert abs((amounts <= np.median(synthetic)).mean() - 0.5) < 0.1
 
@@ -196,16 +296,43 @@ def random_tables_made(seed):
         missing = bool(random.random() < 0.3)
         kind = random.integers(4)
         if kind == 0:
-            columns.append(Continuous(name=name, lower=-5.0, upper=float(random.choice([5.0, 1e6])), missing=missing))
-            values[name] = np.clip(np.exp(signal) if random.random() < 0.5 else signal, -5, 5)
+            columns.append(
+                Continuous(
+                    name=name,
+                    lower=-5.0,
+                    upper=float(random.choice([5.0, 1e6])),
+                    missing=missing,
+                )
+            )
+            values[name] = np.clip(
+                np.exp(signal) if random.random() < 0.5 else signal, -5, 5
+            )
         elif kind == 1:
-            columns.append(Integer(name=name, lower=0, upper=int(random.choice([1, 9, 10**6])), missing=missing))
+            columns.append(
+                Integer(
+                    name=name,
+                    lower=0,
+                    upper=int(random.choice([1, 9, 10**6])),
+                    missing=missing,
+                )
+            )
             values[name] = np.clip((signal * 2).astype(np.int64), 0, columns[-1].upper)
         else:
             size = int(random.choice([1, 2, 7, 40]))
-            columns.append(Categorical(name=name, levels=tuple(f"l{level}" for level in range(size)), missing=missing))
+            columns.append(
+                Categorical(
+                    name=name,
+                    levels=tuple(f"l{level}" for level in range(size)),
+                    missing=missing,
+                )
+            )
             values[name] = np.array(
-                [f"l{level}" for level in np.clip((signal * 2 + size / 2), 0, size - 1).astype(int)]
+                [
+                    f"l{level}"
+                    for level in np.clip((signal * 2 + size / 2), 0, size - 1).astype(
+                        int
+                    )
+                ]
             )
         if missing:
             values[name] = pa.array(values[name], mask=random.random(rows) < 0.2)
@@ -213,24 +340,43 @@ def random_tables_made(seed):
     chance = 1 / (1 + np.exp(-2 * hidden[:, 0]))
     if kind in ("boolean", "rare"):
         columns.append(Boolean(name="y"))
-        values["y"] = random.random(rows) < (chance if kind == "boolean" else 0.02 * chance)
+        values["y"] = random.random(rows) < (
+            chance if kind == "boolean" else 0.02 * chance
+        )
     elif kind in ("three", "ten"):
         levels = 3 if kind == "three" else 10
         columns.append(
-            Categorical(name="y", levels=tuple(map(str, range(levels))), missing=bool(random.random() < 0.5))
+            Categorical(
+                name="y",
+                levels=tuple(map(str, range(levels))),
+                missing=bool(random.random() < 0.5),
+            )
         )
-        values["y"] = np.clip(chance * levels + random.normal(size=rows), 0, levels - 1).astype(int).astype(str)
+        values["y"] = (
+            np.clip(chance * levels + random.normal(size=rows), 0, levels - 1)
+            .astype(int)
+            .astype(str)
+        )
     elif kind == "numeric":
         columns.append(Continuous(name="y", lower=0.0, upper=1.0))
         values["y"] = chance
     label = None if kind == "none" else "y"
-    return pa.table(values), Schema(tuple(columns), label=label), float(10 ** random.uniform(-2, 1.5))
+    return (
+        pa.table(values),
+        Schema(tuple(columns), label=label),
+        float(10 ** random.uniform(-2, 1.5)),
+    )
 
 
 def check(seed):
     table, schema, epsilon = random_tables_made(seed)
     known = bool(seed % 2)
-    gate = Gate(table, schema=schema, epsilon=epsilon, **({"records": table.num_rows} if known else {}))
+    gate = Gate(
+        table,
+        schema=schema,
+        epsilon=epsilon,
+        **({"records": table.num_rows} if known else {}),
+    )
     method = Pairwise(seed=seed, fit_options={"components": 60})
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -263,7 +409,9 @@ SCHEMA = Schema(
         Decimal(name="rate", lower=5.05, upper=31.0, step=0.05),
         Integer(name="dose", lower=5, upper=500, step=5, atoms=[0, 999], missing=True),
         Continuous(name="length", lower=0.5, upper=60, atoms=[0, 12.7]),
-        Integer(name="income", lower=0, upper=2_000_000, atoms=[50_000, 60_000, 9_999_999]),
+        Integer(
+            name="income", lower=0, upper=2_000_000, atoms=[50_000, 60_000, 9_999_999]
+        ),
         Categorical(name="group", levels=("a", "b")),
     ],
     label="group",
@@ -281,12 +429,22 @@ def mixed(random, parts, others):
 def private():
     random = np.random.default_rng(8)
     ones = np.ones(ROWS)
-    dose = mixed(random, {0: 0.3, 999: 0.05}, 5 * random.integers(1, 101, ROWS)).astype(float)
+    dose = mixed(random, {0: 0.3, 999: 0.05}, 5 * random.integers(1, 101, ROWS)).astype(
+        float
+    )
     dose[random.random(ROWS) < 0.1] = np.nan
-    income = mixed(random, {50_000: 0.05, 60_000: 0.04, 9_999_999: 0.08}, random.gamma(3, 20_000, ROWS).astype(int))
+    income = mixed(
+        random,
+        {50_000: 0.05, 60_000: 0.04, 9_999_999: 0.08},
+        random.gamma(3, 20_000, ROWS).astype(int),
+    )
     return pa.table(
         {
-            "price": mixed(random, {0: 0.2, 9.99: 0.1}, np.round(random.gamma(2, 20, ROWS).clip(0.01, 200), 2)),
+            "price": mixed(
+                random,
+                {0: 0.2, 9.99: 0.1},
+                np.round(random.gamma(2, 20, ROWS).clip(0.01, 200), 2),
+            ),
             "rate": np.round(5.05 + 0.05 * random.integers(0, 500, ROWS), 2),
             "dose": pa.array(dose, from_pandas=True),
             "length": mixed(random, {0: 0.1, 12.7: 0.1}, random.uniform(1, 50, ROWS)),
@@ -298,51 +456,94 @@ def private():
 
 SETTINGS = {
     "pairwise": {"method": "pairwise"},
-    "dp-merf": {"method": "dp-merf", "fit_options": {"steps": 40}, "frequencies": 100, "hidden": [16]},
+    "dp-merf": {
+        "method": "dp-merf",
+        "fit_options": {"steps": 40},
+        "frequencies": 100,
+        "hidden": [16],
+    },
 }
 
 
 @pytest.mark.parametrize("method", SETTINGS)
-def test_synthetic_values_stand_on_the_grid_of_the_schema_in_files_too(private, method, tmp_path):
-    made = synthesize(private, schema=SCHEMA, epsilon=3.0, **SETTINGS[method]).sample(4000, seed=1)
+def test_synthetic_values_stand_on_the_grid_of_the_schema_in_files_too(
+    private, method, tmp_path
+):
+    made = synthesize(private, schema=SCHEMA, epsilon=3.0, **SETTINGS[method]).sample(
+        4000, seed=1
+    )
     csv.write_csv(made, tmp_path / "made.csv")
     again = csv.read_csv(
         tmp_path / "made.csv",
-        convert_options=csv.ConvertOptions(column_types=dict.fromkeys(made.column_names, pa.string())),
+        convert_options=csv.ConvertOptions(
+            column_types=dict.fromkeys(made.column_names, pa.string())
+        ),
     )
     for name, decimals in (("price", 2), ("rate", 2), ("dose", 0), ("income", 0)):
-        assert max(len(cell.partition(".")[2]) for cell in again[name].to_pylist() if cell) <= decimals
+        assert (
+            max(len(cell.partition(".")[2]) for cell in again[name].to_pylist() if cell)
+            <= decimals
+        )
     rate = np.array(made["rate"])
-    assert np.array_equal(rate, np.round(5.05 + 0.05 * np.rint((rate - 5.05) / 0.05), 2))
+    assert np.array_equal(
+        rate, np.round(5.05 + 0.05 * np.rint((rate - 5.05) / 0.05), 2)
+    )
     dose = {value for value in made["dose"].to_pylist() if value is not None}
     assert dose <= {0, 999, *range(5, 501, 5)}
     income = np.array(made["income"])
     assert set(income[income > 2_000_000].tolist()) <= {9_999_999}
 
 
-def test_atoms_come_back_exactly_and_as_often_as_in_the_records_up_to_the_noise(private):
+def test_atoms_come_back_exactly_and_as_often_as_in_the_records_up_to_the_noise(
+    private,
+):
     model = synthesize(private, schema=SCHEMA, epsilon=3.0, method="pairwise")
     made = model.sample(20_000, seed=2)
     for name in SCHEMA.layout.numeric_places:
         for atom in SCHEMA.column(name).atoms:
-            real, synthetic = (np.mean(np.array(table[name]) == atom) for table in (private, made))
+            real, synthetic = (
+                np.mean(np.array(table[name]) == atom) for table in (private, made)
+            )
             assert real > 0.03
             assert synthetic == pytest.approx(real, abs=0.02), (name, atom)
     asked = model.sample(500, seed=3, where={"income": 9_999_999})
     assert set(asked["income"].to_pylist()) == {9_999_999}
-    assert max(model.sample(2000, seed=4, where={"income": (100_000, None)})["income"].to_pylist()) <= 2_000_000
+    assert (
+        max(
+            model.sample(2000, seed=4, where={"income": (100_000, None)})[
+                "income"
+            ].to_pylist()
+        )
+        <= 2_000_000
+    )
 
 
 # Real tables, drafted as if they were their own public sample: the draft, the fit and the samples together.
 
 REAL = {
-    "tables/diamonds": {"carat": 0.01, "depth": 0.1, "table": 0.1, "x": 0.01, "y": 0.01, "z": 0.01},
-    "tables/loans": {"interest_rate": 0.01, "debt_to_income": 0.01, "loan_amount": 25, "balance": 0.01},
+    "tables/diamonds": {
+        "carat": 0.01,
+        "depth": 0.1,
+        "table": 0.1,
+        "x": 0.01,
+        "y": 0.01,
+        "z": 0.01,
+    },
+    "tables/loans": {
+        "interest_rate": 0.01,
+        "debt_to_income": 0.01,
+        "loan_amount": 25,
+        "balance": 0.01,
+    },
     "linked/nlswork": {},
     "adult/train": {},
 }
 ATOMS = {
-    "tables/loans": {"total_collection_amount_ever": 0, "balance": 0.0, "loan_amount": 10_000},
+    "tables/loans": {
+        "total_collection_amount_ever": 0,
+        "balance": 0.0,
+        "loan_amount": 10_000,
+    },
     "adult/train": {"capital-gain": 99_999, "capital-loss": 0},
 }
 NAMED = ("rownames", "idcode", "emp_title", "fnlwgt")
@@ -350,19 +551,28 @@ NAMED = ("rownames", "idcode", "emp_title", "fnlwgt")
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", REAL)
-def test_a_real_table_is_drafted_fitted_and_sampled_on_its_own_grid(name, data_dir, tmp_path):
+def test_a_real_table_is_drafted_fitted_and_sampled_on_its_own_grid(
+    name, data_dir, tmp_path
+):
     private = csv.read_csv(data_dir / f"{name}.csv")
-    private = private.drop_columns([column for column in NAMED if column in private.column_names])
+    private = private.drop_columns(
+        [column for column in NAMED if column in private.column_names]
+    )
     csv.write_csv(private, tmp_path / "public.csv")
     schema = draft_schema(tmp_path / "public.csv")
     made = synthesize(tmp_path / "public.csv", schema=schema, epsilon=1.0)
     table = pa.concat_tables(made.batches(10_000, seed=0))
     for column, step in REAL[name].items():
         assert schema.column(column).step == step
-        numbers = np.array([value for value in table[column].to_pylist() if value is not None])
+        numbers = np.array(
+            [value for value in table[column].to_pylist() if value is not None]
+        )
         assert np.array_equal(numbers, np.round(np.rint(numbers / step) * step, 2))
     for column, atom in ATOMS.get(name, {}).items():
         assert atom in schema.column(column).atoms
-        real, synthetic = (np.mean([value == atom for value in of[column].to_pylist()]) for of in (private, table))
+        real, synthetic = (
+            np.mean([value == atom for value in of[column].to_pylist()])
+            for of in (private, table)
+        )
         assert synthetic == pytest.approx(real, rel=0.3, abs=0.02)
     assert made.kept_share > 0.3

@@ -14,7 +14,15 @@ from noisegate.gate.gate import Gate
 from noisegate.gate.sums import Engine, LocalEngine
 from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.plan import Budget
-from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Ordinal, Schema
+from noisegate.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    EncodedTable,
+    Integer,
+    Ordinal,
+    Schema,
+)
 from noisegate.tables.design import COUNTS, PAIRS, SCREEN, SINGLES
 
 # Columns: 0 age (bought, may be missing), 1 rate (bought), 2 kids (few values, may be missing), 3 work, 4 grade, 5 ill.
@@ -30,7 +38,9 @@ SCHEMA = Schema(
     label="ill",
 )
 UNLABELLED = Schema(SCHEMA.columns)
-CODED = Schema(tuple(column for column in SCHEMA.columns if not column.numeric), label="ill")
+CODED = Schema(
+    tuple(column for column in SCHEMA.columns if not column.numeric), label="ill"
+)
 METHODS = {
     "default": Pairwise(),
     "few cells": Pairwise(cells=2),
@@ -38,11 +48,17 @@ METHODS = {
     "one-way": Pairwise(pairs="none"),
     "chosen": Pairwise(pairs="chosen"),
     "three chosen": Pairwise(pairs="chosen", most_pairs=3),
-    "one chosen beside a triple": Pairwise(pairs="chosen", most_pairs=1, triples=(("rate", "age", "ill"),)),
+    "one chosen beside a triple": Pairwise(
+        pairs="chosen", most_pairs=1, triples=(("rate", "age", "ill"),)
+    ),
     "a workload": Pairwise(pairs=(("rate", "age"), ("ill", "work"), ("age", "rate"))),
     "triples": Pairwise(triples=(("age", "rate", "work"), ("ill", "grade", "kids"))),
 }
-NAMED = [(name, method) for name, method in METHODS.items() if method.triples or not isinstance(method.pairs, str)]
+NAMED = [
+    (name, method)
+    for name, method in METHODS.items()
+    if method.triples or not isinstance(method.pairs, str)
+]
 CASES = [
     pytest.param(method, schema, id=f"{name}, {kind}")
     for kind, schema in (("label", SCHEMA), ("no label", UNLABELLED), ("coded", CODED))
@@ -56,7 +72,9 @@ def records(schema, rows=60, seed=0):
     """Encoded records, the first at the ends of what the schema allows."""
     layout, random = schema.layout, np.random.default_rng(seed)
     numeric = random.uniform(size=(rows, len(layout.numeric)))
-    codes = np.stack([random.integers(0, column.size, rows) for column in layout.coded], axis=1)
+    codes = np.stack(
+        [random.integers(0, column.size, rows) for column in layout.coded], axis=1
+    )
     numeric[0], numeric[1], codes[0] = 0.0, 1.0, 0
     codes[1] = [column.size - 1 for column in layout.coded]
     for place, column in enumerate(layout.numeric):
@@ -101,21 +119,37 @@ def test_every_map_is_a_planned_question_and_fits_it(method, schema, kind):
         assert list(maps) == [release.query.name for release in plan.releases]
         for release in plan.releases:
             question, features = release.query, maps[release.query.name]
-            assert features.dim <= question.dim and (question.adaptive or features.dim == question.dim)
+            assert features.dim <= question.dim and (
+                question.adaptive or features.dim == question.dim
+            )
             assert features.norm <= question.norm * (1 + 1e-12)
             assert (question.columns, question.nonnegative) == (1, True)
             assert len(set(features.tables)) == len(features.tables)
             # Single columns may stand beside pairs, on as many cells; of pairs and larger tables there are no more.
-            wide = [table for table in features.tables if len(table) >= 2 + (schema.label is not None)]
+            wide = [
+                table
+                for table in features.tables
+                if len(table) >= 2 + (schema.label is not None)
+            ]
             assert len(wide) <= question.tables
 
 
 def test_round_numbers_make_more_cells_than_were_aimed_at_and_no_more_than_were_planned():
     random, rows = np.random.default_rng(0), 60_000
-    comb = np.where(random.random(rows) < 0.5, random.integers(1, 13, rows) / 13, random.random(rows))
-    schema, method = Schema([Continuous(name=name, lower=0.0, upper=1.0) for name in "ab"]), Pairwise(cells=24)
+    comb = np.where(
+        random.random(rows) < 0.5,
+        random.integers(1, 13, rows) / 13,
+        random.random(rows),
+    )
+    schema, method = (
+        Schema([Continuous(name=name, lower=0.0, upper=1.0) for name in "ab"]),
+        Pairwise(cells=24),
+    )
     plan = method.plan(schema, Budget(epsilon=10.0))
-    release = method.query(Gate(pd.DataFrame({"a": comb, "b": comb[::-1]}), schema=schema, epsilon=10.0), plan)
+    release = method.query(
+        Gate(pd.DataFrame({"a": comb, "b": comb[::-1]}), schema=schema, epsilon=10.0),
+        plan,
+    )
     maps = plan.design.final(release.values, release.noise_std)
     assert max(bins.size for bins in maps[PAIRS].bins) > 24
     assert all(one.dim <= plan.release(name).query.dim for name, one in maps.items())
@@ -123,7 +157,9 @@ def test_round_numbers_make_more_cells_than_were_aimed_at_and_no_more_than_were_
 
 @pytest.mark.parametrize("kind", ["noise", "steep", "spikes"])
 @pytest.mark.parametrize(("method", "schema"), CASES)
-def test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_more(method, schema, kind):
+def test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_more(
+    method, schema, kind
+):
     plan, maps = rounds(method, schema, kind)
     for release in plan.releases:
         check_tables(records(schema), maps[release.query.name], release)
@@ -132,7 +168,10 @@ def test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_m
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"pairs": [("age", "nobody")]}, "pairs names 'nobody'.*age, rate, kids, work, grade, ill"),
+        (
+            {"pairs": [("age", "nobody")]},
+            "pairs names 'nobody'.*age, rate, kids, work, grade, ill",
+        ),
         ({"triples": [("age", "rate", "nobody")]}, "triples names 'nobody'"),
         ({"pairs": [("age", "age")]}, "twice"),
         ({"triples": [("age", "ill", "ill")]}, "twice"),
@@ -206,8 +245,13 @@ def test_tables_are_read_with_the_noise_that_they_have(pairs):
         for counts in maps[name].counts(maps[name](batch).sum(axis=0, dtype=np.float64))
     ]
     _, tables = method.design(SCHEMA, 1.0).read(release)
-    assert [table.counts.shape for table in tables] == [counts.shape for counts in exact]
-    errors = [(table.counts - counts) / table.noise_std for table, counts in zip(tables, exact, strict=True)]
+    assert [table.counts.shape for table in tables] == [
+        counts.shape for counts in exact
+    ]
+    errors = [
+        (table.counts - counts) / table.noise_std
+        for table, counts in zip(tables, exact, strict=True)
+    ]
     for group in (np.concatenate([one.ravel() for one in errors]), errors[-1].ravel()):
         # A standard deviation of n draws is off by 1/√2n of itself: six of these.
         assert group.std() == pytest.approx(1, abs=6 / math.sqrt(2 * group.size))
@@ -221,43 +265,70 @@ LABELS = {"two classes": tuple("ab"), "many classes": tuple("abcdefgh")}
 
 
 def pairwise_drowned_schema(label):
-    return Schema((*NUMBERS, AGE, Categorical(name="k", levels=LABELS[label])), label="k")
+    return Schema(
+        (*NUMBERS, AGE, Categorical(name="k", levels=LABELS[label])), label="k"
+    )
 
 
 def frame(rows, label, seed=0):
     random = np.random.default_rng(seed)
     columns = {column.name: random.beta(2, 8, rows) for column in NUMBERS}
     age = pd.array(random.integers(20, 40, rows), dtype="Int64")
-    return pd.DataFrame({**columns, "age": age, "k": random.choice(LABELS[label], rows)})
+    return pd.DataFrame(
+        {**columns, "age": age, "k": random.choice(LABELS[label], rows)}
+    )
 
 
 def measured(method, label, rows, epsilon):
     """The release, its design, and the columns of the tables that its last query measured."""
-    release = method.query(Gate(frame(rows, label), schema=pairwise_drowned_schema(label), epsilon=epsilon))
+    release = method.query(
+        Gate(frame(rows, label), schema=pairwise_drowned_schema(label), epsilon=epsilon)
+    )
     design = method.design(pairwise_drowned_schema(label), epsilon)
-    return release, design, design.final(release.values, release.noise_std)[PAIRS].tables
+    return (
+        release,
+        design,
+        design.final(release.values, release.noise_std)[PAIRS].tables,
+    )
 
 
 def kinds(tables, label):
     """How many of the columns of tables are no label, where its classes are told apart anyway; else how many are."""
-    return {len(set(table) - {4}) if label == "two classes" else len(table) for table in tables}
+    return {
+        len(set(table) - {4}) if label == "two classes" else len(table)
+        for table in tables
+    }
 
 
 @pytest.mark.parametrize("label", LABELS)
-def test_pairs_are_measured_where_they_stand_out_and_single_columns_where_they_drown(label):
+def test_pairs_are_measured_where_they_stand_out_and_single_columns_where_they_drown(
+    label,
+):
     method = Pairwise()
     *_, many = measured(method, label, 100_000, 10.0)
     assert kinds(many, label) == {2}
     release, design, few = measured(method, label, 100, 0.05)
     # Numeric columns on the coarse cells of their histograms.
-    assert few == ((0,), (1,), (2,), (3,), *(((4,),) if label == "many classes" else ()))
+    assert few == (
+        (0,),
+        (1,),
+        (2,),
+        (3,),
+        *(((4,),) if label == "many classes" else ()),
+    )
     bins, tables = design.read(release)
     # What was measured on other cells is no table of the model's cells.
     sizes = [*(one.size for one in bins), len(LABELS[label])]
-    assert all(table.counts.shape == tuple(sizes[column] for column in table.columns) for table in tables)
+    assert all(
+        table.counts.shape == tuple(sizes[column] for column in table.columns)
+        for table in tables
+    )
 
 
-@pytest.mark.parametrize("settings", [{"pairs": "all"}, {"pairs": (("x", "y"),)}, {"triples": (("x", "y", "z"),)}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"pairs": "all"}, {"pairs": (("x", "y"),)}, {"triples": (("x", "y", "z"),)}],
+)
 def test_pairs_that_were_asked_for_are_measured_whatever_the_noise(settings):
     *_, tables = measured(Pairwise(**settings), "two classes", 100, 0.05)
     assert all(len(set(table) - {4}) >= 2 for table in tables)
@@ -279,12 +350,29 @@ def pairwise_drowned_asked(version, monkeypatch, rows, epsilon):
     """A release by the rules of an earlier version, and its design; the first said nothing of rules."""
     method, label, design = Pairwise(), "two classes", Pairwise.design
     with monkeypatch.context() as patch:
-        patch.setattr(Pairwise, "design", lambda self, schema, epsilon: design(self, schema, epsilon, version=version))
+        patch.setattr(
+            Pairwise,
+            "design",
+            lambda self, schema, epsilon: design(
+                self, schema, epsilon, version=version
+            ),
+        )
         then = method.plan(pairwise_drowned_schema(label), Budget(epsilon=epsilon))
-    release = method.query(Gate(frame(rows, label), schema=pairwise_drowned_schema(label), epsilon=epsilon), then)
-    public = {name: value for name, value in release.certificate.public.items() if name != "design"}
+    release = method.query(
+        Gate(
+            frame(rows, label), schema=pairwise_drowned_schema(label), epsilon=epsilon
+        ),
+        then,
+    )
+    public = {
+        name: value
+        for name, value in release.certificate.public.items()
+        if name != "design"
+    }
     public |= {"design": version} if version > 1 else {}
-    return replace(release, certificate=replace(release.certificate, public=public)), then.design
+    return replace(
+        release, certificate=replace(release.certificate, public=public)
+    ), then.design
 
 
 def test_a_release_of_an_earlier_version_is_read_by_its_rules(monkeypatch):
@@ -292,15 +380,27 @@ def test_a_release_of_an_earlier_version_is_read_by_its_rules(monkeypatch):
     release, then = pairwise_drowned_asked(1, monkeypatch, 400, 0.1)
     bins, tables = then.read(release)
     # Of all pairs, although they drown.
-    assert len(release.values[PAIRS]) == sum(t.counts.size for t in tables if len(t.columns) == 3)
+    assert len(release.values[PAIRS]) == sum(
+        t.counts.size for t in tables if len(t.columns) == 3
+    )
     assert method.fitting(release).tables.sizes == tuple(one.size for one in bins)
-    assert [name for name in (COUNTS, SINGLES, PAIRS) if name in release.values] == [COUNTS, SINGLES, PAIRS]
+    assert [name for name in (COUNTS, SINGLES, PAIRS) if name in release.values] == [
+        COUNTS,
+        SINGLES,
+        PAIRS,
+    ]
 
 
-def test_a_release_of_the_version_that_gave_pairs_more_of_the_budget_is_read_by_its_rules(monkeypatch):
+def test_a_release_of_the_version_that_gave_pairs_more_of_the_budget_is_read_by_its_rules(
+    monkeypatch,
+):
     release, then = pairwise_drowned_asked(5, monkeypatch, 3000, 1.0)
     now = Pairwise().design(pairwise_drowned_schema("two classes"), 1.0)
-    assert kinds(then.final(release.values, release.noise_std)[PAIRS].tables, "two classes") == {2}
-    assert kinds(now.final(release.values, release.noise_std)[PAIRS].tables, "two classes") == {1, 2}
+    assert kinds(
+        then.final(release.values, release.noise_std)[PAIRS].tables, "two classes"
+    ) == {2}
+    assert kinds(
+        now.final(release.values, release.noise_std)[PAIRS].tables, "two classes"
+    ) == {1, 2}
     bins, _ = then.read(release)
     assert Pairwise().fitting(release).tables.sizes == tuple(one.size for one in bins)

@@ -18,7 +18,12 @@ def labelled(weight=0.0, seed=0):
     effects = tuple(numbers.normal(size=(2, size)) for size in (4, 2, 4))
     return LabelledMixture(
         mixture=mixture(),
-        label=LabelModel(column=LABEL, bias=np.array([0.3, -0.3]), effects=effects, mixture_weight=weight),
+        label=LabelModel(
+            column=LABEL,
+            bias=np.array([0.3, -0.3]),
+            effects=effects,
+            mixture_weight=weight,
+        ),
     )
 
 
@@ -30,7 +35,8 @@ def by_definition(model):
     for cells in itertools.product(*map(range, whole.shape)):
         others = cells[:place] + cells[place + 1 :]
         scores[cells] = label.bias[cells[place]] + sum(
-            effects[cells[place], cell] for effects, cell in zip(label.effects, others, strict=True)
+            effects[cells[place], cell]
+            for effects, cell in zip(label.effects, others, strict=True)
         )
     with np.errstate(divide="ignore", invalid="ignore"):
         odds = np.exp(scores) * np.where(whole > 0, whole, 0) ** label.mixture_weight
@@ -46,18 +52,29 @@ def test_what_is_drawn_and_what_is_said_is_the_definition(weight):
     records = drawn(model)
     assert_close_to(shares(model.mixture, records), expected, len(records))
     with pytest.raises(AssertionError):
-        assert_close_to(shares(model.mixture, records), joint(model.mixture), len(records))
+        assert_close_to(
+            shares(model.mixture, records), joint(model.mixture), len(records)
+        )
 
 
 def test_marginals_of_the_label_follow_its_model_and_others_the_mixture():
     model = labelled(0.4)
     expected = by_definition(model)
-    np.testing.assert_array_equal(model.marginal([2, 0]), model.mixture.marginal([2, 0]))
-    np.testing.assert_allclose(model.marginal([LABEL]), expected.sum(axis=(0, 1, 2)), atol=0.01)
-    np.testing.assert_allclose(model.marginal([LABEL, 2]), expected.sum(axis=(0, 1)).T, atol=0.01)
+    np.testing.assert_array_equal(
+        model.marginal([2, 0]), model.mixture.marginal([2, 0])
+    )
+    np.testing.assert_allclose(
+        model.marginal([LABEL]), expected.sum(axis=(0, 1, 2)), atol=0.01
+    )
+    np.testing.assert_allclose(
+        model.marginal([LABEL, 2]), expected.sum(axis=(0, 1)).T, atol=0.01
+    )
 
 
-@pytest.mark.parametrize("where", [{"member": True}, {"member": True, "age": (0, 3)}, {"age": None}, {"job": "b"}])
+@pytest.mark.parametrize(
+    "where",
+    [{"member": True}, {"member": True, "age": (0, 3)}, {"age": None}, {"job": "b"}],
+)
 def test_conditions_hold_whether_they_name_the_label_or_not(where):
     model, region = labelled(0.4), SCHEMA.region(where)
     records = drawn(model, rows=60_000)
@@ -80,7 +97,12 @@ def test_every_row_has_its_own_probabilities_and_classes_come_in_their_numbers()
         codes = systematic(probabilities, order, public_random(seed))
         found[np.arange(50), codes] += 1 / 4000
         # In any stretch of the order the first class comes as often as expected, up to one.
-        assert np.abs(np.cumsum((codes == 0)[order]) - np.cumsum(probabilities[order, 0])).max() <= 1 + 1e-9
+        assert (
+            np.abs(
+                np.cumsum((codes == 0)[order]) - np.cumsum(probabilities[order, 0])
+            ).max()
+            <= 1 + 1e-9
+        )
     np.testing.assert_allclose(found, probabilities, atol=5 * 0.5 / np.sqrt(4000))
 
 
@@ -95,7 +117,11 @@ def test_a_numeric_label_is_drawn_as_a_cell_and_a_value_in_it():
     region = SCHEMA.region({"age": (0, 1), "job": "b"})
     inside = region.contains(records)
     assert model.probability(region) == pytest.approx(inside.mean(), abs=0.01)
-    assert np.isnan(records.numeric[:, 0]).mean() == pytest.approx(model.marginal([0])[-1], abs=0.01)
+    assert np.isnan(records.numeric[:, 0]).mean() == pytest.approx(
+        model.marginal([0])[-1], abs=0.01
+    )
     given = drawn(model.given(region), seed=1)
     assert (given.codes[:, 0] == 1).all()
-    assert region.contains(given).mean() == pytest.approx(inside.sum() / (records.codes[:, 0] == 1).sum(), abs=0.03)
+    assert region.contains(given).mean() == pytest.approx(
+        inside.sum() / (records.codes[:, 0] == 1).sum(), abs=0.03
+    )

@@ -12,7 +12,9 @@ from noisegate.models.within_cell import WithinCell
 from noisegate.schema import Boolean, Categorical, Schema
 
 FIRST = [categorical("job", "abc", missing=True), integer("age", 0, 9, missing=True)]
-SCHEMA = Schema([*FIRST, boolean("member"), continuous("rate", 0.0, 10.0)], label="member")
+SCHEMA = Schema(
+    [*FIRST, boolean("member"), continuous("rate", 0.0, 10.0)], label="member"
+)
 K = 3
 
 
@@ -27,12 +29,19 @@ def mixture(seed=0, dtype=np.float64):
             edges=np.array([0, 1 / 9, 3 / 9, 6 / 9, 1]),
             masses=np.array([3.0, 1.0, 1.0, 1.0]),
         ),
-        WithinCell.from_edges(rate, NumericBins((0.5,)), edges=np.array([0, 0.5, 1]), masses=np.ones(2)),
+        WithinCell.from_edges(
+            rate, NumericBins((0.5,)), edges=np.array([0, 0.5, 1]), masses=np.ones(2)
+        ),
     )
-    tables = [numbers.dirichlet(np.ones(size), K).astype(dtype) for size in (4, 2, 4, 2)]
+    tables = [
+        numbers.dirichlet(np.ones(size), K).astype(dtype) for size in (4, 2, 4, 2)
+    ]
     tables[2][0] = [0, 0.5, 0.5, 0]
     return Mixture(
-        layout=SCHEMA.layout, within=within, weights=np.array([0.5, 0.3, 0.2], dtype=dtype), probabilities=tuple(tables)
+        layout=SCHEMA.layout,
+        within=within,
+        weights=np.array([0.5, 0.3, 0.2], dtype=dtype),
+        probabilities=tuple(tables),
     )
 
 
@@ -40,7 +49,13 @@ def joint(model):
     """The probability of every combination of cells, by its definition."""
     full = np.zeros(model.sizes)
     for cells in itertools.product(*map(range, model.sizes)):
-        product = np.prod([table[:, cell] for table, cell in zip(model.probabilities, cells, strict=True)], axis=0)
+        product = np.prod(
+            [
+                table[:, cell]
+                for table, cell in zip(model.probabilities, cells, strict=True)
+            ],
+            axis=0,
+        )
         full[cells] = (model.weights * product).sum()
     return full
 
@@ -57,14 +72,19 @@ def shares(model, records):
 
 def assert_close_to(found, expected, rows):
     """Every share within five standard deviations: 64 cells, so one false alarm in 30,000."""
-    assert (np.abs(found - expected) <= 5 * np.sqrt(expected * (1 - expected) / rows) + 1e-12).all()
+    assert (
+        np.abs(found - expected)
+        <= 5 * np.sqrt(expected * (1 - expected) / rows) + 1e-12
+    ).all()
 
 
 def test_records_come_in_the_shares_of_the_mixture():
     model = mixture()
     assert_close_to(shares(model, drawn(model)), joint(model), 40_000)
     # Two-sided: the test can tell the mixture from the product of its own columns.
-    product = np.einsum("a,b,c,d->abcd", *(model.marginal([column]) for column in range(4)))
+    product = np.einsum(
+        "a,b,c,d->abcd", *(model.marginal([column]) for column in range(4))
+    )
     with pytest.raises(AssertionError):
         assert_close_to(shares(model, drawn(model)), product, 40_000)
 
@@ -104,8 +124,15 @@ def test_pair_tables_scatter_no_more_than_those_of_independent_records(pair):
 def told_apart(weights):
     """One coded column, whose cell is the component."""
     size = len(weights)
-    layout = Schema((Categorical(name="c", levels=tuple(map(str, range(size)))),)).layout
-    return Mixture(layout=layout, within=(), weights=np.asarray(weights), probabilities=(np.eye(size),))
+    layout = Schema(
+        (Categorical(name="c", levels=tuple(map(str, range(size)))),)
+    ).layout
+    return Mixture(
+        layout=layout,
+        within=(),
+        weights=np.asarray(weights),
+        probabilities=(np.eye(size),),
+    )
 
 
 def test_the_component_of_a_record_does_not_depend_on_its_place():
@@ -120,7 +147,12 @@ def test_the_component_of_a_record_does_not_depend_on_its_place():
     assert statistic(component) < chi2.isf(1e-6, 19 * 3) < statistic(np.sort(component))
     following = np.zeros((4, 4))
     np.add.at(following, (component[:-1], component[1:]), 1)
-    assert chi_square(following, np.outer(following.sum(axis=1), following.sum(axis=0)) / 19_999)[0] < 50
+    assert (
+        chi_square(
+            following, np.outer(following.sum(axis=1), following.sum(axis=0)) / 19_999
+        )[0]
+        < 50
+    )
 
 
 def test_no_records_are_drawn_where_none_are_asked_for():
@@ -141,9 +173,15 @@ def test_marginals_are_sums_of_the_joint_distribution(columns):
 def test_log_joint_is_that_of_the_joint_distribution(column):
     model = mixture()
     cells = np.array(list(itertools.product(*map(range, model.sizes))))
-    said = np.exp(model.log_joint(cells, column))[np.arange(len(cells)), cells[:, column]]
+    said = np.exp(model.log_joint(cells, column))[
+        np.arange(len(cells)), cells[:, column]
+    ]
     np.testing.assert_allclose(said, joint(model).ravel(), atol=1e-14)
-    np.testing.assert_allclose(model.log_joint(cells[:4], column), model.log_joint(cells, column)[:4], atol=1e-12)
+    np.testing.assert_allclose(
+        model.log_joint(cells[:4], column),
+        model.log_joint(cells, column)[:4],
+        atol=1e-12,
+    )
     assert model.log_joint(cells[:0], column).shape == (0, model.sizes[column])
 
 
@@ -175,7 +213,10 @@ def test_a_conditional_mixture_is_the_mixture_seen_through_its_region(values):
     records = drawn(model, 200_000, seed=1)
     kept = records.rows(region.contains(records))
     share = len(kept) / len(records)
-    assert abs(model.probability(region) - share) < 5 * (share * (1 - share) / len(records)) ** 0.5
+    assert (
+        abs(model.probability(region) - share)
+        < 5 * (share * (1 - share) / len(records)) ** 0.5
+    )
     given = model.given(region)
     direct = drawn(given, 40_000, seed=2)
     assert region.contains(direct).all()
@@ -185,16 +226,26 @@ def test_a_conditional_mixture_is_the_mixture_seen_through_its_region(values):
         one, other = (table.numeric[:, column] for table in (direct, kept))
         one, other = one[~np.isnan(one)], other[~np.isnan(other)]
         if len(one):
-            assert abs(one.mean() - other.mean()) < 5 * (1 / len(one) + 1 / len(other)) ** 0.5 * 0.5
+            assert (
+                abs(one.mean() - other.mean())
+                < 5 * (1 / len(one) + 1 / len(other)) ** 0.5 * 0.5
+            )
 
 
 def test_a_conditional_mixture_can_be_saved_and_conditioned_again():
     model = mixture()
-    first, second = SCHEMA.region({"job": "b", "age": (0, 4)}), SCHEMA.region({"age": (2, 8)})
+    first, second = (
+        SCHEMA.region({"job": "b", "age": (0, 4)}),
+        SCHEMA.region({"age": (2, 8)}),
+    )
     both = SCHEMA.region({"job": "b", "age": (2, 4)})
     once = saved_and_loaded(model.given(first))
-    assert once.probability(second) == pytest.approx(model.probability(both) / model.probability(first))
-    np.testing.assert_allclose(joint(once.given(second)), joint(model.given(both)), atol=1e-12)
+    assert once.probability(second) == pytest.approx(
+        model.probability(both) / model.probability(first)
+    )
+    np.testing.assert_allclose(
+        joint(once.given(second)), joint(model.given(both)), atol=1e-12
+    )
 
 
 def test_a_region_that_no_component_reaches_has_probability_zero():

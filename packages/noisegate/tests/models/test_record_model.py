@@ -14,7 +14,11 @@ OTHERS = {"linked", "locally-linear", "network-classifier"}
 def test_every_kind_is_found_under_its_own_name_and_has_the_whole_surface(kind):
     found = model_class(kind)
     assert kind in OTHERS or found.kind == kind
-    needed = ("load", "save") if kind in OTHERS else ("draw", "tensors", "to_json", "from_saved")
+    needed = (
+        ("load", "save")
+        if kind in OTHERS
+        else ("draw", "tensors", "to_json", "from_saved")
+    )
     assert all(callable(getattr(found, name)) for name in needed)
 
 

@@ -9,21 +9,33 @@ from noisegate import Pairwise, Schema, synthesize
 from noisegate.errors import OptionError, installed
 from noisegate.schema import Categorical, Integer, pixel_schema
 
-SCHEMA = Schema((Integer(name="age", lower=0, upper=99, missing=True), Categorical(name="job", levels=("a", "b"))))
+SCHEMA = Schema(
+    (
+        Integer(name="age", lower=0, upper=99, missing=True),
+        Categorical(name="job", levels=("a", "b")),
+    )
+)
 TABLE = pa.table({"age": [31, 58, None, 67] * 50, "job": ["a", "b", "a", "b"] * 50})
 
 
 @pytest.fixture(scope="module")
 def model():
-    return Pairwise(cells=4, fit_options={"steps": 10}).fit(TABLE.to_pandas(), schema=SCHEMA, epsilon=5.0)
+    return Pairwise(cells=4, fit_options={"steps": 10}).fit(
+        TABLE.to_pandas(), schema=SCHEMA, epsilon=5.0
+    )
 
 
 def test_a_table_becomes_a_data_set_with_its_statement(model):
     made = model.to_datasets(20, seed=1)
     assert isinstance(made, datasets.Dataset)
-    assert made.features == datasets.Features({"age": datasets.Value("int64"), "job": datasets.Value("string")})
+    assert made.features == datasets.Features(
+        {"age": datasets.Value("int64"), "job": datasets.Value("string")}
+    )
     assert made.to_list() == pa.concat_tables(model.batches(20, seed=1)).to_pylist()
-    assert "(5, 1e-05)-differential privacy" in made.info.description and len(model.to_datasets(0)) == 0
+    assert (
+        "(5, 1e-05)-differential privacy" in made.info.description
+        and len(model.to_datasets(0)) == 0
+    )
     assert set(model.to_datasets(10, where={"job": "a"})["job"]) == {"a"}
     with pytest.raises(OptionError, match="n=-1"):
         model.to_datasets(-1)
@@ -33,14 +45,36 @@ def test_a_table_becomes_a_data_set_with_its_statement(model):
 @pytest.mark.parametrize("labels", [("cat", "dog"), (3, 7), None])
 def test_images_become_an_image_column(labels):
     images = np.random.default_rng(0).integers(0, 256, (40, 8, 8), dtype=np.uint8)
-    few = dict(pixels=20, orientations=20, wavelets=20, channels=(4, 2), fit_options={"steps": 2, "batch": 10})
-    given = images if labels is None else (images, [labels[place % 2] for place in range(40)])
-    model = synthesize(given, schema=pixel_schema(8, 8, labels=labels), epsilon=5.0, device="cpu", **few)
+    few = dict(
+        pixels=20,
+        orientations=20,
+        wavelets=20,
+        channels=(4, 2),
+        fit_options={"steps": 2, "batch": 10},
+    )
+    given = (
+        images
+        if labels is None
+        else (images, [labels[place % 2] for place in range(40)])
+    )
+    model = synthesize(
+        given,
+        schema=pixel_schema(8, 8, labels=labels),
+        epsilon=5.0,
+        device="cpu",
+        **few,
+    )
     made, batch = model.to_datasets(5, seed=2), next(model.images(5, seed=2))
     assert isinstance(made.features["image"], datasets.Image)
-    assert np.array_equal(np.stack([np.asarray(one) for one in made["image"]]), batch.pixels[..., 0])
+    assert np.array_equal(
+        np.stack([np.asarray(one) for one in made["image"]]), batch.pixels[..., 0]
+    )
     if labels is None:
         return
     names = made.features["label"]
-    found = names.int2str(made["label"][:]) if isinstance(labels[0], str) else made["label"][:]
+    found = (
+        names.int2str(made["label"][:])
+        if isinstance(labels[0], str)
+        else made["label"][:]
+    )
     assert tuple(found) == batch.labels

@@ -18,7 +18,9 @@ COLUMNS = [
     Date(name="x", lower=date(1999, 12, 31), upper=date(2003, 7, 9), missing=True),
     Datetime(name="x", lower=datetime(2020, 1, 1), upper=datetime(2020, 1, 2)),
     Continuous(name="x", lower=-0.1, upper=0.7, missing=True),
-    Decimal(name="x", lower=-1.5, upper=700, step=0.25, atoms=[-9, 0, 999], missing=True),
+    Decimal(
+        name="x", lower=-1.5, upper=700, step=0.25, atoms=[-9, 0, 999], missing=True
+    ),
     Integer(name="x", lower=0, upper=5_000, step=5, atoms=[-1, 9999]),
 ]
 
@@ -42,8 +44,12 @@ def near(found, share, rows):
     return abs(found - share) < 5 * (share * (1 - share) / rows) ** 0.5 + 1e-12
 
 
-@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: f"{column.kind}-{column.upper}")
-@pytest.mark.parametrize("cuts", [(0.1, 0.35, 0.6), tuple(np.arange(1, 97) / 97), ()], ids=len)
+@pytest.mark.parametrize(
+    "column", COLUMNS, ids=lambda column: f"{column.kind}-{column.upper}"
+)
+@pytest.mark.parametrize(
+    "cuts", [(0.1, 0.35, 0.6), tuple(np.arange(1, 97) / 97), ()], ids=len
+)
 def test_a_value_decodes_into_the_cell_that_it_was_drawn_for(column, cuts):
     edges = np.unique(np.r_[0, cuts, 0.5, 1])
     within = fine(column, cuts, edges, np.ones(len(edges) - 1))
@@ -53,7 +59,9 @@ def test_a_value_decodes_into_the_cell_that_it_was_drawn_for(column, cuts):
     present = ~np.isnan(values)
     decoded = numbers_at(column, values[present])
     if not isinstance(column, Continuous):
-        assert (within.bins.codes(positions_of(column, decoded)) == cells[present]).all()
+        assert (
+            within.bins.codes(positions_of(column, decoded)) == cells[present]
+        ).all()
     assert (within.bins.codes(values)[present] == cells[present]).all()
 
 
@@ -64,24 +72,37 @@ def test_values_follow_the_masses_of_the_fine_cells_in_their_bin():
     rows = 60_000
     steps = numbers_at(column, within.draw(np.ones(rows, int), random()))
     found = np.bincount(steps, minlength=10) / rows
-    assert all(near(share, want, rows) for share, want in zip(found, [0] * 4 + [1 / 12] * 3 + [1 / 4] * 3, strict=True))
+    assert all(
+        near(share, want, rows)
+        for share, want in zip(found, [0] * 4 + [1 / 12] * 3 + [1 / 4] * 3, strict=True)
+    )
 
 
 def test_spikes_are_single_values_and_the_rest_is_even():
     column = Continuous(name="x", lower=0.0, upper=8.0)
     last = np.nextafter(1.0, 0.0)
-    within = fine(column, [], [0, 1e-6, 0.25, 0.2500001, last, 1], [2, 1, 3, 2, 2], [1, 0, 1, 0, 1])
+    within = fine(
+        column,
+        [],
+        [0, 1e-6, 0.25, 0.2500001, last, 1],
+        [2, 1, 3, 2, 2],
+        [1, 0, 1, 0, 1],
+    )
     rows = 50_000
     values = within.draw(np.zeros(rows, int), random())
     for value, share in ((0.0, 0.2), (0.25, 0.3), (1.0, 0.2)):
         assert near((values == value).mean(), share, rows)
     between = np.sort(values[(values > 0.2500001) & (values < last)])
-    gap = np.abs((between - 0.2500001) / 0.75 - np.arange(len(between)) / len(between)).max()
+    gap = np.abs(
+        (between - 0.2500001) / 0.75 - np.arange(len(between)) / len(between)
+    ).max()
     assert gap < 2 * len(between) ** -0.5  # Kolmogorov-Smirnov, far beyond 99.9 %
 
 
 def test_values_of_a_cell_do_not_follow_the_order_of_its_rows():
-    within = fine(Continuous(name="x", lower=0.0, upper=1.0), [0.5], [0, 0.25, 0.5, 1], [1, 1, 1])
+    within = fine(
+        Continuous(name="x", lower=0.0, upper=1.0), [0.5], [0, 0.25, 0.5, 1], [1, 1, 1]
+    )
     values = within.draw(np.repeat([0, 1], 5000), random())
     for part in (values[:5000], values[5000:]):
         assert abs(np.corrcoef(part, np.arange(5000))[0, 1]) < 5 * 5000**-0.5
@@ -91,7 +112,11 @@ def test_values_of_a_cell_do_not_follow_the_order_of_its_rows():
     ("column", "span", "kept"),
     [
         # Bins: [0, .5) in fine cells of shares 1/4, 3/4 and [.5, 1] in one.
-        (Continuous(name="x", lower=0.0, upper=10.0), (2.0, 6.0), [1 / 4 * 1 / 5 + 3 / 4, 1 / 5]),
+        (
+            Continuous(name="x", lower=0.0, upper=10.0),
+            (2.0, 6.0),
+            [1 / 4 * 1 / 5 + 3 / 4, 1 / 5],
+        ),
         (Continuous(name="x", lower=0.0, upper=10.0), (0.0, 10.0), [1, 1]),
         (Continuous(name="x", lower=0.0, upper=10.0), (7.0, 7.0), [0, 0]),
         # Steps 0, 1, 2 | 3, 4 | 5 to 10.
@@ -104,11 +129,19 @@ def test_an_interval_that_cuts_a_bin_keeps_its_part(column, span, kept):
     part, found = within.restricted(span)
     np.testing.assert_allclose(found, kept, atol=1e-12)
     for cell in np.flatnonzero(found):
-        every, some = (numbers_at(column, w.draw(np.full(40_000, cell), random())) for w in (within, part))
+        every, some = (
+            numbers_at(column, w.draw(np.full(40_000, cell), random()))
+            for w in (within, part)
+        )
         inside = every[(every >= span[0]) & (every <= span[1])]
-        assert near(len(inside) / len(every), kept[cell], len(every)) and some.min() >= span[0]
+        assert (
+            near(len(inside) / len(every), kept[cell], len(every))
+            and some.min() >= span[0]
+        )
         assert some.max() <= span[1]
-        assert abs(some.mean() - inside.mean()) < 0.06  # more than five standard errors of either
+        assert (
+            abs(some.mean() - inside.mean()) < 0.06
+        )  # more than five standard errors of either
 
 
 def test_a_restriction_keeps_spikes_by_the_number_they_decode_to():
@@ -132,7 +165,12 @@ def gaussian(correlation, joined, *, missing=0.0):
     both = stats.multivariate_normal(cov=[[1, correlation], [correlation, 1]])
     below = np.array([[both.cdf([a, b]) for b in edges] for a in edges])
     table = np.diff(np.diff(below, axis=0), axis=1)
-    layout = Schema([Continuous(name=name, lower=-4, upper=4, missing=missing > 0) for name in ("x", "y")]).layout
+    layout = Schema(
+        [
+            Continuous(name=name, lower=-4, upper=4, missing=missing > 0)
+            for name in ("x", "y")
+        ]
+    ).layout
     fine = np.linspace(0, 1, 161)
     fine = np.union1d(fine, (CUTS + 4) / 8)
     within = tuple(
@@ -147,9 +185,18 @@ def gaussian(correlation, joined, *, missing=0.0):
     second = table / table.sum(axis=1, keepdims=True)
     first = np.eye(5)
     if missing:
-        first, second = (np.column_stack([(1 - missing) * one, np.full(5, missing)]) for one in (first, second))
+        first, second = (
+            np.column_stack([(1 - missing) * one, np.full(5, missing)])
+            for one in (first, second)
+        )
     weights = table.sum(axis=1) / table.sum()
-    return Mixture(layout=layout, within=within, weights=weights, probabilities=(first, second), copula=joined)
+    return Mixture(
+        layout=layout,
+        within=within,
+        weights=weights,
+        probabilities=(first, second),
+        copula=joined,
+    )
 
 
 def drawn(model, **random):
@@ -158,25 +205,38 @@ def drawn(model, **random):
 
 @pytest.mark.parametrize("correlation", [0.8, -0.5])
 @pytest.mark.parametrize("random", [{}, {"independent": True}])
-def test_a_correlation_is_that_of_the_numbers_and_not_of_their_cells(correlation, random):
-    alone, joined = (np.corrcoef(drawn(gaussian(correlation, how), **random).T)[0, 1] for how in (False, True))
-    assert abs(alone) < abs(correlation) - 0.05 and joined == pytest.approx(correlation, abs=0.03)
+def test_a_correlation_is_that_of_the_numbers_and_not_of_their_cells(
+    correlation, random
+):
+    alone, joined = (
+        np.corrcoef(drawn(gaussian(correlation, how), **random).T)[0, 1]
+        for how in (False, True)
+    )
+    assert abs(alone) < abs(correlation) - 0.05 and joined == pytest.approx(
+        correlation, abs=0.03
+    )
 
 
 def test_what_lies_in_each_cell_stays_as_it_is():
     alone, joined = (drawn(gaussian(0.8, how)) for how in (False, True))
-    counts = [np.histogram2d(*one.T, bins=[[-4, *CUTS, 4]] * 2)[0] for one in (alone, joined)]
+    counts = [
+        np.histogram2d(*one.T, bins=[[-4, *CUTS, 4]] * 2)[0] for one in (alone, joined)
+    ]
     assert np.abs(counts[0] - counts[1]).max() < 150
     for column in (0, 1):
         assert stats.ks_2samp(alone[:, column], joined[:, column]).statistic < 0.005
     in_the_outer_cells = joined[(joined > CUTS[-1]).all(axis=1)]
-    assert np.corrcoef(in_the_outer_cells.T)[0, 1] > 0.35  # .47 of Gaussian numbers with a correlation of .8
+    assert (
+        np.corrcoef(in_the_outer_cells.T)[0, 1] > 0.35
+    )  # .47 of Gaussian numbers with a correlation of .8
 
 
 def test_a_missing_value_is_missing_and_says_nothing():
     found = drawn(gaussian(0.8, True, missing=0.3))
     assert np.isnan(found).mean(axis=0) == pytest.approx([0.3, 0.3], abs=0.01)
-    assert np.corrcoef(found[~np.isnan(found).any(axis=1)].T)[0, 1] == pytest.approx(0.8, abs=0.03)
+    assert np.corrcoef(found[~np.isnan(found).any(axis=1)].T)[0, 1] == pytest.approx(
+        0.8, abs=0.03
+    )
 
 
 def test_columns_that_do_not_go_together_are_left_alone():
@@ -189,15 +249,19 @@ def test_a_model_keeps_how_it_draws_and_older_ones_draw_as_they_did():
     schema = Schema([Continuous(name=name, lower=-4, upper=4) for name in ("x", "y")])
     told = model.to_json()
     again = Mixture.from_saved(schema, model.tensors(), told)
-    older = Mixture.from_saved(schema, model.tensors(), {name: told[name] for name in ("components", "cells")})
-    assert np.array_equal(drawn(again), drawn(model)) and np.array_equal(drawn(older), drawn(gaussian(0.8, False)))
+    older = Mixture.from_saved(
+        schema, model.tensors(), {name: told[name] for name in ("components", "cells")}
+    )
+    assert np.array_equal(drawn(again), drawn(model)) and np.array_equal(
+        drawn(older), drawn(gaussian(0.8, False))
+    )
 
 
 def test_scores_and_shares_are_those_of_the_normal_distribution():
     at = np.linspace(-5, 5, 101)
-    assert shares(at) == pytest.approx(stats.norm.cdf(at), abs=1e-6) and quantiles(shares(at)) == pytest.approx(
-        at, abs=1e-3
-    )
+    assert shares(at) == pytest.approx(stats.norm.cdf(at), abs=1e-6) and quantiles(
+        shares(at)
+    ) == pytest.approx(at, abs=1e-3)
 
 
 def test_correlations_that_contradict_each_other_are_made_to_fit():

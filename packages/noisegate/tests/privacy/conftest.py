@@ -6,13 +6,25 @@ SENSITIVITY = 2**22
 DISCRETE = Sampler.DISCRETE_GAUSSIAN
 
 
-def gaussian_event(multiplier, *, name="q", coordinates=100, sampler=DISCRETE, sensitivity=SENSITIVITY):
+def gaussian_event(
+    multiplier, *, name="q", coordinates=100, sampler=DISCRETE, sensitivity=SENSITIVITY
+):
     """One release, with noise of so many times its sensitivity."""
-    noise = {"sensitivity": sensitivity, "noise_std": multiplier * sensitivity, "sampler": sampler}
+    noise = {
+        "sensitivity": sensitivity,
+        "noise_std": multiplier * sensitivity,
+        "sampler": sampler,
+    }
     return GaussianEvent(name=name, coordinates=coordinates, **noise)
 
 
 def sampled_event(multiplier, rate, steps, *, coordinates=100, sampler=DISCRETE):
     """Steps on Poisson samples."""
-    noise = {"sensitivity": SENSITIVITY, "noise_std": multiplier * SENSITIVITY, "sampler": sampler}
-    return SampledGaussianEvent(name="step", rate=rate, steps=steps, coordinates=coordinates, **noise)
+    noise = {
+        "sensitivity": SENSITIVITY,
+        "noise_std": multiplier * SENSITIVITY,
+        "sampler": sampler,
+    }
+    return SampledGaussianEvent(
+        name="step", rate=rate, steps=steps, coordinates=coordinates, **noise
+    )

@@ -37,17 +37,26 @@ def test_one_release_costs_what_dp_accounting_says(multiplier, delta):
 
 @pytest.mark.parametrize("multipliers", [(1.0, 1.0), (0.7, 3.0, 11.0), (20.0,) * 100])
 def test_several_releases_compose_exactly(multipliers):
-    events = [gaussian_event(m, name=str(i), sensitivity=1000 * (i + 1)) for i, m in enumerate(multipliers)]
+    events = [
+        gaussian_event(m, name=str(i), sensitivity=1000 * (i + 1))
+        for i, m in enumerate(multipliers)
+    ]
     together = sum(m**-2 for m in multipliers) ** -0.5
     oracle = dp_accounting.get_epsilon_gaussian(together, 1e-6)
     assert accounting.epsilon(events, 1e-6) == pytest.approx(oracle, rel=1e-5)
     assert accounting.epsilon(events, 1e-6) >= oracle
-    assert accounting.epsilon(events[::-1], 1e-6) == pytest.approx(accounting.epsilon(events, 1e-6), rel=1e-12)
+    assert accounting.epsilon(events[::-1], 1e-6) == pytest.approx(
+        accounting.epsilon(events, 1e-6), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_the_loss_distribution_and_the_closed_form_agree_when_every_record_is_sampled(adjacency):
-    closed = accounting.epsilon([gaussian_event(2.0), gaussian_event(4.0, name="r")], 1e-6, adjacency)
+def test_the_loss_distribution_and_the_closed_form_agree_when_every_record_is_sampled(
+    adjacency,
+):
+    closed = accounting.epsilon(
+        [gaussian_event(2.0), gaussian_event(4.0, name="r")], 1e-6, adjacency
+    )
     # A sampled event states the norm of a record; a replaced record moves a sum by twice that.
     multiplier = 8.0 if adjacency is Adjacency.REPLACE_ONE else 4.0
     sampled = [sampled_event(multiplier, 1.0, 4), sampled_event(multiplier, 1.0, 1)]
@@ -57,10 +66,18 @@ def test_the_loss_distribution_and_the_closed_form_agree_when_every_record_is_sa
         assert closed * (1 - 1e-8) <= found <= closed * (1 + 1e-3)
 
 
-@pytest.mark.parametrize(("rate", "steps", "multiplier"), [(0.01, 1000, 1.0), (0.2, 10, 3.0), (0.001, 1, 0.6)])
+@pytest.mark.parametrize(
+    ("rate", "steps", "multiplier"),
+    [(0.01, 1000, 1.0), (0.2, 10, 3.0), (0.001, 1, 0.6)],
+)
 def test_sampled_steps_cost_what_dp_accounting_says(rate, steps, multiplier):
     accountant = PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
-    accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(multiplier)), steps)
+    accountant.compose(
+        dp_accounting.PoissonSampledDpEvent(
+            rate, dp_accounting.GaussianDpEvent(multiplier)
+        ),
+        steps,
+    )
     oracle = accountant.get_epsilon(1e-5)
     # The oracle discretises losses more finely here, and so does not give away the last thousandth.
     found = accounting.epsilon([sampled_event(multiplier, rate, steps)], 1e-5)
@@ -69,8 +86,13 @@ def test_sampled_steps_cost_what_dp_accounting_says(rate, steps, multiplier):
 
 def test_thousands_of_steps_that_each_lose_little_are_not_blurred():
     # With a fixed interval of 1e-4 this would cost 0.0097; with 1e-6, where the estimate no longer changes, 0.0044.
-    accountant = PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-6)
-    accountant.compose(dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(500.0)), 10_000)
+    accountant = PLDAccountant(
+        dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-6
+    )
+    accountant.compose(
+        dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(500.0)),
+        10_000,
+    )
     oracle = accountant.get_epsilon(1e-5)
     found = accounting.epsilon([sampled_event(500.0, 0.01, 10_000)], 1e-5)
     assert oracle * (1 - 1e-4) <= found <= oracle * (1 + 2e-3)
@@ -87,25 +109,40 @@ def test_one_sampled_step_by_numeric_integration(rate, multiplier, delta):
     x, width = np.linspace(-40 * multiplier, 40 * multiplier, 400_001, retstep=True)
 
     def normal(centre):
-        return np.exp(-(((x - centre) / multiplier) ** 2) / 2) / (multiplier * math.sqrt(2 * math.pi))
+        return np.exp(-(((x - centre) / multiplier) ** 2) / 2) / (
+            multiplier * math.sqrt(2 * math.pi)
+        )
 
     def mixture(centre):
         return (1 - rate) * normal(0) + rate * normal(centre)
 
     pairs = {
-        Adjacency.ADD_REMOVE: (sampled_event(multiplier, rate, 1), [(mixture(1), normal(0)), (normal(0), mixture(1))]),
-        Adjacency.REPLACE_ONE: (sampled_event(multiplier, rate, 1), [(mixture(1), mixture(-1))]),
+        Adjacency.ADD_REMOVE: (
+            sampled_event(multiplier, rate, 1),
+            [(mixture(1), normal(0)), (normal(0), mixture(1))],
+        ),
+        Adjacency.REPLACE_ONE: (
+            sampled_event(multiplier, rate, 1),
+            [(mixture(1), mixture(-1))],
+        ),
     }
     for adjacency, (event, cases) in pairs.items():
         found = accounting.epsilon([event], delta, adjacency)
-        assert max(hockey_stick(*case, found, width) for case in cases) <= delta * (1 + 1e-6)
-        assert max(hockey_stick(*case, found * 0.99 - 1e-4, width) for case in cases) > delta
+        assert max(hockey_stick(*case, found, width) for case in cases) <= delta * (
+            1 + 1e-6
+        )
+        assert (
+            max(hockey_stick(*case, found * 0.99 - 1e-4, width) for case in cases)
+            > delta
+        )
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_a_mixture_of_both_kinds_costs_more_than_each_and_less_than_the_sum(adjacency):
     gauss, steps = [gaussian_event(3.0)], [sampled_event(2.0, 0.1, 20)]
-    one, other = (accounting.epsilon(events, 1e-5, adjacency) for events in (gauss, steps))
+    one, other = (
+        accounting.epsilon(events, 1e-5, adjacency) for events in (gauss, steps)
+    )
     both = accounting.epsilon(gauss + steps, 1e-5, adjacency)
     assert max(one, other) < both < one + other
     relation, scale = {
@@ -113,7 +150,9 @@ def test_a_mixture_of_both_kinds_costs_more_than_each_and_less_than_the_sum(adja
         Adjacency.REPLACE_ONE: (dp_accounting.NeighboringRelation.REPLACE_ONE, 2),
     }[adjacency]
     accountant = PLDAccountant(relation)
-    accountant.compose(dp_accounting.PoissonSampledDpEvent(0.1, dp_accounting.GaussianDpEvent(2.0)), 20)
+    accountant.compose(
+        dp_accounting.PoissonSampledDpEvent(0.1, dp_accounting.GaussianDpEvent(2.0)), 20
+    )
     accountant.compose(dp_accounting.GaussianDpEvent(3.0 * scale))
     assert both == pytest.approx(accountant.get_epsilon(1e-5), rel=2e-3)
 
@@ -128,7 +167,9 @@ def test_a_sampled_step_whose_records_move_at_a_right_angle():
         squares = (x[:, None] - a) ** 2 + (x[None, :] - b) ** 2
         return np.exp(-squares / (2 * std**2)) / (2 * math.pi * std**2)
 
-    first, second = ((1 - rate) * normal(0, 0) + rate * normal(*at) for at in ((1, 0), (0, 1)))
+    first, second = (
+        (1 - rate) * normal(0, 0) + rate * normal(*at) for at in ((1, 0), (0, 1))
+    )
     found = accounting.epsilon([event], delta, Adjacency.REPLACE_ONE)
     assert hockey_stick(first, second, found, width**2) <= delta * (1 + 1e-6)
 
@@ -139,7 +180,9 @@ def test_the_discrete_gaussian_leaks_no_more_than_it_is_charged_for(std, sensiti
     # Exact probabilities in one dimension: shift by the whole sensitivity, compare with e^ε at many ε.
     reach = 40 * int(std) + sensitivity
     z = np.arange(-reach, reach + sensitivity + 1)
-    first, second = (np.exp(-((z - centre) ** 2) / (2 * std**2)) for centre in (sensitivity, 0))
+    first, second = (
+        np.exp(-((z - centre) ** 2) / (2 * std**2)) for centre in (sensitivity, 0)
+    )
     first, second = first / first.sum(), second / second.sum()
     event = summed(sensitivity=sensitivity, noise_std=std)
     checked = 0
@@ -156,13 +199,20 @@ def test_the_discrete_gaussian_leaks_no_more_than_it_is_charged_for(std, sensiti
 def test_the_discrete_gaussian_is_charged_as_one_with_four_units_less_variance():
     event = gaussian_event(20.0 / 5, sensitivity=5)
     assert accounting.effective_multiplier(event) == math.sqrt(20.0**2 - 4) / 5
-    assert accounting.effective_multiplier(gaussian_event(4.0, sampler=Sampler.ROUNDED_GAUSSIAN)) == 4.0
+    assert (
+        accounting.effective_multiplier(
+            gaussian_event(4.0, sampler=Sampler.ROUNDED_GAUSSIAN)
+        )
+        == 4.0
+    )
     ideal = dp_accounting.get_epsilon_gaussian(4.0, 1e-5)
     assert accounting.epsilon([event], 1e-5) > ideal * 1.004
 
 
 def test_the_slack_of_the_discrete_gaussian_is_real_and_negligible():
-    extra_epsilon, extra_delta = accounting.sampler_slack([gaussian_event(1.0, coordinates=10**9)], 1.0)
+    extra_epsilon, extra_delta = accounting.sampler_slack(
+        [gaussian_event(1.0, coordinates=10**9)], 1.0
+    )
     assert 0 < extra_epsilon < 1e-20 and extra_delta == 0.0
 
 
@@ -175,11 +225,16 @@ def test_the_rounded_gaussian_is_charged_its_distance_on_every_coordinate():
     assert accounting.sampler_slack([rounded], found) == (0.0, pytest.approx(slack))
     left = delta - slack
     assert left > 0 and found >= dp_accounting.get_epsilon_gaussian(1.0, left)
-    assert found > accounting.epsilon([exact], delta) and accounting.epsilon([rounded], slack / 2) == math.inf
+    assert (
+        found > accounting.epsilon([exact], delta)
+        and accounting.epsilon([rounded], slack / 2) == math.inf
+    )
 
 
 def test_every_step_of_a_sampled_event_is_charged_its_slack():
-    event = sampled_event(1.0, 0.1, 50, coordinates=1000, sampler=Sampler.ROUNDED_GAUSSIAN)
+    event = sampled_event(
+        1.0, 0.1, 50, coordinates=1000, sampler=Sampler.ROUNDED_GAUSSIAN
+    )
     expected = 50 * 1000 * 2.0**-42 * (1 + math.exp(2.0))
     assert accounting.sampler_slack([event], 2.0)[1] == pytest.approx(expected)
 
@@ -188,7 +243,10 @@ def test_every_step_of_a_sampled_event_is_charged_its_slack():
 @pytest.mark.parametrize("sampler", list(Sampler))
 def test_noise_outside_the_grid_of_the_proof_is_refused(sampler, std):
     noise = {"sensitivity": 1, "noise_std": std, "coordinates": 1, "sampler": sampler}
-    for event in (GaussianEvent(name="wide", **noise), SampledGaussianEvent(name="wide", rate=0.1, steps=1, **noise)):
+    for event in (
+        GaussianEvent(name="wide", **noise),
+        SampledGaussianEvent(name="wide", rate=0.1, steps=1, **noise),
+    ):
         with pytest.raises(CalibrationError, match=r"'wide'.*outside \[16, "):
             accounting.epsilon([event], 1e-5)
     fine = GaussianEvent(name="fine", **{**noise, "noise_std": 16.0})
@@ -207,9 +265,17 @@ def plan_of(coordinates=1000):
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.4])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0, 1000.0])
-def test_a_calibrated_plan_costs_what_was_asked_and_hardly_less(epsilon, delta, adjacency):
-    calibrated = plan_of().calibrate(Budget(epsilon=epsilon, delta=delta, adjacency=adjacency))
-    assert epsilon * (1 - 1e-6) <= accounting.epsilon(calibrated.events, delta, adjacency) <= epsilon
+def test_a_calibrated_plan_costs_what_was_asked_and_hardly_less(
+    epsilon, delta, adjacency
+):
+    calibrated = plan_of().calibrate(
+        Budget(epsilon=epsilon, delta=delta, adjacency=adjacency)
+    )
+    assert (
+        epsilon * (1 - 1e-6)
+        <= accounting.epsilon(calibrated.events, delta, adjacency)
+        <= epsilon
+    )
 
 
 @pytest.mark.parametrize(
@@ -227,31 +293,58 @@ def test_a_calibrated_plan_with_a_fast_sampler_costs_what_was_asked_and_hardly_l
     coordinates, epsilon, sampler, unused
 ):
     calibrated = plan_of(coordinates).calibrate(Budget(epsilon=epsilon, delta=1e-5))
-    assert [event.sampler for event in calibrated.events] == [sampler, Sampler.DISCRETE_GAUSSIAN]
+    assert [event.sampler for event in calibrated.events] == [
+        sampler,
+        Sampler.DISCRETE_GAUSSIAN,
+    ]
     assert epsilon * (1 - unused) <= calibrated.epsilon <= epsilon
-    if sampler is Sampler.CONVOLVED_GAUSSIAN:  # what is stated is what is drawn, up to the last bit
+    if (
+        sampler is Sampler.CONVOLVED_GAUSSIAN
+    ):  # what is stated is what is drawn, up to the last bit
         stated = calibrated.events[0].noise_std
-        assert WIDTH * math.hypot(*multipliers(stated)) == pytest.approx(stated, rel=1e-15)
+        assert WIDTH * math.hypot(*multipliers(stated)) == pytest.approx(
+            stated, rel=1e-15
+        )
 
 
 def batch(**options):
-    fields = {"name": "b", "rate": 0.05, "steps": 40, "shards": 1, "sensitivity": 2**23, "noise_std": 2.0**23}
-    return BatchGaussianEvent(**{**fields, "coordinates": 9, "sampler": Sampler.DISCRETE_GAUSSIAN, **options})
+    fields = {
+        "name": "b",
+        "rate": 0.05,
+        "steps": 40,
+        "shards": 1,
+        "sensitivity": 2**23,
+        "noise_std": 2.0**23,
+    }
+    return BatchGaussianEvent(
+        **{**fields, "coordinates": 9, "sampler": Sampler.DISCRETE_GAUSSIAN, **options}
+    )
 
 
 @pytest.mark.parametrize("adjacency", [*Adjacency])
 def test_samples_as_a_whole_cost_what_sums_of_records_of_their_diameter_cost(adjacency):
-    fields = {name: getattr(batch(), name) for name in ("name", "rate", "steps", "sensitivity", "noise_std")}
-    summed = SampledGaussianEvent(**fields, coordinates=9, sampler=Sampler.DISCRETE_GAUSSIAN)
-    assert accounting.epsilon([batch()], 1e-5, adjacency) == accounting.epsilon([summed], 1e-5, adjacency)
+    fields = {
+        name: getattr(batch(), name)
+        for name in ("name", "rate", "steps", "sensitivity", "noise_std")
+    }
+    summed = SampledGaussianEvent(
+        **fields, coordinates=9, sampler=Sampler.DISCRETE_GAUSSIAN
+    )
+    assert accounting.epsilon([batch()], 1e-5, adjacency) == accounting.epsilon(
+        [summed], 1e-5, adjacency
+    )
 
 
 @pytest.mark.parametrize("adjacency", [*Adjacency])
-@pytest.mark.parametrize(("steps", "shards", "uses"), [(12, 1, 12), (12, 4, 3), (13, 4, 4), (3, 4, 1)])
+@pytest.mark.parametrize(
+    ("steps", "shards", "uses"), [(12, 1, 12), (12, 4, 3), (13, 4, 4), (3, 4, 1)]
+)
 def test_disjoint_shards_compose_in_parallel(steps, shards, uses, adjacency):
     event = batch(rate=1.0, steps=steps, shards=shards, noise_std=2.0**25)
     right = accounting.gaussian_epsilon(math.sqrt(uses) / 4, 1e-5)
-    assert accounting.epsilon([event], 1e-5, adjacency) == pytest.approx(right, rel=1e-8)
+    assert accounting.epsilon([event], 1e-5, adjacency) == pytest.approx(
+        right, rel=1e-8
+    )
 
 
 def test_shards_are_not_sampled_too():
@@ -260,10 +353,19 @@ def test_shards_are_not_sampled_too():
 
 
 def test_noise_in_shares_costs_what_one_discrete_gaussian_does_and_a_larger_slack():
-    alone, shared = (gaussian_event(4.7, sampler=one) for one in (Sampler.DISCRETE_GAUSSIAN, Sampler.SUMMED_GAUSSIAN))
-    slack, larger = (accounting.sampler_slack([event], 1.0)[0] for event in (alone, shared))
+    alone, shared = (
+        gaussian_event(4.7, sampler=one)
+        for one in (Sampler.DISCRETE_GAUSSIAN, Sampler.SUMMED_GAUSSIAN)
+    )
+    slack, larger = (
+        accounting.sampler_slack([event], 1.0)[0] for event in (alone, shared)
+    )
     assert larger == pytest.approx(accounting.MOST_SHARES * slack) and larger < 1e-20
-    assert accounting.epsilon([alone], 1e-5) <= accounting.epsilon([shared], 1e-5) < 1.0000001
+    assert (
+        accounting.epsilon([alone], 1e-5)
+        <= accounting.epsilon([shared], 1e-5)
+        < 1.0000001
+    )
 
 
 # What a privacy unit is called, what it costs, and that a collision of hashes is paid for (G-14).
@@ -272,14 +374,25 @@ QUESTION = Query(name="q", dim=3, columns=2, norm=2.0, share=1.0)
 
 
 def budget(contributions=None, **options):
-    unit = unit_text("record", None if contributions is None else "patient", contributions)
-    return Budget(**{"epsilon": 1.0, "unit": unit, "contributions": contributions, **options})
+    unit = unit_text(
+        "record", None if contributions is None else "patient", contributions
+    )
+    return Budget(
+        **{"epsilon": 1.0, "unit": unit, "contributions": contributions, **options}
+    )
 
 
 def test_the_unit_is_named_by_its_column_and_not_by_the_limit():
     assert unit_text("respondent", None, None) == "respondent"
-    assert unit_text("record", " patient ", 3) == unit_text("record", "patient", 5) == "all records of one patient"
-    assert used("all records of one patient", 3) == "all records of one patient, at most 3 used"
+    assert (
+        unit_text("record", " patient ", 3)
+        == unit_text("record", "patient", 5)
+        == "all records of one patient"
+    )
+    assert (
+        used("all records of one patient", 3)
+        == "all records of one patient, at most 3 used"
+    )
     assert used("record", None) == "record"
 
 
@@ -291,14 +404,28 @@ SEVERAL = "all records of one patient", " All  records of ONE patient"
     [
         *[({"unit": unit}, "give unit_column and contributions") for unit in SEVERAL],
         *[({"unit": unit}, "in one line") for unit in ("", " ", "a\nb", None, 7)],
-        *[({"contributions": n}, "from 1 to 1000") for n in (0, -1, 1001, 2.0, True, "3", float("nan"))],
-        ({"contributions": 3, "adjacency": Adjacency.REPLACE_ONE}, "use adjacency='add-remove'"),
+        *[
+            ({"contributions": n}, "from 1 to 1000")
+            for n in (0, -1, 1001, 2.0, True, "3", float("nan"))
+        ],
+        (
+            {"contributions": 3, "adjacency": Adjacency.REPLACE_ONE},
+            "use adjacency='add-remove'",
+        ),
     ],
 )
 def test_a_unit_that_cannot_be_is_refused(options, says):
     with pytest.raises(OptionError, match=says):
-        Budget(**{"epsilon": 1.0, "unit": SEVERAL[0] if "contributions" in options else "record", **options})
-    assert [Budget(epsilon=1.0, unit=unit, contributions=1).unit for unit in SEVERAL] == [*SEVERAL]
+        Budget(
+            **{
+                "epsilon": 1.0,
+                "unit": SEVERAL[0] if "contributions" in options else "record",
+                **options,
+            }
+        )
+    assert [
+        Budget(epsilon=1.0, unit=unit, contributions=1).unit for unit in SEVERAL
+    ] == [*SEVERAL]
 
 
 @pytest.mark.parametrize("contributions", [1, 3, 1000])
@@ -306,7 +433,9 @@ def test_noise_grows_with_the_number_of_records_used(contributions):
     plan = Plan(queries=(QUESTION,))
     one, several = plan.calibrate(budget()), plan.calibrate(budget(contributions))
     assert several.events[0].sensitivity == contributions * UNITS
-    assert several.releases[0].noise_std == pytest.approx(contributions * one.releases[0].noise_std, rel=1e-9)
+    assert several.releases[0].noise_std == pytest.approx(
+        contributions * one.releases[0].noise_std, rel=1e-9
+    )
     assert several.epsilon <= 1.0
 
 
@@ -318,7 +447,9 @@ def test_a_plan_for_fewer_records_than_are_used_is_refused():
 
 def certified(contributions):
     plan = Plan(queries=(QUESTION,)).calibrate(budget(contributions))
-    return certificate(unit=plan.budget.unit, contributions=contributions, events=plan.events)
+    return certificate(
+        unit=plan.budget.unit, contributions=contributions, events=plan.events
+    )
 
 
 def test_certificate_and_page_state_the_unit_and_what_is_used_of_it():
@@ -331,7 +462,10 @@ def test_certificate_and_page_state_the_unit_and_what_is_used_of_it():
 def test_certificates_of_records_stay_as_they_were():
     stated = certified(None)
     assert "contributions" not in stated.to_json()["guarantee"]
-    assert "Privacy unit: one record." in render(stated) and Certificate.from_json(stated.to_json()) == stated
+    assert (
+        "Privacy unit: one record." in render(stated)
+        and Certificate.from_json(stated.to_json()) == stated
+    )
 
 
 @pytest.mark.parametrize("limit", [0, -3, 2.5, True, "3"])
@@ -348,5 +482,10 @@ def test_rounding_up_pays_for_a_collision_of_hashes():
         for delta in (1e-12, 1e-9, 1e-5, 1e-3, 0.01, 0.1, 0.3, 0.4999):
             mu = accounting.mu_for(epsilon, delta)
             # −dδ/dε = e^ε Φ(−ε/μ − μ/2), the second term of the curve.
-            second = math.exp(epsilon + accounting._log_normal_cdf(-epsilon / mu - mu / 2))
-            assert epsilon * second >= 1e-12 and rounding * epsilon * second > 1e5 * collision
+            second = math.exp(
+                epsilon + accounting._log_normal_cdf(-epsilon / mu - mu / 2)
+            )
+            assert (
+                epsilon * second >= 1e-12
+                and rounding * epsilon * second > 1e5 * collision
+            )

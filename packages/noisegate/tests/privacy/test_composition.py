@@ -22,7 +22,9 @@ from noisegate.privacy.events import Adjacency, Sampler
 
 from .conftest import sampled_event
 
-PRESENT, ABSENT, REPLACED = (Pair(upper=u, lower=v) for u, v in ((True, False), (False, True), (True, True)))
+PRESENT, ABSENT, REPLACED = (
+    Pair(upper=u, lower=v) for u, v in ((True, False), (False, True), (True, True))
+)
 PAIRS = {"add-remove": (PRESENT, ABSENT), "replace-one": (REPLACED,)}
 
 
@@ -59,7 +61,9 @@ def composed_at(steps, interval, delta):
     return composition._composed(lattices, composition._best_tilt(lattices, delta))
 
 
-@pytest.mark.parametrize("z", [-37.0, -20.3, -5.5, -1.0, -0.2, 0.0, 0.3, 2.2, 9.1, 30.0])
+@pytest.mark.parametrize(
+    "z", [-37.0, -20.3, -5.5, -1.0, -0.2, 0.0, 0.3, 2.2, 9.1, 30.0]
+)
 @pytest.mark.parametrize("width", [1e-6, 1e-3, 0.5])
 def test_the_error_of_a_normal_probability_is_bounded(z, width):
     masses, errors = lattice._normal_masses(np.array([z, z + width]))
@@ -70,7 +74,10 @@ def test_the_error_of_a_normal_probability_is_bounded(z, width):
         tails = [mpmath.erfc(sign * end / mpmath.sqrt(2)) / 2 for end in ends]
         exact = [abs(right - left) for left, right in pairwise(tails)]
         assert all(
-            abs(mass - true) <= error for mass, true, error in zip(masses.tolist(), exact, errors.tolist(), strict=True)
+            abs(mass - true) <= error
+            for mass, true, error in zip(
+                masses.tolist(), exact, errors.tolist(), strict=True
+            )
         )
         # ... and is no excuse for anything.
         assert errors[1] <= 1e-11 * max(exact[0], exact[2]) or z + width > 0 > z
@@ -84,12 +91,20 @@ def dominates(found, steps, pair):
     for epsilon in np.linspace(losses[0], losses[-1], 23):
         with mpmath.workdps(50):
             # Σ p·(1 − e^(ε − loss)) over losses above ε, with the lattice's powers of one number.
-            beyond = [(mass, k) for k, mass in enumerate(found.masses.tolist()) if losses[k] > epsilon]
+            beyond = [
+                (mass, k)
+                for k, mass in enumerate(found.masses.tolist())
+                if losses[k] > epsilon
+            ]
             ratio, power = mpmath.exp(-mpmath.mpf(interval)), mpmath.mpf(1)
             above = mpmath.mpf(0)
             for mass, k in beyond:
                 power = (
-                    mpmath.exp(mpmath.mpf(epsilon) - mpmath.mpf(interval) * (found.first + k)) if not above else power
+                    mpmath.exp(
+                        mpmath.mpf(epsilon) - mpmath.mpf(interval) * (found.first + k)
+                    )
+                    if not above
+                    else power
                 )
                 above += mass * (1 - power)
                 power *= ratio
@@ -102,12 +117,24 @@ def dominates(found, steps, pair):
 @pytest.mark.parametrize("pair", [PRESENT, ABSENT, REPLACED])
 @pytest.mark.parametrize(
     ("rate", "shift", "interval"),
-    [(0.01, 1.0, 1e-2), (0.3, 0.2, 1e-2), (0.5, 4.0, 0.05), (1 - 2**-32, 0.5, 0.02), (2**-20, 2.0, 5e-2)],
+    [
+        (0.01, 1.0, 1e-2),
+        (0.3, 0.2, 1e-2),
+        (0.5, 4.0, 0.05),
+        (1 - 2**-32, 0.5, 0.02),
+        (2**-20, 2.0, 5e-2),
+    ],
 )
-def test_a_step_on_the_lattice_is_never_below_the_exact_one(rate, shift, interval, pair):
+def test_a_step_on_the_lattice_is_never_below_the_exact_one(
+    rate, shift, interval, pair
+):
     steps = Steps(rate=rate, shift=shift, count=1)
     found = lattice_losses(steps, pair, interval, 12.0)
-    assert 0 <= found.widened < 1e-11 and dominates(found, steps, pair) > 10 and float(np.sum(found.masses)) - 1 < 1e-9
+    assert (
+        0 <= found.widened < 1e-11
+        and dominates(found, steps, pair) > 10
+        and float(np.sum(found.masses)) - 1 < 1e-9
+    )
 
 
 def test_points_that_are_found_badly_cost_tightness_and_nothing_else(monkeypatch):
@@ -128,7 +155,10 @@ def test_probabilities_are_rounded_up_by_their_error(monkeypatch):
     exact = lattice_losses(steps, PRESENT, 0.05, 9.0)
     monkeypatch.setattr(lattice, "_ERROR", 1e-6)
     found = lattice_losses(steps, PRESENT, 0.05, 9.0)
-    assert float(found.masses.sum()) > float(exact.masses.sum()) + 1e-6 and found.infinite > exact.infinite
+    assert (
+        float(found.masses.sum()) > float(exact.masses.sum()) + 1e-6
+        and found.infinite > exact.infinite
+    )
 
 
 @pytest.mark.parametrize("adjacency", list(PAIRS))
@@ -138,32 +168,62 @@ def test_one_step_costs_what_high_precision_says(rate, shift, delta, adjacency):
     steps = Steps(rate=rate, shift=shift, count=1)
     found = composed_epsilon([steps], PAIRS[adjacency], delta)
     assert max(exact_delta(steps, pair, found) for pair in PAIRS[adjacency]) <= delta
-    assert max(exact_delta(steps, pair, found * 0.999) for pair in PAIRS[adjacency]) > delta
+    assert (
+        max(exact_delta(steps, pair, found * 0.999) for pair in PAIRS[adjacency])
+        > delta
+    )
 
 
 def drawn(number):
     """Returns a step and a δ below the chance that it samples a record, as published plans have them, and beyond."""
     random = np.random.default_rng(number)
     rate, multiplier = 10 ** random.uniform(-6, -0.05), 10 ** random.uniform(-0.6, 1.5)
-    return Steps(rate=rate, shift=1 / multiplier, count=1), 10 ** random.uniform(-12, math.log10(rate))
+    return Steps(rate=rate, shift=1 / multiplier, count=1), 10 ** random.uniform(
+        -12, math.log10(rate)
+    )
 
 
 # What `composed_epsilon` gave for the first was 2,400 times the exact cost.
-LOOSE = [(3.57e-5, 0.5487, 4.9e-6), (0.0044787, 0.5609, 0.003386), (4.272e-5, 0.26, 3.312e-5)]
+LOOSE = [
+    (3.57e-5, 0.5487, 4.9e-6),
+    (0.0044787, 0.5609, 0.003386),
+    (4.272e-5, 0.26, 3.312e-5),
+]
 
 
 @pytest.mark.parametrize(
-    "case", [*LOOSE, *range(9), *(pytest.param(case, marks=pytest.mark.slow) for case in range(9, 30))]
+    "case",
+    [
+        *LOOSE,
+        *range(9),
+        *(pytest.param(case, marks=pytest.mark.slow) for case in range(9, 30)),
+    ],
 )
 def test_a_single_step_costs_its_closed_form_and_hardly_more_on_the_lattice(case):
-    steps, delta = (Steps(rate=case[0], shift=1 / case[1], count=1), case[2]) if case in LOOSE else drawn(case)
+    steps, delta = (
+        (Steps(rate=case[0], shift=1 / case[1], count=1), case[2])
+        if case in LOOSE
+        else drawn(case)
+    )
     found = accounting.single_step_epsilon(steps.rate, steps.shift, delta)
-    at = {epsilon: max(exact_delta(steps, pair, epsilon) for pair in PAIRS["add-remove"]) for epsilon in (0.0, found)}
+    at = {
+        epsilon: max(exact_delta(steps, pair, epsilon) for pair in PAIRS["add-remove"])
+        for epsilon in (0.0, found)
+    }
     assert at[found] <= delta and (found == 0 or at[0.0] > delta)
     if found > 1e-12:
-        assert max(exact_delta(steps, pair, found * (1 - 1e-6)) for pair in PAIRS["add-remove"]) > delta
+        assert (
+            max(
+                exact_delta(steps, pair, found * (1 - 1e-6))
+                for pair in PAIRS["add-remove"]
+            )
+            > delta
+        )
     lattice_epsilon = composed_epsilon([steps], PAIRS["add-remove"], delta)
-    assert found <= lattice_epsilon * (1 + 1e-8) + 1e-15 and lattice_epsilon <= 1.01 * found + 0.003
+    assert (
+        found <= lattice_epsilon * (1 + 1e-8) + 1e-15
+        and lattice_epsilon <= 1.01 * found + 0.003
+    )
 
 
 @pytest.mark.parametrize("pair", [PRESENT, ABSENT, REPLACED])
@@ -175,7 +235,9 @@ def test_two_steps_cost_what_numeric_integration_says(pair, delta):
     z, width = np.linspace(-11, 12, 2301, retstep=True)
 
     def density(centre):
-        still, moved = (np.exp(-((z - c) ** 2) / 2) / math.sqrt(2 * math.pi) for c in (0, centre))
+        still, moved = (
+            np.exp(-((z - c) ** 2) / 2) / math.sqrt(2 * math.pi) for c in (0, centre)
+        )
         return (1 - rate) * still + rate * moved
 
     first = density(shift if pair.upper else 0.0)
@@ -193,8 +255,12 @@ def test_two_steps_cost_what_numeric_integration_says(pair, delta):
 @pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-9, 1e-11, 1e-12, 1e-14, 1e-50, 1e-190])
 @pytest.mark.parametrize("steps", [1, 7, 1000, 100_000])
 @pytest.mark.parametrize("mu", [0.01, 0.5, 3.0])
-def test_forced_through_the_transform_a_gaussian_costs_hardly_more_than_it_does(mu, steps, delta):
-    found = composed_epsilon([Steps(rate=1.0, shift=mu / math.sqrt(steps), count=steps)], [PRESENT], delta)
+def test_forced_through_the_transform_a_gaussian_costs_hardly_more_than_it_does(
+    mu, steps, delta
+):
+    found = composed_epsilon(
+        [Steps(rate=1.0, shift=mu / math.sqrt(steps), count=steps)], [PRESENT], delta
+    )
     exact = accounting.gaussian_epsilon(mu, delta) / (1 + 1e-9)
     assert exact <= found <= exact * (1 + 3e-3) + 1e-9
 
@@ -206,13 +272,25 @@ def test_events_of_all_records_are_exactly_gaussian(steps, delta, adjacency):
     moved = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     multiplier = math.sqrt(steps) / 0.5
     exact = accounting.gaussian_epsilon(0.5 * moved, delta)
-    assert exact * (1 - 1e-8) <= accounting.epsilon([sampled_event(multiplier, 1.0, steps)], delta, adjacency)
-    assert accounting.epsilon([sampled_event(multiplier, 1.0, steps)], delta, adjacency) <= exact * (1 + 1e-8)
-    beside = summed(sensitivity=1000, noise_std=4000.0, sampler=Sampler.ROUNDED_GAUSSIAN)
+    assert exact * (1 - 1e-8) <= accounting.epsilon(
+        [sampled_event(multiplier, 1.0, steps)], delta, adjacency
+    )
+    assert accounting.epsilon(
+        [sampled_event(multiplier, 1.0, steps)], delta, adjacency
+    ) <= exact * (1 + 1e-8)
+    beside = summed(
+        sensitivity=1000, noise_std=4000.0, sampler=Sampler.ROUNDED_GAUSSIAN
+    )
     if delta > 1e-10:  # the rounded sampler has its own distance
-        both = accounting.epsilon([sampled_event(multiplier, 1.0, steps), beside], delta, adjacency)
-        assert both == pytest.approx(accounting.gaussian_epsilon(math.hypot(0.5 * moved, 0.25), delta), rel=1e-2)
-        assert both >= accounting.gaussian_epsilon(math.hypot(0.5 * moved, 0.25), delta) * (1 - 1e-8)
+        both = accounting.epsilon(
+            [sampled_event(multiplier, 1.0, steps), beside], delta, adjacency
+        )
+        assert both == pytest.approx(
+            accounting.gaussian_epsilon(math.hypot(0.5 * moved, 0.25), delta), rel=1e-2
+        )
+        assert both >= accounting.gaussian_epsilon(
+            math.hypot(0.5 * moved, 0.25), delta
+        ) * (1 - 1e-8)
 
 
 def fractions(values):
@@ -238,7 +316,10 @@ def test_the_error_of_the_transform_is_bounded_and_small():
     parts = [np.append(part[:-1], 1 - part[:-1].sum()) for part in parts]
     found, error = composition._convolved(parts, [6, 3], 64)
     exact = exact_convolution([fractions(part) for part in parts], [6, 3], 64)
-    off = max(abs(Fraction(value) - true) for value, true in zip(found.tolist(), exact, strict=True))
+    off = max(
+        abs(Fraction(value) - true)
+        for value, true in zip(found.tolist(), exact, strict=True)
+    )
     assert 0 < off <= error < 1e-12
 
 
@@ -248,32 +329,58 @@ def test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere():
     composed = composed_at(steps, interval, delta)
     reach = -float(ndtri(delta * composition._CUT / 5))
     part = lattice_losses(steps[0], PRESENT, interval, reach)
-    exact = exact_convolution([fractions(part.masses)], [5], 1 << (5 * len(part.masses)).bit_length())
+    exact = exact_convolution(
+        [fractions(part.masses)], [5], 1 << (5 * len(part.masses)).bit_length()
+    )
     checked = 0
     with mpmath.workdps(40):
-        for loss, tilted in zip(composed.losses.tolist(), composed.tilted.tolist(), strict=True):
+        for loss, tilted in zip(
+            composed.losses.tolist(), composed.tilted.tolist(), strict=True
+        ):
             place = round(loss / interval) - 5 * part.first
             if not 0 <= place <= 5 * (len(part.masses) - 1):
                 continue
             true = exact[place]
-            above = mpmath.mpf(tilted) * mpmath.exp(mpmath.mpf(composed.log_factor) - composed.theta * loss)
+            above = mpmath.mpf(tilted) * mpmath.exp(
+                mpmath.mpf(composed.log_factor) - composed.theta * loss
+            )
             assert above >= mpmath.mpf(true.numerator) / true.denominator
             checked += tilted > 1e-9
-    assert checked > 20 and composed.infinite >= 5 * part.infinite and composed.raised >= 5 * part.widened
+    assert (
+        checked > 20
+        and composed.infinite >= 5 * part.infinite
+        and composed.raised >= 5 * part.widened
+    )
 
 
 @pytest.mark.parametrize("delta", [1e-5, 1e-10, 1e-14])
-@pytest.mark.parametrize(("rate", "multiplier", "steps"), [(0.01, 1.0, 1000), (0.004, 0.8, 60_000), (0.5, 5.0, 100)])
+@pytest.mark.parametrize(
+    ("rate", "multiplier", "steps"),
+    [(0.01, 1.0, 1000), (0.004, 0.8, 60_000), (0.5, 5.0, 100)],
+)
 def test_it_is_below_what_moments_give(rate, multiplier, steps, delta):
-    accountant = RdpAccountant(orders=[1 + x / 10 for x in range(1, 100)] + list(range(11, 300)))
-    accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(multiplier)), steps)
+    accountant = RdpAccountant(
+        orders=[1 + x / 10 for x in range(1, 100)] + list(range(11, 300))
+    )
+    accountant.compose(
+        dp_accounting.PoissonSampledDpEvent(
+            rate, dp_accounting.GaussianDpEvent(multiplier)
+        ),
+        steps,
+    )
     above = accountant.get_epsilon(delta)
-    assert above * 0.7 < accounting.epsilon([sampled_event(multiplier, rate, steps)], delta) < above
+    assert (
+        above * 0.7
+        < accounting.epsilon([sampled_event(multiplier, rate, steps)], delta)
+        < above
+    )
 
 
 @pytest.mark.parametrize("delta", [1e-300, 9e-201])
 def test_a_delta_at_the_end_of_float64_is_refused_with_the_least_one(delta):
-    with pytest.raises(CalibrationError, match=r"least for which steps on Poisson samples.*raise delta"):
+    with pytest.raises(
+        CalibrationError, match=r"least for which steps on Poisson samples.*raise delta"
+    ):
         accounting.epsilon([sampled_event(1.0, 0.1, 10)], delta)
     assert accounting.epsilon([sampled_event(1.0, 1.0, 10)], delta) > 100
 
@@ -291,11 +398,15 @@ def test_extremes_end_within_seconds_and_between_the_bounds_of_all_and_of_no_amp
     steps, multiplier, rate, adjacency
 ):
     with at_most_calls(50_000):
-        found = accounting.epsilon([sampled_event(multiplier, rate, steps)], 1e-9, adjacency)
+        found = accounting.epsilon(
+            [sampled_event(multiplier, rate, steps)], 1e-9, adjacency
+        )
     moved = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     whole = accounting.gaussian_epsilon(math.sqrt(steps) * moved / multiplier, 1e-9)
     assert 0 <= found <= whole * (1 + 5e-3)
-    if rate > 0.999 and multiplier > 0.5:  # beyond, the chance not to be in a sample bounds the loss
+    if (
+        rate > 0.999 and multiplier > 0.5
+    ):  # beyond, the chance not to be in a sample bounds the loss
         assert found >= whole * 0.3
 
 
@@ -306,7 +417,9 @@ DELTAS = (1e-12, 1e-9, 1e-5, 1e-2, 0.4)
 
 
 def test_the_logarithm_of_the_normal_distribution_function():
-    points = np.concatenate([np.linspace(-40, 8, 4801), -np.geomspace(25, 1e6, 60), [-25.0, 0.0]])
+    points = np.concatenate(
+        [np.linspace(-40, 8, 4801), -np.geomspace(25, 1e6, 60), [-25.0, 0.0]]
+    )
     ours = np.array([accounting._log_normal_cdf(float(x)) for x in points])
     assert np.allclose(ours, special.log_ndtr(points), rtol=2e-12, atol=1e-16)
 
@@ -315,9 +428,13 @@ def test_the_logarithm_of_the_normal_distribution_function():
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_curve_agrees_with_dp_accounting_both_ways(epsilon, delta):
     mu = accounting.mu_for(epsilon, delta)
-    assert 1 / mu == pytest.approx(dp_accounting.get_sigma_gaussian(epsilon, delta, tol=1e-14), rel=1e-6)
+    assert 1 / mu == pytest.approx(
+        dp_accounting.get_sigma_gaussian(epsilon, delta, tol=1e-14), rel=1e-6
+    )
     found = accounting.gaussian_epsilon(mu, delta)
-    assert found == pytest.approx(dp_accounting.get_epsilon_gaussian(1 / mu, delta), rel=1e-6, abs=1e-10)
+    assert found == pytest.approx(
+        dp_accounting.get_epsilon_gaussian(1 / mu, delta), rel=1e-6, abs=1e-10
+    )
     assert epsilon * (1 - 1e-6) <= found <= epsilon
 
 
@@ -329,7 +446,9 @@ def test_the_epsilon_is_an_upper_bound(mu, delta):
     log_delta = dp_accounting.gaussian_mechanism._get_log_delta(1 / mu, found)
     assert log_delta <= math.log(delta) + 1e-10
     if found > 0:
-        assert dp_accounting.gaussian_mechanism._get_log_delta(1 / mu, found * (1 - 1e-6)) > math.log(delta)
+        assert dp_accounting.gaussian_mechanism._get_log_delta(
+            1 / mu, found * (1 - 1e-6)
+        ) > math.log(delta)
 
 
 @pytest.mark.parametrize("delta", DELTAS)
@@ -339,9 +458,16 @@ def test_both_roots_lie_on_the_safe_side_by_more_than_rounding(epsilon, delta):
     assert accounting.log_delta(mu, epsilon) < math.log(delta)
     assert accounting.log_delta(mu * (1 + 1e-7), epsilon) > math.log(delta)
     above = accounting.gaussian_epsilon(mu * 1.5, delta)
-    assert accounting.log_delta(mu * 1.5, above) < math.log(delta) < accounting.log_delta(mu * 1.5, above * (1 - 1e-7))
+    assert (
+        accounting.log_delta(mu * 1.5, above)
+        < math.log(delta)
+        < accounting.log_delta(mu * 1.5, above * (1 - 1e-7))
+    )
 
 
 def test_no_noise_to_speak_of_and_no_query_at_all():
-    assert accounting.log_delta(0.0, 1.0) == -math.inf and accounting.gaussian_epsilon(1e-12, 1e-5) == 0.0
+    assert (
+        accounting.log_delta(0.0, 1.0) == -math.inf
+        and accounting.gaussian_epsilon(1e-12, 1e-5) == 0.0
+    )
     assert accounting.gaussian_epsilon(1e200, 1e-5) == math.inf

@@ -13,7 +13,14 @@ from scipy import stats
 
 from noisegate.errors import CalibrationError
 from noisegate.privacy.events import Sampler
-from noisegate.privacy.noise import NARROWEST, WIDTH, add_noise, gaussian_table, multipliers, reached
+from noisegate.privacy.noise import (
+    NARROWEST,
+    WIDTH,
+    add_noise,
+    gaussian_table,
+    multipliers,
+    reached,
+)
 
 from .test_noise import CHANCE, variance_fits
 
@@ -32,22 +39,32 @@ def test_the_table_holds_the_probabilities_of_the_discrete_gaussian():
     with localcontext() as context:
         context.prec = 150
         # By Poisson summation, Σ exp(−k²/2t²) is t√2π up to a factor 1 ± 10⁻¹⁰⁰⁰⁰⁰⁰.
-        pi = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534")
+        pi = Decimal(
+            "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534"
+        )
         total = WIDTH * (2 * pi).sqrt()
         for k in (-REACH, -50_000, -4096, -1, 0, 1, 2, 4095, 30_000, REACH):
             wanted = (Decimal(-k * k) / (2 * WIDTH**2)).exp() / total * 2**384
             # The last one also takes what rounding left.
-            assert abs(masses[k + REACH] - wanted) < wanted * Decimal("1e-60") + 2**40, k
+            assert (
+                abs(masses[k + REACH] - wanted) < wanted * Decimal("1e-60") + 2**40
+            ), k
     assert sum(masses) == 1 << 384
 
 
 def test_boundaries_below_a_word_are_counted_as_by_a_binary_search():
     table = gaussian_table()
     edges = np.arange(2**18, dtype=np.uint32) << np.uint32(14)
-    near = [array + np.uint32(step) for array in (table.words, edges) for step in (0, 1, 2**32 - 1)]
+    near = [
+        array + np.uint32(step)
+        for array in (table.words, edges)
+        for step in (0, 1, 2**32 - 1)
+    ]
     random = np.frombuffer(np.random.default_rng(0).bytes(4 * 500_000), dtype=np.uint32)
     words = np.concatenate([*near, random, np.array([0, 2**32 - 1], dtype=np.uint32)])
-    assert np.array_equal(table._places(words), np.searchsorted(table.words, words, side="left"))
+    assert np.array_equal(
+        table._places(words), np.searchsorted(table.words, words, side="left")
+    )
     # The tails are crowded, the middle is not: both ways are taken.
     assert 0 < table._guide[1].sum() < 2**17
 
@@ -58,7 +75,9 @@ def test_a_word_that_equals_a_boundary_is_continued():
     word = table.words[place : place + 1]
     assert (table.words == word).sum() == 1
     rest = table.boundaries[place] & ((1 << 352) - 1)
-    assert table.numbers(word, lambda: rest - 1).tolist() == [5] and table.numbers(word, lambda: rest).tolist() == [6]
+    assert table.numbers(word, lambda: rest - 1).tolist() == [5] and table.numbers(
+        word, lambda: rest
+    ).tolist() == [6]
     assert table.numbers(word, lambda: (1 << 352) - 1).tolist() == [6]
     # Far out, many boundaries share a word; more bits tell them apart.
     far = table.numbers(np.zeros(1, dtype=np.uint32), lambda: 0).tolist()
@@ -75,7 +94,9 @@ def test_multipliers_reach_the_width_and_stay_smooth(std):
         assert 1 / (1 / WIDTH**2 + c * c / square) >= 4
         square += (c * WIDTH) ** 2
     assert square >= math.ceil(std) ** 2 or (std < 2**26 and square >= std**2)
-    assert std * (1 - 1e-12) <= reached(std) <= std * 1.07 and reached(std) ** 2 <= square
+    assert (
+        std * (1 - 1e-12) <= reached(std) <= std * 1.07 and reached(std) ** 2 <= square
+    )
 
 
 def test_noise_that_is_too_narrow_is_refused():
@@ -90,9 +111,15 @@ def shape_fits(sample, std):
 
 @pytest.mark.parametrize("fits", [variance_fits, shape_fits])
 @pytest.mark.parametrize("std", STDS)
-def test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected(std, fits):
+def test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected(
+    std, fits
+):
     sample, std = draw(std), reached(std)
-    assert fits(sample, std) and not fits(sample, std * 2 / 3) and not fits(sample, std * 3 / 2)
+    assert (
+        fits(sample, std)
+        and not fits(sample, std * 2 / 3)
+        and not fits(sample, std * 3 / 2)
+    )
 
 
 @pytest.mark.parametrize("modulus", [2, 16, 1026, 1950])
@@ -104,5 +131,9 @@ def test_no_residue_is_favoured(modulus):
 def test_coordinates_and_calls_are_independent():
     std = 1e6
     first, again = draw(std).astype(float), draw(std).astype(float)
-    for left, right in ((first[:-1], first[1:]), (first, again), (first[:-2], first[2:])):
+    for left, right in (
+        (first[:-1], first[1:]),
+        (first, again),
+        (first[:-2], first[2:]),
+    ):
         assert abs((left * right).sum() / std**2 / math.sqrt(left.size)) < 7.5

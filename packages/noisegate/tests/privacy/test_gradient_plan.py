@@ -20,7 +20,12 @@ from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 
 
 def plan_of(**options):
-    usual = dict(steps=200, sampling_probability=0.01, clip_norm=0.5, parameters={"w": (30, 5), "b": (5,)})
+    usual = dict(
+        steps=200,
+        sampling_probability=0.01,
+        clip_norm=0.5,
+        parameters={"w": (30, 5), "b": (5,)},
+    )
     return GradientPlan(name="gradients", **{**usual, **options})
 
 
@@ -30,14 +35,21 @@ def calibrated():
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
-@pytest.mark.parametrize(("epsilon", "steps", "rate"), [(0.01, 10_000, 0.01), (1.0, 2400, 1 / 120), (10.0, 500, 0.1)])
-def test_a_calibrated_plan_costs_what_was_asked_and_hardly_less(epsilon, steps, rate, adjacency):
+@pytest.mark.parametrize(
+    ("epsilon", "steps", "rate"),
+    [(0.01, 10_000, 0.01), (1.0, 2400, 1 / 120), (10.0, 500, 0.1)],
+)
+def test_a_calibrated_plan_costs_what_was_asked_and_hardly_less(
+    epsilon, steps, rate, adjacency
+):
     budget = Budget(epsilon=epsilon, delta=1e-5, adjacency=adjacency)
     found = plan_of(steps=steps, sampling_probability=rate).calibrate(budget)
     assert epsilon * 0.998 <= found.epsilon <= epsilon
     assert found.epsilon == accounting.epsilon(found.events, 1e-5, adjacency)
     # The other way round: two thirds of the noise cost clearly more.
-    less = dataclasses.replace(found.event, noise_std=reached(found.event.noise_std * 2 / 3))
+    less = dataclasses.replace(
+        found.event, noise_std=reached(found.event.noise_std * 2 / 3)
+    )
     assert accounting.epsilon([less], 1e-5, adjacency) > epsilon * 1.2
     with pytest.raises(CalibrationError, match="more than"):
         dataclasses.replace(found, event=less)
@@ -46,28 +58,45 @@ def test_a_calibrated_plan_costs_what_was_asked_and_hardly_less(epsilon, steps, 
 @pytest.mark.parametrize("epsilon", [0.01, 1000.0])
 @pytest.mark.parametrize(("delta", "steps"), [(1e-12, 10_000), (0.4, 100)])
 def test_the_extremes_calibrate(epsilon, delta, steps):
-    found = plan_of(steps=steps, sampling_probability=0.1).calibrate(Budget(epsilon=epsilon, delta=delta))
+    found = plan_of(steps=steps, sampling_probability=0.1).calibrate(
+        Budget(epsilon=epsilon, delta=delta)
+    )
     assert 0 <= found.epsilon <= epsilon
     less = dataclasses.replace(found.event, noise_std=found.event.noise_std * 0.97)
     assert accounting.epsilon([less], delta) > epsilon
 
 
 def test_noise_is_never_narrower_than_what_can_be_drawn():
-    found = plan_of(steps=1, sampling_probability=1 / RATES).calibrate(Budget(epsilon=100.0))
+    found = plan_of(steps=1, sampling_probability=1 / RATES).calibrate(
+        Budget(epsilon=100.0)
+    )
     assert found.event.noise_std == reached(NARROWEST) and found.epsilon < 100.0
 
 
 def test_questions_are_paid_from_the_same_budget():
-    counts = Query(name="counts", dim=1, columns=10, norm=1.0, share=0.1, nonnegative=True)
-    both, alone = plan_of(queries=(counts,)).calibrate(Budget(epsilon=1.0)), calibrated()
-    assert 0.998 <= both.epsilon <= 1.0 and [event.name for event in both.events] == ["counts", "gradients"]
-    assert both.noise_multiplier > alone.noise_multiplier * 1.01 and accounting.epsilon([both.event], 1e-5) < 1.0
+    counts = Query(
+        name="counts", dim=1, columns=10, norm=1.0, share=0.1, nonnegative=True
+    )
+    both, alone = (
+        plan_of(queries=(counts,)).calibrate(Budget(epsilon=1.0)),
+        calibrated(),
+    )
+    assert 0.998 <= both.epsilon <= 1.0 and [event.name for event in both.events] == [
+        "counts",
+        "gradients",
+    ]
+    assert (
+        both.noise_multiplier > alone.noise_multiplier * 1.01
+        and accounting.epsilon([both.event], 1e-5) < 1.0
+    )
     assert both.release("counts").event.noise_multiplier > 3.0
 
 
 def test_questions_beside_steps_are_planned_for_units_of_one_record():
     budget = Budget(epsilon=1.0, unit="all records of one patient", contributions=1)
-    counts = Query(name="counts", dim=1, columns=2, norm=1.0, share=0.1, nonnegative=True)
+    counts = Query(
+        name="counts", dim=1, columns=2, norm=1.0, share=0.1, nonnegative=True
+    )
     assert plan_of(queries=(counts,)).calibrate(budget).epsilon <= 1.0
 
 
@@ -84,14 +113,23 @@ def test_the_event_states_the_norm_of_one_record_under_both_relations():
     for adjacency in Adjacency:
         event = plan_of().calibrate(Budget(epsilon=1.0, adjacency=adjacency)).event
         assert (event.sensitivity, event.coordinates, event.steps) == (UNITS, 155, 200)
-    factored = plan_of(parameters={"w": (1, 2, 3)}, factored=True).calibrate(Budget(epsilon=1.0))
+    factored = plan_of(parameters={"w": (1, 2, 3)}, factored=True).calibrate(
+        Budget(epsilon=1.0)
+    )
     assert factored.event.sensitivity == 2**24
-    assert factored.noise_std_natural == pytest.approx(factored.noise_multiplier * 0.5, rel=5e-3)
+    assert factored.noise_std_natural == pytest.approx(
+        factored.noise_multiplier * 0.5, rel=5e-3
+    )
 
 
 def test_an_event_of_another_plan_is_refused():
     found = calibrated()
-    for change in ({"steps": 199}, {"rate": 0.005}, {"sensitivity": 1}, {"coordinates": 1}):
+    for change in (
+        {"steps": 199},
+        {"rate": 0.005},
+        {"sensitivity": 1},
+        {"coordinates": 1},
+    ):
         with pytest.raises(CalibrationError, match="not that of its plan"):
             dataclasses.replace(found, event=dataclasses.replace(found.event, **change))
 
@@ -125,7 +163,10 @@ def test_units_with_several_records_are_refused():
 
 def test_a_budget_that_no_noise_can_keep_is_refused_with_a_cure(monkeypatch):
     monkeypatch.setattr(gradient_plan.accounting, "MAXIMUM_STD", 2.0 * UNITS)
-    with pytest.raises(CalibrationError, match=r"epsilon=0\.01.*200 steps.*they cost epsilon=.* at least"):
+    with pytest.raises(
+        CalibrationError,
+        match=r"epsilon=0\.01.*200 steps.*they cost epsilon=.* at least",
+    ):
         plan_of().calibrate(Budget(epsilon=0.01))
 
 
@@ -135,7 +176,9 @@ def test_parameters_are_packed_in_the_order_of_the_plan_and_back():
     values = plan.pack(arrays)
     assert values.shape == (155, 1) and values[:3, 0].tolist() == [0, 1, 2]
     back = plan.unpack(values)
-    assert list(back) == ["w", "b"] and all(np.array_equal(back[name], arrays[name]) for name in arrays)
+    assert list(back) == ["w", "b"] and all(
+        np.array_equal(back[name], arrays[name]) for name in arrays
+    )
     with pytest.raises(OptionError, match="shapes"):
         plan.pack({"w": arrays["w"].T, "b": arrays["b"]})
 
@@ -144,18 +187,33 @@ def test_a_convolved_draw_is_charged_its_distance_on_every_coordinate_of_every_s
     noise = {"noise_std": 1e6, "sampler": Sampler.CONVOLVED_GAUSSIAN}
     event = sampled(rate=0.5, steps=7, sensitivity=4.0, coordinates=11, **noise)
     assert sampler_slack([event], 0.0)[1] / (2 * 77 * 2.0**-277) == pytest.approx(1)
-    assert sampler_slack([event], 0.0)[0] == pytest.approx(2 * 77 * 8 * accounting._KAPPA)
+    assert sampler_slack([event], 0.0)[0] == pytest.approx(
+        2 * 77 * 8 * accounting._KAPPA
+    )
 
 
 # Plan before data: what is asked, how the budget is shared, and that no weaker plan passes for a calibrated one.
 
 
 def question(name="q", share=1.0, **options):
-    return Query(**{"name": name, "dim": 10, "columns": 2, "norm": 1.0, "share": share, **options})
+    return Query(
+        **{
+            "name": name,
+            "dim": 10,
+            "columns": 2,
+            "norm": 1.0,
+            "share": share,
+            **options,
+        }
+    )
 
 
 def plan(*shares, **options):
-    return Plan(queries=tuple(question(f"q{i}", share, **options) for i, share in enumerate(shares)))
+    return Plan(
+        queries=tuple(
+            question(f"q{i}", share, **options) for i, share in enumerate(shares)
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -163,9 +221,23 @@ def plan(*shares, **options):
     [
         *[
             ({"epsilon": bad}, "epsilon=")
-            for bad in (0, 0.0, -1.0, 0.0099, 1000.1, math.nan, math.inf, True, "1", None)
+            for bad in (
+                0,
+                0.0,
+                -1.0,
+                0.0099,
+                1000.1,
+                math.nan,
+                math.inf,
+                True,
+                "1",
+                None,
+            )
         ],
-        *[({"epsilon": 1, "delta": bad}, "delta=") for bad in (0, -1e-9, 0.5, 0.9, 1e-13, math.nan, False, "x", None)],
+        *[
+            ({"epsilon": 1, "delta": bad}, "delta=")
+            for bad in (0, -1e-9, 0.5, 0.9, 1e-13, math.nan, False, "x", None)
+        ],
     ],
 )
 def test_a_budget_out_of_range_is_refused_with_the_cure(options, message):
@@ -173,7 +245,9 @@ def test_a_budget_out_of_range_is_refused_with_the_cure(options, message):
         Budget(**options)
     assert "must be a number from" in str(caught.value)
     above = options["epsilon"] in (1000.1, math.inf)
-    assert ("hardly any privacy is left" if above else f"for instance {message}1") in str(caught.value)
+    assert (
+        "hardly any privacy is left" if above else f"for instance {message}1"
+    ) in str(caught.value)
 
 
 def test_the_ends_of_the_range_are_in_it():
@@ -183,14 +257,22 @@ def test_the_ends_of_the_range_are_in_it():
 
 
 @pytest.mark.parametrize(
-    "options", [{"dim": 0}, {"columns": 0}, *[{"share": bad} for bad in (0.0, -1.0, math.nan, math.inf)]]
+    "options",
+    [
+        {"dim": 0},
+        {"columns": 0},
+        *[{"share": bad} for bad in (0.0, -1.0, math.nan, math.inf)],
+    ],
 )
 def test_an_unusable_question_is_refused_by_name(options):
     with pytest.raises(OptionError, match="query 'q'"):
         question(**options)
 
 
-@pytest.mark.parametrize("options", [{"norm": 0.0}, {"norm": math.nan}, {"nonnegative": True, "centre": (0.0,) * 10}])
+@pytest.mark.parametrize(
+    "options",
+    [{"norm": 0.0}, {"norm": math.nan}, {"nonnegative": True, "centre": (0.0,) * 10}],
+)
 def test_a_question_without_a_grid_is_refused_before_data(options):
     with pytest.raises(OptionError):
         Plan(queries=(question(**options),)).calibrate(Budget(epsilon=1.0))
@@ -205,7 +287,9 @@ def test_a_plan_needs_questions_with_names_of_their_own(questions):
 @pytest.mark.parametrize("factor", [1.0, 1e-6, 3e5])
 def test_shares_are_relative_parts_of_mu_squared(factor):
     shares = (1.0, 0.5, 0.03)
-    calibrated = plan(*(share * factor for share in shares)).calibrate(Budget(epsilon=1.0))
+    calibrated = plan(*(share * factor for share in shares)).calibrate(
+        Budget(epsilon=1.0)
+    )
     parts = [effective_multiplier(event) ** -2 for event in calibrated.events]
     for part, share in zip(parts, shares, strict=True):
         assert part / sum(parts) == pytest.approx(share / sum(shares), rel=1e-9)
@@ -226,22 +310,36 @@ def test_a_sensitivity_below_that_of_the_adjacency_is_refused(adjacency):
 def test_a_plan_for_add_remove_does_not_pass_for_replace_one():
     good = plan(1.0).calibrate(Budget(epsilon=1.0))
     with pytest.raises(CalibrationError):
-        CalibratedPlan(budget=Budget(epsilon=1.0, adjacency=Adjacency.REPLACE_ONE), releases=good.releases)
+        CalibratedPlan(
+            budget=Budget(epsilon=1.0, adjacency=Adjacency.REPLACE_ONE),
+            releases=good.releases,
+        )
 
 
 def test_a_plan_may_cost_exactly_its_budget():
     good = plan(1.0).calibrate(Budget(epsilon=1.0))
-    assert CalibratedPlan(budget=Budget(epsilon=good.epsilon), releases=good.releases).events == good.events
+    assert (
+        CalibratedPlan(
+            budget=Budget(epsilon=good.epsilon), releases=good.releases
+        ).events
+        == good.events
+    )
 
 
 @pytest.mark.parametrize("factor", [1 - 1e-5, 2 / 3, 0.5, 1e-3])
 def test_too_little_noise_is_refused(factor):
     budget = Budget(epsilon=1.0)
     good = plan(1.0, 0.1).calibrate(budget)
-    weak = tuple(replace(release, noise_std=release.noise_std * factor) for release in good.releases)
+    weak = tuple(
+        replace(release, noise_std=release.noise_std * factor)
+        for release in good.releases
+    )
     with pytest.raises(CalibrationError, match="more than the 1 asked for"):
         CalibratedPlan(budget=budget, releases=weak)
-    strong = tuple(replace(release, noise_std=release.noise_std / factor) for release in good.releases)
+    strong = tuple(
+        replace(release, noise_std=release.noise_std / factor)
+        for release in good.releases
+    )
     assert CalibratedPlan(budget=budget, releases=strong).epsilon < 1.0
 
 
@@ -281,6 +379,8 @@ def test_a_plan_says_its_noise_beside_what_records_add_up_to():
     told = found.describe(1000)
     (one,) = told["releases"]
     assert one["sensitivity"] == pytest.approx(2.0, rel=1e-3)
-    assert one["signal_to_noise"] == pytest.approx(1000 * 2.0 / (one["noise_std"] * math.sqrt(10 * 2)))
+    assert one["signal_to_noise"] == pytest.approx(
+        1000 * 2.0 / (one["noise_std"] * math.sqrt(10 * 2))
+    )
     assert found.describe(None)["releases"][0]["signal_to_noise"] is None
     assert told["megabytes_at_the_gate"] == pytest.approx(300 + 20 * 64 / 1e6, abs=1e-6)

@@ -22,7 +22,9 @@ def planned(sizes=(3, 1, 4), candidates=((0, 2),), **budget):
 @pytest.mark.parametrize("delta", [1e-12, 1e-5])
 def test_a_plan_spends_the_whole_budget_and_no_more(epsilon, delta):
     plan = planned(epsilon=epsilon, delta=delta)
-    assert plan.events == (ZeroConcentratedEvent(name="mst", rho=plan.rho, mechanism="OpenDP mbi.MST"),)
+    assert plan.events == (
+        ZeroConcentratedEvent(name="mst", rho=plan.rho, mechanism="OpenDP mbi.MST"),
+    )
     assert epsilon * (1 - 1e-6) <= accounting.epsilon(plan.events, delta) <= epsilon
 
 
@@ -42,10 +44,15 @@ def test_a_plan_that_costs_more_than_its_budget_cannot_be_made():
 
 def test_opendp_is_told_less_than_is_paid_by_what_rounding_may_cost():
     few, many = planned(), planned(sizes=(3, 1, 100_000))
-    assert 0.99 < few.spendable / few.rho < 0.9995 and 0.9 < many.spendable / many.rho < few.spendable / few.rho
+    assert (
+        0.99 < few.spendable / few.rho < 0.9995
+        and 0.9 < many.spendable / many.rho < few.spendable / few.rho
+    )
 
 
-@pytest.mark.parametrize(("adjacency", "distance"), [(Adjacency.ADD_REMOVE, 1), (Adjacency.REPLACE_ONE, 2)])
+@pytest.mark.parametrize(
+    ("adjacency", "distance"), [(Adjacency.ADD_REMOVE, 1), (Adjacency.REPLACE_ONE, 2)]
+)
 def test_a_replaced_record_is_one_removed_and_one_added(adjacency, distance):
     assert planned(adjacency=adjacency).distance == distance
 

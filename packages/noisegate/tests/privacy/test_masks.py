@@ -8,18 +8,34 @@ import numpy as np
 import pytest
 
 from noisegate.errors import OptionError, installed
-from noisegate.silos.keys import Masking, SecureSum, as_numbers, as_words, new_key, private_key
+from noisegate.silos.keys import (
+    Masking,
+    SecureSum,
+    as_numbers,
+    as_words,
+    new_key,
+    private_key,
+)
 
-pytestmark = pytest.mark.skipif(not installed("cryptography"), reason="masks need the extra silos")
+pytestmark = pytest.mark.skipif(
+    not installed("cryptography"), reason="masks need the extra silos"
+)
 
 
 def silos(count, tmp_path, **changes):
     """Returns the masks of each silo in one sum."""
     pairs = {f"silo-{place}": new_key() for place in range(count)}
     keys = {name: public for name, (_, public) in pairs.items()}
-    shared = SecureSum(**{"keys": keys, "colluding": 0, "plan": "plan", "events": (), **changes})
+    shared = SecureSum(
+        **{"keys": keys, "colluding": 0, "plan": "plan", "events": (), **changes}
+    )
     return [
-        Masking(sum=shared, silo=name, private_key=private_key(private), used=tmp_path / name)
+        Masking(
+            sum=shared,
+            silo=name,
+            private_key=private_key(private),
+            used=tmp_path / name,
+        )
         for name, (private, _) in pairs.items()
     ]
 
@@ -31,8 +47,17 @@ def test_masks_cancel(count, tmp_path):
 
 
 def test_signed_values_of_any_size_come_out_of_the_masks(tmp_path):
-    values = np.array([[2**60, -(2**60), 0, -1, 1], [2**61, -(2**61), 5, 2**60, -7], [-3, 2**60, 0, -1, 1]])
-    masked = [row.view(np.uint64) + one.mask("sums", 5) for row, one in zip(values, silos(3, tmp_path), strict=True)]
+    values = np.array(
+        [
+            [2**60, -(2**60), 0, -1, 1],
+            [2**61, -(2**61), 5, 2**60, -7],
+            [-3, 2**60, 0, -1, 1],
+        ]
+    )
+    masked = [
+        row.view(np.uint64) + one.mask("sums", 5)
+        for row, one in zip(values, silos(3, tmp_path), strict=True)
+    ]
     sent = [as_words(as_numbers(row[:, None])) for row in masked]
     assert np.array_equal(sum(sent)[:, 0].view(np.int64), values.sum(axis=0))
 
@@ -56,7 +81,9 @@ def test_masks_of_two_queries_rounds_plans_and_rosters_have_nothing_in_common(tm
             {"keys": dict(list(first.sum.keys.items())[:2])},
         )
     ]
-    masks = [one.mask("pairs", 100) for one in (first, *others)] + [first.mask("counts", 100)]
+    masks = [one.mask("pairs", 100) for one in (first, *others)] + [
+        first.mask("counts", 100)
+    ]
     for one, two in combinations(masks, 2):
         assert not (one == two).any()
     assert np.array_equal(masks[0], first.mask("pairs", 100))
@@ -83,7 +110,10 @@ def test_masks_are_used_once(tmp_path):
         first.begin()
 
 
-@pytest.mark.parametrize("numbers", [[[1.0]], [[0.5], [0.0]], [[-1.0], [0.0]], [[2.0**32], [0.0]], [[np.nan], [0.0]]])
+@pytest.mark.parametrize(
+    "numbers",
+    [[[1.0]], [[0.5], [0.0]], [[-1.0], [0.0]], [[2.0**32], [0.0]], [[np.nan], [0.0]]],
+)
 def test_what_is_no_words(numbers):
     with pytest.raises(ValueError, match="no halves of words"):
         as_words(np.array(numbers))
@@ -101,4 +131,12 @@ def test_what_is_no_words(numbers):
 )
 def test_sums_that_cannot_be(change, says):
     with pytest.raises(OptionError, match=says):
-        SecureSum(**{"keys": {"north": "aa", "south": "bb"}, "colluding": 0, "plan": "p", "events": (), **change})
+        SecureSum(
+            **{
+                "keys": {"north": "aa", "south": "bb"},
+                "colluding": 0,
+                "plan": "p",
+                "events": (),
+                **change,
+            }
+        )

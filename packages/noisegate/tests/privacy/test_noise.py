@@ -12,7 +12,13 @@ from scipy import stats
 from noisegate.errors import CalibrationError
 from noisegate.privacy import noise
 from noisegate.privacy.events import Sampler
-from noisegate.privacy.noise import EXACT_COORDINATES, NARROWEST, add_noise, choose_samplers, reached
+from noisegate.privacy.noise import (
+    EXACT_COORDINATES,
+    NARROWEST,
+    add_noise,
+    choose_samplers,
+    reached,
+)
 
 CHANCE = 1e-9
 DRAWS = 20_000
@@ -27,7 +33,11 @@ def draw(sampler, std, size=DRAWS):
 def variance_fits(sample, std):
     """Whether Σz²/σ² lies where a χ² of so many degrees lies, except with probability CHANCE."""
     statistic = np.square(sample / std).sum()
-    return stats.chi2.ppf(CHANCE / 2, sample.size) < statistic < stats.chi2.isf(CHANCE / 2, sample.size)
+    return (
+        stats.chi2.ppf(CHANCE / 2, sample.size)
+        < statistic
+        < stats.chi2.isf(CHANCE / 2, sample.size)
+    )
 
 
 def shape_fits(sample, std):
@@ -49,9 +59,15 @@ def shape_fits(sample, std):
     [(EXACT, 16.0), (EXACT, 1000.5), (EXACT, 3e6), (EXACT, 2.0**40)]
     + [(FAST, reached(std)) for std in (2 * NARROWEST, 3e6, 2.0**40)],
 )
-def test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected(sampler, std, fits):
+def test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected(
+    sampler, std, fits
+):
     sample = draw(sampler, std)
-    assert fits(sample, std) and not fits(sample, std * 2 / 3) and not fits(sample, std * 3 / 2)
+    assert (
+        fits(sample, std)
+        and not fits(sample, std * 2 / 3)
+        and not fits(sample, std * 3 / 2)
+    )
 
 
 def correlation(left, right, std):
@@ -61,16 +77,28 @@ def correlation(left, right, std):
 
 @pytest.mark.parametrize(("sampler", "std"), SAMPLERS)
 def test_coordinates_and_calls_are_independent(sampler, std):
-    sample = add_noise(np.zeros((200, 100), dtype=np.int64), noise_std=std, sampler=sampler).astype(float)
-    again = add_noise(np.zeros((200, 100), dtype=np.int64), noise_std=std, sampler=sampler).astype(float)
+    sample = add_noise(
+        np.zeros((200, 100), dtype=np.int64), noise_std=std, sampler=sampler
+    ).astype(float)
+    again = add_noise(
+        np.zeros((200, 100), dtype=np.int64), noise_std=std, sampler=sampler
+    ).astype(float)
     flat = sample.ravel()
-    pairs = [(flat[:-1], flat[1:]), (flat[:-2], flat[2:]), (sample[:, :-1], sample[:, 1:]), (sample[:-1], sample[1:])]
+    pairs = [
+        (flat[:-1], flat[1:]),
+        (flat[:-2], flat[2:]),
+        (sample[:, :-1], sample[:, 1:]),
+        (sample[:-1], sample[1:]),
+    ]
     pairs += [(sample, again), (sample, sample[::-1, ::-1])]
     for left, right in pairs[:-1]:
         assert abs(correlation(left, right, std)) < 7.5
     # Rows and columns have no common part either: sums along them vary as sums of independent draws do.
     assert variance_fits(sample.sum(axis=0), std * math.sqrt(200))
-    assert variance_fits(sample.sum(axis=1), std * math.sqrt(100)) and abs(correlation(sample, sample, std)) > 7.5
+    assert (
+        variance_fits(sample.sum(axis=1), std * math.sqrt(100))
+        and abs(correlation(sample, sample, std)) > 7.5
+    )
 
 
 @pytest.mark.parametrize(("sampler", "std"), SAMPLERS)
@@ -78,7 +106,14 @@ def test_chunks_of_a_large_release_are_drawn_independently(sampler, std, monkeyp
     monkeypatch.setattr(noise, "_CHUNK", 1000)
     sample = draw(sampler, std, 2500)
     assert sample.shape == (2500,)
-    assert abs(correlation(sample[:1000].astype(float), sample[1000:2000].astype(float), std)) < 7.5
+    assert (
+        abs(
+            correlation(
+                sample[:1000].astype(float), sample[1000:2000].astype(float), std
+            )
+        )
+        < 7.5
+    )
     assert variance_fits(sample[2000:], std)
 
 
@@ -97,14 +132,21 @@ def test_the_sums_are_not_changed_and_their_shape_is_kept(sampler, std):
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize(("sampler", "std"), [(EXACT, 20.0), (FAST, reached(NARROWEST))])
+@pytest.mark.parametrize(
+    ("sampler", "std"), [(EXACT, 20.0), (FAST, reached(NARROWEST))]
+)
 def test_a_large_sum_is_added_exactly(sampler, std, sign):
     # float64 holds 2**60 + 12345 in steps of 256 only, so noise of 20 units would be lost in it.
     large = sign * (2**60 + 12345)
-    noisy = add_noise(np.full(DRAWS, large, dtype=np.int64), noise_std=std, sampler=sampler)
+    noisy = add_noise(
+        np.full(DRAWS, large, dtype=np.int64), noise_std=std, sampler=sampler
+    )
     difference = np.array([int(value) - large for value in noisy])
     assert variance_fits(difference, std)
-    assert abs(difference.mean()) < stats.norm.isf(CHANCE / 2) * std / math.sqrt(DRAWS) + 0.5
+    assert (
+        abs(difference.mean())
+        < stats.norm.isf(CHANCE / 2) * std / math.sqrt(DRAWS) + 0.5
+    )
     assert len(set((difference % 256).tolist())) > 50
 
 
@@ -155,8 +197,13 @@ def test_noise_outside_what_is_proved_is_never_drawn(std, sampler):
 
 @pytest.mark.parametrize(
     ("sampler", "how"),
-    [(Sampler.SUMMED_GAUSSIAN, "drawn in shares"), (Sampler.ROUNDED_GAUSSIAN, "drawn no more: calibrate a new plan")],
+    [
+        (Sampler.SUMMED_GAUSSIAN, "drawn in shares"),
+        (Sampler.ROUNDED_GAUSSIAN, "drawn no more: calibrate a new plan"),
+    ],
 )
-def test_noise_in_shares_or_of_an_earlier_version_is_never_drawn_in_one_piece(sampler, how):
+def test_noise_in_shares_or_of_an_earlier_version_is_never_drawn_in_one_piece(
+    sampler, how
+):
     with pytest.raises(CalibrationError, match=how):
         draw(sampler, 1e6)

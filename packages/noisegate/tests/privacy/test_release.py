@@ -9,7 +9,13 @@ from tests.shared.stated import certificate
 
 from noisegate.errors import ModelError
 from noisegate.privacy.events import GaussianEvent, Sampler
-from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, array_hashes, release_arrays
+from noisegate.privacy.release import (
+    CERTIFICATE_FILE,
+    VALUES_FILE,
+    Release,
+    array_hashes,
+    release_arrays,
+)
 from noisegate.schema import Boolean, Schema
 
 SCHEMA = Schema((Boolean(name="ill"),), label=None)
@@ -20,16 +26,32 @@ STDS = {"a": 1 / 3, "b": 2.0}
 
 @pytest.fixture
 def release():
-    values = {"a": np.array([[1.0, -2.5], [1e-300, 3e300]]), "b": np.array([[0.1 + 0.2, 5.0, -0.0]]).T}
-    event = GaussianEvent(name="a", sensitivity=1, noise_std=16.0, coordinates=4, sampler=Sampler.DISCRETE_GAUSSIAN)
-    claim = {"public": {"schema": SCHEMA.to_json()}, "hashes": array_hashes(release_arrays(values, STDS))}
-    return Release(values=values, noise_std=STDS, certificate=certificate(events=(event,), **claim))
+    values = {
+        "a": np.array([[1.0, -2.5], [1e-300, 3e300]]),
+        "b": np.array([[0.1 + 0.2, 5.0, -0.0]]).T,
+    }
+    event = GaussianEvent(
+        name="a",
+        sensitivity=1,
+        noise_std=16.0,
+        coordinates=4,
+        sampler=Sampler.DISCRETE_GAUSSIAN,
+    )
+    claim = {
+        "public": {"schema": SCHEMA.to_json()},
+        "hashes": array_hashes(release_arrays(values, STDS)),
+    }
+    return Release(
+        values=values, noise_std=STDS, certificate=certificate(events=(event,), **claim)
+    )
 
 
 def test_a_release_comes_back_as_it_was(release, tmp_path):
     release.save(tmp_path)
     loaded = Release.load(tmp_path)
-    assert loaded.certificate == release.certificate and dict(loaded.noise_std) == dict(release.noise_std)
+    assert loaded.certificate == release.certificate and dict(loaded.noise_std) == dict(
+        release.noise_std
+    )
     assert {name: value.tobytes() for name, value in loaded.values.items()} == {
         name: value.tobytes() for name, value in release.values.items()
     }
@@ -77,9 +99,21 @@ def test_a_broken_folder_is_refused(release, tmp_path):
 def test_hashes_are_of_shape_and_values_however_they_are_held():
     numbers = np.array([[1.0, -2.5], [0.125, 3e5]])
     held = [numbers.astype(kind) for kind in ("<f8", ">f8", "<f4", ">f4")]
-    assert len({array_hashes({"a": array})["a"] for array in [*held, np.asfortranarray(numbers)]}) == 1
+    assert (
+        len(
+            {
+                array_hashes({"a": array})["a"]
+                for array in [*held, np.asfortranarray(numbers)]
+            }
+        )
+        == 1
+    )
     plain = array_hashes({"a": np.array([[1.0, 2.0]])})
     assert plain != array_hashes({"a": np.array([[1.0], [2.0]])})
     assert plain != array_hashes({"a": np.array([[1.0, np.nextafter(2.0, 3)]])})
     assert plain != array_hashes({"b": np.array([[1.0, 2.0]])})
-    assert array_hashes({"a": np.array([[0.0]])}) != array_hashes({"a": np.array([[-0.0]])}) and len(plain["a"]) == 64
+    assert (
+        array_hashes({"a": np.array([[0.0]])})
+        != array_hashes({"a": np.array([[-0.0]])})
+        and len(plain["a"]) == 64
+    )

@@ -49,7 +49,9 @@ def exact_delta(event, epsilon, common):
     alone = stats.norm.sf((event.threshold - event.weight) / event.noise_std)
     seen = 1 - (1 - alone) ** (event.keys - common)
     mu = event.weight * math.sqrt(common) / event.noise_std
-    forth = seen + (1 - seen) * math.exp(accounting.log_delta(mu, epsilon - math.log1p(-seen)))
+    forth = seen + (1 - seen) * math.exp(
+        accounting.log_delta(mu, epsilon - math.log1p(-seen))
+    )
     back = math.exp(accounting.log_delta(mu, epsilon + math.log1p(-seen)))
     return max(forth, back)
 
@@ -64,7 +66,10 @@ def test_the_accounted_cost_covers_the_exact_curve_and_not_much_more(keys, std, 
         if not odds < delta < 1:
             continue
         epsilon = accounting.epsilon([asked], delta)
-        assert max(exact_delta(asked, epsilon, common) for common in range(keys + 1)) <= delta
+        assert (
+            max(exact_delta(asked, epsilon, common) for common in range(keys + 1))
+            <= delta
+        )
         plain = accounting.epsilon([gaussian_part(asked)], delta - odds)
         assert plain <= epsilon <= plain - math.log1p(-odds) + 1e-9
 
@@ -82,7 +87,9 @@ def gaussian_part(asked):
 def test_the_odds_bound_how_often_noise_reaches_the_threshold():
     std, gap = 16.0, 20
     asked = event(1, std, threshold=WEIGHT + gap)
-    places, noisy = noisy_counts_above(np.full(40_000, WEIGHT), noise_std=std, threshold=WEIGHT + gap)
+    places, noisy = noisy_counts_above(
+        np.full(40_000, WEIGHT), noise_std=std, threshold=WEIGHT + gap
+    )
     assert noisy.min() >= WEIGHT + gap and (np.diff(places) > 0).all()
     odds = accounting.threshold_odds([asked])
     low, high = stats.binomtest(len(places), 40_000).proportion_ci(1 - 1e-9, "exact")
@@ -92,24 +99,38 @@ def test_the_odds_bound_how_often_noise_reaches_the_threshold():
 @pytest.mark.parametrize("gap", [0, -1, 1 - WEIGHT])
 def test_a_threshold_within_one_record_keeps_nothing_secret(gap):
     asked = event(1, threshold=WEIGHT + gap)
-    assert accounting.threshold_odds([asked]) >= 1 and accounting.epsilon([asked], 0.5) == math.inf
+    assert (
+        accounting.threshold_odds([asked]) >= 1
+        and accounting.epsilon([asked], 0.5) == math.inf
+    )
 
 
 def test_the_price_of_thresholds_adds_up():
     first, second = event(z=4.0), event(z=4.5)
     together = accounting.threshold_odds([first, second, gaussian_part(first)])
-    assert together == pytest.approx(accounting.threshold_odds([first]) + accounting.threshold_odds([second]))
+    assert together == pytest.approx(
+        accounting.threshold_odds([first]) + accounting.threshold_odds([second])
+    )
     merged = gaussian_part(first)
     alone = accounting.epsilon([merged, merged], 1e-3 - together)
     assert alone < accounting.epsilon([first, second], 1e-3) < alone + 1e-3
 
 
 def test_with_sampled_steps_the_price_is_charged_too():
-    steps = sampled(rate=0.1, steps=5, sensitivity=1, noise_std=100.0, sampler=Sampler.DISCRETE_GAUSSIAN)
+    steps = sampled(
+        rate=0.1,
+        steps=5,
+        sensitivity=1,
+        noise_std=100.0,
+        sampler=Sampler.DISCRETE_GAUSSIAN,
+    )
     asked = event(z=3.5)
     odds = accounting.threshold_odds([asked])
     with_threshold = accounting.epsilon([steps, asked], 0.01)
-    assert with_threshold > accounting.epsilon([steps, gaussian_part(asked)], 0.01 - odds) - 1e-9
+    assert (
+        with_threshold
+        > accounting.epsilon([steps, gaussian_part(asked)], 0.01 - odds) - 1e-9
+    )
     assert with_threshold > accounting.epsilon([steps, gaussian_part(asked)], 0.01)
 
 
@@ -154,9 +175,17 @@ def test_a_ledger_says_what_is_left_after_a_threshold(tmp_path):
     assert 0.9 < left < 1.0
     sensitivity = 1000
     fits = sensitivity / accounting.mu_for(left * 0.999, 1e-5)
-    part = {"coordinates": 1, "sampler": Sampler.DISCRETE_GAUSSIAN, "name": "next", "sensitivity": sensitivity}
+    part = {
+        "coordinates": 1,
+        "sampler": Sampler.DISCRETE_GAUSSIAN,
+        "name": "next",
+        "sensitivity": sensitivity,
+    }
     ledger.reserve(
-        "clinic", [GaussianEvent(noise_std=fits, **part)], adjacency="add-remove", purpose="what is said to be left"
+        "clinic",
+        [GaussianEvent(noise_std=fits, **part)],
+        adjacency="add-remove",
+        purpose="what is said to be left",
     )
 
 
@@ -165,17 +194,28 @@ def test_a_ledger_says_what_is_left_after_a_threshold(tmp_path):
 SHAPES = [([106] * 5, 7), ([514], 0), ([], 1), ([106, 1001], 1)]
 
 
-def plan(epsilon, delta, adjacency=Adjacency.ADD_REMOVE, magnitudes=(106,) * 5, texts=7):
+def plan(
+    epsilon, delta, adjacency=Adjacency.ADD_REMOVE, magnitudes=(106,) * 5, texts=7
+):
     budget = Budget(epsilon=epsilon, delta=delta, adjacency=adjacency)
     return plan_discovery(budget, magnitudes=magnitudes, cells=32, texts=texts)
 
 
 @pytest.mark.parametrize(("magnitudes", "texts"), SHAPES)
 @pytest.mark.parametrize("adjacency", list(Adjacency))
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.01, 1e-12), (0.01, 0.4), (1.0, 1e-5), (1000.0, 1e-5), (1000.0, 0.4)])
-def test_a_plan_costs_what_was_asked_and_hardly_less(epsilon, delta, adjacency, magnitudes, texts):
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [(0.01, 1e-12), (0.01, 0.4), (1.0, 1e-5), (1000.0, 1e-5), (1000.0, 0.4)],
+)
+def test_a_plan_costs_what_was_asked_and_hardly_less(
+    epsilon, delta, adjacency, magnitudes, texts
+):
     made = plan(epsilon, delta, adjacency, magnitudes, texts)
-    assert epsilon * (1 - 3e-4) <= accounting.epsilon(made.events, delta, adjacency) <= epsilon
+    assert (
+        epsilon * (1 - 3e-4)
+        <= accounting.epsilon(made.events, delta, adjacency)
+        <= epsilon
+    )
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
@@ -185,12 +225,19 @@ def test_sensitivities_are_those_of_one_cell_in_each_column(adjacency):
     for event, columns in ((made.magnitudes, 5), (made.cells, 5), (made.levels, 7)):
         least = RECORD * math.sqrt(columns * doubled)
         assert least <= event.sensitivity < least * (1 + 1e-3)
-    assert [event.coordinates for event in (made.magnitudes, made.cells)] == [5 * 106, 5 * 32]
+    assert [event.coordinates for event in (made.magnitudes, made.cells)] == [
+        5 * 106,
+        5 * 32,
+    ]
     assert (made.levels.keys, made.levels.weight) == (7, RECORD)
 
 
-@pytest.mark.parametrize(("delta", "odds"), [(1e-12, 1e-13), (1e-9, 1e-10), (1e-5, 1e-9), (0.4, 1e-9)])
-def test_a_level_of_one_record_is_seen_with_a_billionth_or_a_tenth_of_delta(delta, odds):
+@pytest.mark.parametrize(
+    ("delta", "odds"), [(1e-12, 1e-13), (1e-9, 1e-10), (1e-5, 1e-9), (0.4, 1e-9)]
+)
+def test_a_level_of_one_record_is_seen_with_a_billionth_or_a_tenth_of_delta(
+    delta, odds
+):
     made = plan(1.0, delta)
     assert 0.99 * odds < accounting.threshold_odds(made.events) <= odds
 
@@ -199,7 +246,10 @@ def test_a_plan_that_costs_more_than_its_budget_cannot_be_made():
     made = plan(1.0, 1e-5)
     with pytest.raises(CalibrationError, match=r"costs epsilon=.* more than the 0\.9 "):
         DiscoveryPlan(
-            budget=Budget(epsilon=0.9, delta=1e-5), magnitudes=made.magnitudes, cells=made.cells, levels=made.levels
+            budget=Budget(epsilon=0.9, delta=1e-5),
+            magnitudes=made.magnitudes,
+            cells=made.cells,
+            levels=made.levels,
         )
     exactly = Budget(epsilon=made.epsilon, delta=1e-5)
     assert replace(made, budget=exactly).events == made.events
@@ -216,14 +266,19 @@ def test_the_events_of_a_plan_are_those_of_its_columns(magnitudes, texts, adjace
 def test_a_missing_event_is_found(lost):
     events = list(plan(1.0, 1e-5).events)
     del events[lost]
-    with pytest.raises(ModelError, match=r"a discovery of its columns has \['magnitudes', 'cells', 'levels'\]"):
+    with pytest.raises(
+        ModelError,
+        match=r"a discovery of its columns has \['magnitudes', 'cells', 'levels'\]",
+    ):
         check_events(events, Adjacency.ADD_REMOVE, numeric=5, texts=7)
 
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_sensitivity_of_fewer_columns_or_of_add_remove_is_found(place):
     made = plan(1.0, 1e-5)
-    with pytest.raises(ModelError, match=r"is not what [57] columns need under replace-one"):
+    with pytest.raises(
+        ModelError, match=r"is not what [57] columns need under replace-one"
+    ):
         check_events(made.events, Adjacency.REPLACE_ONE, numeric=5, texts=7)
     events = list(made.events)
     events[place] = replace(events[place], sensitivity=events[place].sensitivity - 1)
@@ -235,4 +290,9 @@ def test_a_sensitivity_of_fewer_columns_or_of_add_remove_is_found(place):
 def test_keys_or_weight_below_those_of_a_record_are_found(changes):
     first, second, levels = plan(1.0, 1e-5).events
     with pytest.raises(ModelError, match="event 'levels' is not what 7 columns need"):
-        check_events((first, second, replace(levels, **changes)), Adjacency.ADD_REMOVE, numeric=5, texts=7)
+        check_events(
+            (first, second, replace(levels, **changes)),
+            Adjacency.ADD_REMOVE,
+            numeric=5,
+            texts=7,
+        )

@@ -11,12 +11,27 @@ import pytest
 from noisegate.discovery.dictionaries import read_dictionary
 from noisegate.discovery.partial import Gap, PartialSchema, read_partial
 from noisegate.errors import SchemaError
-from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, Decimal, Integer, Ordinal, Schema
+from noisegate.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Date,
+    Datetime,
+    Decimal,
+    Integer,
+    Ordinal,
+    Schema,
+)
 
 FILES = Path(__file__).parents[1] / "files" / "dictionaries"
 REDCAP, CODEBOOK, PACKAGE, CSVW = (
     (FILES / name).read_text("utf-8")
-    for name in ("redcap.csv", "codebook.csv", "datapackage.json", "study.csv-metadata.json")
+    for name in (
+        "redcap.csv",
+        "codebook.csv",
+        "datapackage.json",
+        "study.csv-metadata.json",
+    )
 )
 
 
@@ -32,30 +47,58 @@ def stated(found, **values):
         start = text.index(f"[columns.{name}]")
         part = text[start:]
         for key, value in zip(("lower", "upper"), ends, strict=True):
-            part = part.replace(f"# {key} = \n", f"{key} = {value}\n", 1) if value is not None else part
+            part = (
+                part.replace(f"# {key} = \n", f"{key} = {value}\n", 1)
+                if value is not None
+                else part
+            )
         text = text[:start] + part
     return text
 
 
 def test_a_redcap_dictionary_describes_the_columns_of_a_raw_export(tmp_path):
     found = drafted(tmp_path, REDCAP, label="smoker")
-    assert found.kind == "REDCap data dictionary" and found.open == ("visit", "hba1c", "bmi")
+    assert found.kind == "REDCap data dictionary" and found.open == (
+        "visit",
+        "hba1c",
+        "bmi",
+    )
     assert list(found.ignored) == ["record_id", "last_name", "notes", "mail", "scan"]
     assert "marked as an identifier" in found.ignored["last_name"]
     text = stated(found, visit=(None, "2024-12-31"), hba1c=(3, 20), bmi=(10, 80))
     schema = Schema.loads(text)
     assert schema.label == "smoker"
-    assert schema.column("dob") == Date(name="dob", lower=date(1920, 1, 1), upper=date(2005, 12, 31), missing=True)
-    assert schema.column("sex") == Categorical(name="sex", levels=(1, 2, 9), missing=True)
-    assert schema.column("site") == Categorical(name="site", levels=("01", "02"), missing=True)
-    assert schema.column("weight") == Decimal(name="weight", lower=30, upper=250.5, step=0.1, missing=True)
-    assert schema.column("height") == Integer(name="height", lower=100, upper=230, missing=True)
-    assert schema.column("pain") == Integer(name="pain", lower=0, upper=100, missing=True)
+    assert schema.column("dob") == Date(
+        name="dob", lower=date(1920, 1, 1), upper=date(2005, 12, 31), missing=True
+    )
+    assert schema.column("sex") == Categorical(
+        name="sex", levels=(1, 2, 9), missing=True
+    )
+    assert schema.column("site") == Categorical(
+        name="site", levels=("01", "02"), missing=True
+    )
+    assert schema.column("weight") == Decimal(
+        name="weight", lower=30, upper=250.5, step=0.1, missing=True
+    )
+    assert schema.column("height") == Integer(
+        name="height", lower=100, upper=230, missing=True
+    )
+    assert schema.column("pain") == Integer(
+        name="pain", lower=0, upper=100, missing=True
+    )
     assert schema.column("race____9") == Boolean(name="race____9")
     assert {"race___1", "race___2", "race____9", "race___ot"} <= set(schema.names)
     assert "consent" not in schema.names + schema.ignore
-    assert {"redcap_event_name", "baseline_complete", "followup_complete", "record_id"} <= set(schema.ignore)
-    assert "# Sex at birth\n# 1: Male; 2: Female; 9: Unknown, or refused\n[columns.sex]" in text
+    assert {
+        "redcap_event_name",
+        "baseline_complete",
+        "followup_complete",
+        "record_id",
+    } <= set(schema.ignore)
+    assert (
+        "# Sex at birth\n# 1: Male; 2: Female; 9: Unknown, or refused\n[columns.sex]"
+        in text
+    )
     assert "# the dictionary says that upper is today\n" in text
 
 
@@ -78,7 +121,10 @@ def test_a_code_book_in_excel_is_the_same(tmp_path):
     book.save(tmp_path / "codebook.xlsx")
     check_codebook(read_dictionary(tmp_path / "codebook.xlsx"))
     check_codebook(read_dictionary(tmp_path / "codebook.xlsx", table="Variables"))
-    with pytest.raises(SchemaError, match="there is no sheet 'Data'; choose one with table: Read me, Variables"):
+    with pytest.raises(
+        SchemaError,
+        match="there is no sheet 'Data'; choose one with table: Read me, Variables",
+    ):
         read_dictionary(tmp_path / "codebook.xlsx", table="Data")
     (tmp_path / "codebook.xlsx").write_text("no workbook")
     with pytest.raises(SchemaError, match="is no Excel workbook; save it anew"):
@@ -90,13 +136,21 @@ def check_codebook(found):
     assert list(found.ignored) == ["patient_id", "remarks"]
     columns = {entry.name: entry.column for entry in found.entries}
     assert columns["sex"] == Categorical(name="sex", levels=(1, 2), missing=True)
-    assert columns["stage"] == Ordinal(name="stage", levels=("I", "II", "III"), missing=True)
+    assert columns["stage"] == Ordinal(
+        name="stage", levels=("I", "II", "III"), missing=True
+    )
     assert columns["smoker"] == Boolean(name="smoker", missing=True)
     assert columns["age"] == Integer(name="age", lower=18, upper=99, missing=True)
-    assert columns["weight"] == Continuous(name="weight", lower=30, upper=250, missing=True)
+    assert columns["weight"] == Continuous(
+        name="weight", lower=30, upper=250, missing=True
+    )
     assert columns["ecog"] == Categorical(name="ecog", levels=(0, 1, 2), missing=True)
-    assert columns["lab"] == Continuous(name="lab", lower=0, upper=20, atoms=(-9, -8), missing=True)
-    assert columns["region"] == Categorical(name="region", levels=("North", "South"), missing=True)
+    assert columns["lab"] == Continuous(
+        name="lab", lower=0, upper=20, atoms=(-9, -8), missing=True
+    )
+    assert columns["region"] == Categorical(
+        name="region", levels=("North", "South"), missing=True
+    )
     assert "# Age at entry [years]\n[columns.age]" in found.toml()
 
 
@@ -105,52 +159,89 @@ def test_frictionless_schemas_and_packages(tmp_path):
     assert (found.kind, found.open) == ("Frictionless Table Schema", ("age",))
     assert list(found.ignored) == ["visit", "born", "place", "note"]
     schema = Schema.loads(stated(found, age=(None, 120)))
-    assert schema.missing_values == ("", "-") and schema.column("sex") == Categorical(name="sex", levels=("f", "m"))
-    assert schema.column("grade") == Ordinal(name="grade", levels=(1, 2, 3), missing=True)
-    assert schema.column("arm") == Categorical(name="arm", levels=("A", "B"), missing=True)
-    assert schema.column("age") == Integer(name="age", lower=0, upper=120, missing=True)
-    assert schema.column("dose") == Continuous(name="dose", lower=0, upper=0.5, missing=True)
-    (tmp_path / "labs.json").write_text(json.dumps({"fields": [{"name": "ok", "type": "boolean"}]}))
-    assert read_dictionary(tmp_path / "datapackage.json", table="labs").entries[0].column == Boolean(
-        name="ok", missing=True
+    assert schema.missing_values == ("", "-") and schema.column("sex") == Categorical(
+        name="sex", levels=("f", "m")
     )
+    assert schema.column("grade") == Ordinal(
+        name="grade", levels=(1, 2, 3), missing=True
+    )
+    assert schema.column("arm") == Categorical(
+        name="arm", levels=("A", "B"), missing=True
+    )
+    assert schema.column("age") == Integer(name="age", lower=0, upper=120, missing=True)
+    assert schema.column("dose") == Continuous(
+        name="dose", lower=0, upper=0.5, missing=True
+    )
+    (tmp_path / "labs.json").write_text(
+        json.dumps({"fields": [{"name": "ok", "type": "boolean"}]})
+    )
+    assert read_dictionary(tmp_path / "datapackage.json", table="labs").entries[
+        0
+    ].column == Boolean(name="ok", missing=True)
     assert read_dictionary(tmp_path / "labs.json").kind == "Frictionless Table Schema"
-    with pytest.raises(SchemaError, match="there are 2 resources; choose one with table: visits, labs"):
+    with pytest.raises(
+        SchemaError, match="there are 2 resources; choose one with table: visits, labs"
+    ):
         read_dictionary(tmp_path / "datapackage.json")
 
 
 def test_csvw_metadata(tmp_path):
     found = drafted(tmp_path, CSVW, "study.csv-metadata.json")
-    assert (found.kind, found.open, list(found.ignored)) == ("CSVW metadata", ("stays",), ["Patient", "day", "note"])
+    assert (found.kind, found.open, list(found.ignored)) == (
+        "CSVW metadata",
+        ("stays",),
+        ["Patient", "day", "note"],
+    )
     schema = Schema.loads(stated(found, stays=(None, 99)))
     assert schema.missing_values == ("", "NA")
     assert schema.column("Age") == Integer(name="Age", lower=0, upper=120, missing=True)
     assert schema.column("stays") == Integer(name="stays", lower=0, upper=99)
-    assert schema.column("dose") == Continuous(name="dose", lower=0, upper=2.5, missing=True)
-    assert schema.column("sex") == Categorical(name="sex", levels=("f", "m"), missing=True)
+    assert schema.column("dose") == Continuous(
+        name="dose", lower=0, upper=2.5, missing=True
+    )
+    assert schema.column("sex") == Categorical(
+        name="sex", levels=("f", "m"), missing=True
+    )
     study = json.loads(CSVW)
-    several = {"@context": study["@context"], "tables": [study, {**study, "url": "labs.csv"}]}
-    with pytest.raises(SchemaError, match=r"there are 2 tables; choose one with table: study\.csv, labs\.csv"):
+    several = {
+        "@context": study["@context"],
+        "tables": [study, {**study, "url": "labs.csv"}],
+    }
+    with pytest.raises(
+        SchemaError,
+        match=r"there are 2 tables; choose one with table: study\.csv, labs\.csv",
+    ):
         drafted(tmp_path, json.dumps(several), "all.json")
-    assert drafted(tmp_path, json.dumps(several), "all.json", table="labs.csv").open == ("stays",)
+    assert drafted(
+        tmp_path, json.dumps(several), "all.json", table="labs.csv"
+    ).open == ("stays",)
 
 
 def test_what_is_open_is_named_at_once_and_may_be_bought(tmp_path):
     found = drafted(tmp_path, REDCAP)
     with pytest.raises(
-        SchemaError, match=r"'visit' \(date\): upper missing.*'hba1c' \(continuous\): lower and upper.*'bmi'"
+        SchemaError,
+        match=r"'visit' \(date\): upper missing.*'hba1c' \(continuous\): lower and upper.*'bmi'",
     ):
         Schema.loads(found.toml())
     (tmp_path / "columns.toml").write_text(stated(found, visit=(None, "2024-12-31")))
     columns, _, _ = read_partial(tmp_path / "columns.toml", {})
-    assert {name for name, one in columns.items() if type(one).__name__ == "Gap"} == {"hba1c", "bmi"}
+    assert {name for name, one in columns.items() if type(one).__name__ == "Gap"} == {
+        "hba1c",
+        "bmi",
+    }
 
 
 def test_a_dictionary_that_contradicts_itself_does_not_stop_the_others(tmp_path):
     found = drafted(tmp_path, "name,type,min,max\nold,int,90,10\nage,int,0,120\n")
-    assert "does not fit itself: column 'old': lower = 90 is above upper = 10" in found.ignored["old"]
+    assert (
+        "does not fit itself: column 'old': lower = 90 is above upper = 10"
+        in found.ignored["old"]
+    )
     assert Schema.loads(found.toml()).names == ("age",)
-    with pytest.raises(SchemaError, match="label 'old' is not a column that dictionary"):
+    with pytest.raises(
+        SchemaError, match="label 'old' is not a column that dictionary"
+    ):
         read_dictionary(tmp_path / "codebook.csv", label="old")
 
 
@@ -199,7 +290,9 @@ def test_stated_facts_stay_and_the_rest_are_gaps(read):
         "age": Integer(name="age", lower=0, upper=120, missing=True),
         "job": Gap(name="job", kind="categorical", missing=False),
         "sex": Categorical(name="sex", levels=("f", "m")),
-        "seen": Datetime(name="seen", lower=moment, upper=moment.replace(year=2021), missing=True),
+        "seen": Datetime(
+            name="seen", lower=moment, upper=moment.replace(year=2021), missing=True
+        ),
         "member": Boolean(name="member", missing=True),
         "income": Gap(name="income", kind="continuous"),
         "id": None,
@@ -208,7 +301,9 @@ def test_stated_facts_stay_and_the_rest_are_gaps(read):
 
 
 def test_options_overrule_the_file(read):
-    columns, label, _ = read(FILE, {"age": "continuous", "id": "categorical", "new": "ignore"}, label="sex")
+    columns, label, _ = read(
+        FILE, {"age": "continuous", "id": "categorical", "new": "ignore"}, label="sex"
+    )
     assert (columns["age"].kind, columns["id"].kind, columns["new"], label) == (
         "continuous",
         "categorical",
@@ -219,16 +314,32 @@ def test_options_overrule_the_file(read):
 
 @pytest.mark.parametrize("label", ["nowhere", "id"])
 def test_a_label_must_be_a_described_column(label):
-    with pytest.raises(SchemaError, match=f"label '{label}' is not one of the described columns: age"):
-        PartialSchema(columns={"age": Gap(name="age", kind="integer"), "id": None}, label=label)
+    with pytest.raises(
+        SchemaError, match=f"label '{label}' is not one of the described columns: age"
+    ):
+        PartialSchema(
+            columns={"age": Gap(name="age", kind="integer"), "id": None}, label=label
+        )
 
 
 @pytest.mark.parametrize(
     "column",
-    ['kind = "decimal"', 'kind = "decimal"\nstep = 0.1', 'kind = "integer"\natoms = [0]', 'kind = "date"\nstep = 7'],
+    [
+        'kind = "decimal"',
+        'kind = "decimal"\nstep = 0.1',
+        'kind = "integer"\natoms = [0]',
+        'kind = "date"\nstep = 7',
+    ],
 )
 def test_steps_and_atoms_without_bounds_are_refused_and_with_them_kept(read, column):
-    with pytest.raises(SchemaError, match="column 'x': steps and atoms are stated together with bounds; add lower"):
+    with pytest.raises(
+        SchemaError,
+        match="column 'x': steps and atoms are stated together with bounds; add lower",
+    ):
         read(f"[columns.x]\n{column}")
-    found = read('[columns.x]\nkind = "decimal"\nlower = 0\nupper = 1\nstep = 0.1\natoms = [-1]')
-    assert found[0]["x"] == Decimal(name="x", lower=0, upper=1, step=0.1, atoms=[-1], missing=True)
+    found = read(
+        '[columns.x]\nkind = "decimal"\nlower = 0\nupper = 1\nstep = 0.1\natoms = [-1]'
+    )
+    assert found[0]["x"] == Decimal(
+        name="x", lower=0, upper=1, step=0.1, atoms=[-1], missing=True
+    )

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.shared.columns import boolean, categorical, continuous, integer
 
-from noisegate.schema import Date, Datetime, EncodedTable, Ordinal, Schema, decode, pixel_schema
+from noisegate.schema import (
+    Date,
+    Datetime,
+    EncodedTable,
+    Ordinal,
+    Schema,
+    decode,
+    pixel_schema,
+)
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import encode, floats, integers
 from noisegate_evaluate.reading import encode_tolerantly
@@ -44,23 +52,36 @@ def tables(draw):
     }
     rows = draw(st.integers(1, 8))
     return schema, {
-        name: draw(st.lists(st.none() | cell, min_size=rows, max_size=rows)) for name, cell in cells.items()
+        name: draw(st.lists(st.none() | cell, min_size=rows, max_size=rows))
+        for name, cell in cells.items()
     }
 
 
 @given(tables())
 def test_decoding_undoes_encoding_from_values_and_from_text(case):
     schema, columns = case
-    types = dict(n=pa.int64(), d=pa.date32(), t=pa.timestamp("us"), o=pa.string(), k=pa.int64(), b=pa.bool_())
+    types = dict(
+        n=pa.int64(),
+        d=pa.date32(),
+        t=pa.timestamp("us"),
+        o=pa.string(),
+        k=pa.int64(),
+        b=pa.bool_(),
+    )
     arrays = {name: pa.array(values, types[name]) for name, values in columns.items()}
     assert decode(encode(arrays, schema), schema).to_pydict() == columns
     as_text = {name: array.cast(pa.string()) for name, array in arrays.items()}
     assert decode(encode(as_text, schema), schema).to_pydict() == columns
 
 
-number_like = st.text("0123456789+-.eExXnaifty_ ", max_size=12) | st.floats().map(repr) | st.integers().map(str)
+number_like = (
+    st.text("0123456789+-.eExXnaifty_ ", max_size=12)
+    | st.floats().map(repr)
+    | st.integers().map(str)
+)
 FLOAT = re.compile(
-    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE | re.ASCII
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity|nan)",
+    re.IGNORECASE | re.ASCII,
 )
 
 
@@ -72,7 +93,9 @@ def test_numbers_in_text_are_read_as_python_reads_them_and_one_by_one(texts):
         assert together.bad[i] == alone.bad[0] == (FLOAT.fullmatch(text) is None)
         if not together.bad[i]:
             np.testing.assert_equal(together.numbers[i], float(text))
-            assert alone.numbers[:1].tobytes() == together.numbers[i : i + 1].tobytes() or math.isnan(float(text))
+            assert alone.numbers[:1].tobytes() == together.numbers[
+                i : i + 1
+            ].tobytes() or math.isnan(float(text))
 
 
 @given(st.lists(number_like.map(str.strip), min_size=1, max_size=5))
@@ -80,7 +103,10 @@ def test_whole_numbers_in_text_are_exact_and_one_by_one(texts):
     together = integers(pa.array(texts))
     for i, text in enumerate(texts):
         alone = integers(pa.array([text]))
-        assert (together.bad[i], together.missing[i]) == (alone.bad[0], alone.missing[0])
+        assert (together.bad[i], together.missing[i]) == (
+            alone.bad[0],
+            alone.missing[0],
+        )
         if together.bad[i] or together.missing[i]:
             continue
         assert together.numbers[i] == alone.numbers[0]
@@ -89,19 +115,35 @@ def test_whole_numbers_in_text_are_exact_and_one_by_one(texts):
             assert together.numbers[i] == min(max(int(plain[1]), -(2**63)), 2**63 - 1)
 
 
-@given(st.lists(st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29)), min_size=1, max_size=4), st.integers(0, 9))
+@given(
+    st.lists(
+        st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29)), min_size=1, max_size=4
+    ),
+    st.integers(0, 9),
+)
 def test_moments_in_text_with_a_zone_are_turned_to_utc(moments, hours):
-    column = Datetime(name="t", lower=datetime(1900, 1, 1, tzinfo=UTC), upper=datetime(2100, 1, 1, tzinfo=UTC))
+    column = Datetime(
+        name="t",
+        lower=datetime(1900, 1, 1, tzinfo=UTC),
+        upper=datetime(2100, 1, 1, tzinfo=UTC),
+    )
     schema = Schema((column,))
     text = pa.array([f"{moment.isoformat()}+0{hours}:30" for moment in moments])
-    utc = [(moment - timedelta(hours=hours, minutes=30)).replace(tzinfo=UTC) for moment in moments]
+    utc = [
+        (moment - timedelta(hours=hours, minutes=30)).replace(tzinfo=UTC)
+        for moment in moments
+    ]
     expected = [min(max(moment, column.lower), column.upper) for moment in utc]
     assert decode(encode({"t": text}, schema), schema)["t"].to_pylist() == expected
 
 
 @pytest.mark.parametrize("text", ["2020-01-02", "2020-01-02T03:04:05", "x"])
 def test_moments_without_a_zone_do_not_pass_for_those_with_one(text):
-    column = Datetime(name="t", lower=datetime(1900, 1, 1, tzinfo=UTC), upper=datetime(2100, 1, 1, tzinfo=UTC))
+    column = Datetime(
+        name="t",
+        lower=datetime(1900, 1, 1, tzinfo=UTC),
+        upper=datetime(2100, 1, 1, tzinfo=UTC),
+    )
     with pytest.raises(Problem) as caught:
         encode({"t": pa.array(["2020-01-02T03:04:05Z", text])}, Schema((column,)))
     assert (caught.value.row, caught.value.value) == (1, text)
@@ -111,12 +153,16 @@ def test_moments_without_a_zone_do_not_pass_for_those_with_one(text):
 
 
 def test_digits_finer_than_a_microsecond_are_dropped_alike():
-    schema = Schema((Datetime(name="t", lower=datetime(1900, 1, 1), upper=datetime(2100, 1, 1)),))
+    schema = Schema(
+        (Datetime(name="t", lower=datetime(1900, 1, 1), upper=datetime(2100, 1, 1)),)
+    )
     text = pa.array(["1969-12-31T23:59:59.123456789", "2020-01-01 00:00:00.000000999"])
     stamps = text.cast(pa.timestamp("ns"))
     found = [encode({"t": array}, schema).numeric.tobytes() for array in (text, stamps)]
     assert found[0] == found[1]
-    assert decode(encode({"t": text}, schema), schema)["t"][0].as_py() == datetime(1969, 12, 31, 23, 59, 59, 123456)
+    assert decode(encode({"t": text}, schema), schema)["t"][0].as_py() == datetime(
+        1969, 12, 31, 23, 59, 59, 123456
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,7 +185,11 @@ def test_types_that_do_not_fit_are_refused(column, array):
 def test_levels_match_across_text_and_whole_numbers():
     text = Schema((Ordinal(name="x", levels=("1", "2")),))
     whole = Schema((Ordinal(name="x", levels=(1, 2)),))
-    for schema, array in ((text, pa.array([2, 1])), (whole, pa.array(["02", "1.0"])), (whole, pa.array([2.0, 1.0]))):
+    for schema, array in (
+        (text, pa.array([2, 1])),
+        (whole, pa.array(["02", "1.0"])),
+        (whole, pa.array([2.0, 1.0])),
+    ):
         assert encode({"x": array}, schema).codes.tolist() == [[1], [0]]
     with pytest.raises(Problem):
         encode({"x": pa.array(["02", "1"])}, text)
@@ -147,10 +197,16 @@ def test_levels_match_across_text_and_whole_numbers():
 
 def test_other_takes_unknown_levels_but_not_missing_ones():
     schema = Schema((categorical("x", (1, 2), other=2),))
-    assert encode({"x": pa.array(["1", "7", "what"])}, schema).codes.tolist() == [[0], [1], [1]]
+    assert encode({"x": pa.array(["1", "7", "what"])}, schema).codes.tolist() == [
+        [0],
+        [1],
+        [1],
+    ]
     with pytest.raises(Problem) as caught:
         encode({"x": pa.array(["1", "?"])}, schema)
-    assert caught.value.says.startswith("column 'x': the value is missing, and the schema allows none; set missing")
+    assert caught.value.says.startswith(
+        "column 'x': the value is missing, and the schema allows none; set missing"
+    )
     assert caught.value.row == 1
 
 
@@ -158,7 +214,11 @@ NAN = math.nan
 TOKENS = pa.array(["", "?", "NA"])
 TEN = integer("n", 0, 10)
 DAY = Date(name="d", lower=date(2020, 1, 1), upper=date(2020, 1, 11))
-MOMENT = Datetime(name="t", lower=datetime(2020, 1, 1, tzinfo=UTC), upper=datetime(2020, 1, 1, 10, tzinfo=UTC))
+MOMENT = Datetime(
+    name="t",
+    lower=datetime(2020, 1, 1, tzinfo=UTC),
+    upper=datetime(2020, 1, 1, 10, tzinfo=UTC),
+)
 ZIP = categorical("z", ("01", "10"))
 
 
@@ -170,7 +230,12 @@ ZIP = categorical("z", ("01", "10"))
         (TEN, [True, False, None], [0.1, 0, NAN], []),
         (TEN, [[1, 2], None], [NAN, NAN], [0]),
         (TEN, [date(2020, 1, 1), None], [NAN, NAN], [0]),
-        (DAY, ["2020-01-01", "2020-01-06T10:00:00", "NA", "x"], [0, 0.5, NAN, NAN], [3]),
+        (
+            DAY,
+            ["2020-01-01", "2020-01-06T10:00:00", "NA", "x"],
+            [0, 0.5, NAN, NAN],
+            [3],
+        ),
         (DAY, [20200101, None], [NAN, NAN], [0]),
         (MOMENT, ["2020-01-01T05:00:00", "2020-01-01T07:00:00+02:00"], [0.5, 0.5], []),
         (MOMENT, [datetime(2020, 1, 1, 5)], [0.5], []),
@@ -185,7 +250,9 @@ ZIP = categorical("z", ("01", "10"))
         (boolean("b"), [None, None], [2, 2], []),
     ],
 )
-def test_a_tolerant_reading_places_what_it_can_and_marks_the_rest(column, cells, values, outside):
+def test_a_tolerant_reading_places_what_it_can_and_marks_the_rest(
+    column, cells, values, outside
+):
     found, astray = encode_tolerantly(column, pa.array(cells), TOKENS)
     np.testing.assert_array_equal(found, values)
     assert np.flatnonzero(astray).tolist() == outside
@@ -193,13 +260,24 @@ def test_a_tolerant_reading_places_what_it_can_and_marks_the_rest(column, cells,
 
 def test_tables_of_pixels_are_read_as_bytes():
     schema = pixel_schema(1, 2, labels=("a", "b"))
-    arrays = {"pixel_0_0": pa.array(["7", "300"]), "pixel_0_1": pa.array([0.0, -1.0]), "label": pa.array(["b", "a"])}
+    arrays = {
+        "pixel_0_0": pa.array(["7", "300"]),
+        "pixel_0_1": pa.array([0.0, -1.0]),
+        "label": pa.array(["b", "a"]),
+    }
     images = encode(arrays, schema)
-    assert images.pixels.tolist() == [[[[7], [0]]], [[[255], [0]]]] and images.labels.tolist() == [1, 0]
+    assert images.pixels.tolist() == [
+        [[[7], [0]]],
+        [[[255], [0]]],
+    ] and images.labels.tolist() == [1, 0]
 
 
 def test_positions_and_codes_become_typed_values():
-    columns = [categorical("c", "xy", missing=True), integer("n", 10, 20, missing=True), continuous("r", -1, 1)]
+    columns = [
+        categorical("c", "xy", missing=True),
+        integer("n", 10, 20, missing=True),
+        continuous("r", -1, 1),
+    ]
     time = Datetime(name="t", lower=datetime(2020, 1, 1), upper=datetime(2020, 1, 3))
     schema = Schema([*columns, boolean("b"), categorical("k", [7, 9]), time])
     numeric = np.array([[0.26, 0.5, 0.5], [np.nan, -3.0, 0.0], [9.0, 1.0, 1.0]])
@@ -214,7 +292,14 @@ def test_positions_and_codes_become_typed_values():
         "k": [7, 9, 9],
         "t": [datetime(2020, 1, 2), datetime(2020, 1, 1), datetime(2020, 1, 3)],
     }
-    assert found.schema.types == [pa.string(), pa.int64(), pa.float64(), pa.bool_(), pa.int64(), pa.timestamp("us")]
+    assert found.schema.types == [
+        pa.string(),
+        pa.int64(),
+        pa.float64(),
+        pa.bool_(),
+        pa.int64(),
+        pa.timestamp("us"),
+    ]
 
 
 def test_what_no_encoder_makes_is_refused():

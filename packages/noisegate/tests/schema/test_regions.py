@@ -3,7 +3,17 @@ from datetime import UTC, date, datetime
 import numpy as np
 import pytest
 
-from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, EncodedTable, Integer, Ordinal, Schema
+from noisegate.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Date,
+    Datetime,
+    EncodedTable,
+    Integer,
+    Ordinal,
+    Schema,
+)
 
 SCHEMA = Schema(
     (
@@ -13,7 +23,11 @@ SCHEMA = Schema(
         Ordinal(name="grade", levels=(1, 2, 3)),
         Continuous(name="rate", lower=-0.1, upper=1.0),
         Date(name="born", lower=date(1950, 1, 1), upper=date(2020, 12, 31)),
-        Datetime(name="seen", lower=datetime(2000, 1, 1, tzinfo=UTC), upper=datetime(2030, 1, 1, tzinfo=UTC)),
+        Datetime(
+            name="seen",
+            lower=datetime(2000, 1, 1, tzinfo=UTC),
+            upper=datetime(2030, 1, 1, tzinfo=UTC),
+        ),
     ),
     missing_values=("", "?"),
 )
@@ -69,11 +83,36 @@ def test_numbers_and_moments_become_intervals_within_the_bounds(values, spans):
 def test_membership_is_of_what_the_record_decodes_to():
     step = 1 / 73
     numeric = np.zeros((6, 4))
-    numeric[:, AGE] = [1 * step, 1.49 * step, 1.51 * step, np.nan, 0.51 * step, 0.49 * step]
-    records = EncodedTable(numeric, np.array([[0, 0, 0]] * 5 + [[1, 0, 0]], dtype=np.int32))
-    assert SCHEMA.region({"age": 18}).contains(records).tolist() == [True, True, False, False, True, False]
-    assert SCHEMA.region({"age": None}).contains(records).tolist() == [False, False, False, True, False, False]
-    assert SCHEMA.region({"age": "..18", "job": "nurse"}).contains(records).tolist() == [
+    numeric[:, AGE] = [
+        1 * step,
+        1.49 * step,
+        1.51 * step,
+        np.nan,
+        0.51 * step,
+        0.49 * step,
+    ]
+    records = EncodedTable(
+        numeric, np.array([[0, 0, 0]] * 5 + [[1, 0, 0]], dtype=np.int32)
+    )
+    assert SCHEMA.region({"age": 18}).contains(records).tolist() == [
+        True,
+        True,
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert SCHEMA.region({"age": None}).contains(records).tolist() == [
+        False,
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert SCHEMA.region({"age": "..18", "job": "nurse"}).contains(
+        records
+    ).tolist() == [
         True,
         True,
         *[False] * 2,
@@ -86,5 +125,7 @@ def test_a_real_number_is_found_again_though_encoding_rounds_it():
     column = SCHEMA.layout.numeric[RATE]
     for number in np.linspace(-0.1, 1.0, 211):
         position = (number - column.lower) / (column.upper - column.lower)
-        record = EncodedTable(np.array([[0.5, position, 0.5, 0.5]]), np.zeros((1, 3), dtype=np.int32))
+        record = EncodedTable(
+            np.array([[0.5, position, 0.5, 0.5]]), np.zeros((1, 3), dtype=np.int32)
+        )
         assert SCHEMA.region({"rate": number}).contains(record).all()

@@ -8,7 +8,16 @@ import pytest
 from tests.shared.patience import at_most_calls
 
 from noisegate.errors import SchemaError
-from noisegate.schema import Boolean, Categorical, Comparison, Continuous, Decimal, Impossible, Integer, Schema
+from noisegate.schema import (
+    Boolean,
+    Categorical,
+    Comparison,
+    Continuous,
+    Decimal,
+    Impossible,
+    Integer,
+    Schema,
+)
 from noisegate.schema.satisfiable import contradiction, kept_share
 
 COLUMNS = (
@@ -18,7 +27,13 @@ COLUMNS = (
     Categorical(name="k", levels=("x", "y"), missing=True),
     Boolean(name="t"),
 )
-VALUES = {"a": [None, 0, 1, 2, 3], "b": [1, 2, 3, 4], "c": [0, 1, 2], "k": [None, "x", "y"], "t": [False, True]}
+VALUES = {
+    "a": [None, 0, 1, 2, 3],
+    "b": [1, 2, 3, 4],
+    "c": [0, 1, 2],
+    "k": [None, "x", "y"],
+    "t": [False, True],
+}
 # Grids with gaps, and atoms outside the bounds, which no interval holds and no rule compares.
 STEPPED = (
     Integer(name="a", lower=0, upper=6, step=2, missing=True, atoms=[-7]),
@@ -26,9 +41,18 @@ STEPPED = (
     Integer(name="c", lower=0, upper=2, atoms=[-1, 9]),
     *COLUMNS[3:],
 )
-STEPPED_VALUES = VALUES | {"a": [None, -7, 0, 2, 4, 6], "b": [0.5, 1, 1.5, 2, 2.5], "c": [-1, 0, 1, 2, 9]}
+STEPPED_VALUES = VALUES | {
+    "a": [None, -7, 0, 2, 4, 6],
+    "b": [0.5, 1, 1.5, 2, 2.5],
+    "c": [-1, 0, 1, 2, 9],
+}
 SENTINELS = (-7, -1, 9)
-HOLDS = {"<=": lambda a, b: a <= b, ">=": lambda a, b: a >= b, "<": lambda a, b: a < b, ">": lambda a, b: a > b}
+HOLDS = {
+    "<=": lambda a, b: a <= b,
+    ">=": lambda a, b: a >= b,
+    "<": lambda a, b: a < b,
+    ">": lambda a, b: a > b,
+}
 
 
 def keeps(record, constraint):
@@ -36,24 +60,39 @@ def keeps(record, constraint):
         left, right = record[constraint.left], record[constraint.right]
         free = (None, *SENTINELS)
         return left in free or right in free or HOLDS[constraint.relation](left, right)
-    return not all(shows(record[name], value) for name, value in constraint.values.items())
+    return not all(
+        shows(record[name], value) for name, value in constraint.values.items()
+    )
 
 
 def shows(found, value):
     if isinstance(value, str) and ".." in value:
         low, high = (float(end) if end else None for end in value.split(".."))
-        return found not in (None, *SENTINELS) and (low is None or low <= found) and (high is None or found <= high)
+        return (
+            found not in (None, *SENTINELS)
+            and (low is None or low <= found)
+            and (high is None or found <= high)
+        )
     return found == (None if value == "" else value)
 
 
 def any_record(constraints, values):
     """Says by counting out what the solver decides: of comparisons alone, whether values keep to them."""
-    compared = [constraint for constraint in constraints if isinstance(constraint, Comparison)]
-    records = [dict(zip(values, row, strict=True)) for row in itertools.product(*values.values())]
-    whole = [record for record in records if not {None, *SENTINELS} & {record["a"], record["b"], record["c"]}]
-    return any(all(keeps(record, one) for one in constraints) for record in records) and any(
-        all(keeps(record, one) for one in compared) for record in whole
-    )
+    compared = [
+        constraint for constraint in constraints if isinstance(constraint, Comparison)
+    ]
+    records = [
+        dict(zip(values, row, strict=True))
+        for row in itertools.product(*values.values())
+    ]
+    whole = [
+        record
+        for record in records
+        if not {None, *SENTINELS} & {record["a"], record["b"], record["c"]}
+    ]
+    return any(
+        all(keeps(record, one) for one in constraints) for record in records
+    ) and any(all(keeps(record, one) for one in compared) for record in whole)
 
 
 def drawn(draw, known):
@@ -78,7 +117,10 @@ def possible(constraint, columns):
     return True
 
 
-@pytest.mark.parametrize(("columns", "values", "times"), [(COLUMNS, VALUES, 600), (STEPPED, STEPPED_VALUES, 300)])
+@pytest.mark.parametrize(
+    ("columns", "values", "times"),
+    [(COLUMNS, VALUES, 600), (STEPPED, STEPPED_VALUES, 300)],
+)
 def test_it_agrees_with_counting_out_every_record(columns, values, times):
     draw, found = random.Random(0), {True: 0, False: 0}
     layout = Schema(columns).layout
@@ -89,7 +131,10 @@ def test_it_agrees_with_counting_out_every_record(columns, values, times):
         assert bool(clash) != any_record(constraints, values), constraints
         found[bool(clash)] += 1
         for spared in clash:
-            assert any_record([one for one in clash if one is not spared], values), (clash, spared)
+            assert any_record([one for one in clash if one is not spared], values), (
+                clash,
+                spared,
+            )
     assert min(found.values()) > times // 6
 
 
@@ -116,7 +161,9 @@ HARMONIES = {
 
 def constraints_of(forms):
     rules = [
-        dict(zip(("left", "relation", "right"), form.split(), strict=True)) for form in forms if isinstance(form, str)
+        dict(zip(("left", "relation", "right"), form.split(), strict=True))
+        for form in forms
+        if isinstance(form, str)
     ]
     return tuple(Comparison(**rule) for rule in rules) + tuple(
         Impossible(values=f) for f in forms if isinstance(f, dict)
@@ -127,10 +174,16 @@ def constraints_of(forms):
 def test_real_numbers_that_clash(case):
     constraints = constraints_of(CLASHES[case])
     schema = Schema(REALS, constraints=constraints)
-    assert set(map(str, contradiction(constraints, schema.layout, schema.missing_values))) == set(map(str, constraints))
-    with pytest.raises(SchemaError, match=r"no record keeps to the constraint.*Correct or remove one"):
+    assert set(
+        map(str, contradiction(constraints, schema.layout, schema.missing_values))
+    ) == set(map(str, constraints))
+    with pytest.raises(
+        SchemaError, match=r"no record keeps to the constraint.*Correct or remove one"
+    ):
         Schema.loads(schema.dumps())
-    assert Schema.from_json(schema.to_json()) == schema  # what a model holds is not asked again
+    assert (
+        Schema.from_json(schema.to_json()) == schema
+    )  # what a model holds is not asked again
 
 
 @pytest.mark.parametrize("case", HARMONIES)
@@ -141,8 +194,13 @@ def test_real_numbers_that_do_not(case):
 
 def test_only_the_constraints_that_clash_are_named():
     columns = [Integer(name=name, lower=0, upper=9) for name in ("p", "q", "r", "s")]
-    rules = [Comparison(left=left, relation="<", right=right) for left, right in ("pq", "sr", "qr", "rp")]
-    with pytest.raises(SchemaError, match=r"constraints p < q; q < r; r < p: every synthetic one"):
+    rules = [
+        Comparison(left=left, relation="<", right=right)
+        for left, right in ("pq", "sr", "qr", "rp")
+    ]
+    with pytest.raises(
+        SchemaError, match=r"constraints p < q; q < r; r < p: every synthetic one"
+    ):
         Schema(columns, constraints=tuple(rules)).usable()
 
 
@@ -151,35 +209,68 @@ def test_a_hard_search_ends_and_refuses_nothing():
     holes = [str(hole) for hole in range(9)]
     columns = tuple(Categorical(name=f"p{place}", levels=holes) for place in range(10))
     pairs = itertools.combinations(range(10), 2)
-    apart = tuple(Impossible(values={f"p{i}": hole, f"p{j}": hole}) for i, j in pairs for hole in holes)
+    apart = tuple(
+        Impossible(values={f"p{i}": hole, f"p{j}": hole})
+        for i, j in pairs
+        for hole in holes
+    )
     with at_most_calls(10_000_000):
         assert Schema(columns, constraints=apart).usable()
 
 
 def test_columns_whose_values_never_meet_end_the_search():
     """Whole numbers and halves raise each other by one step a round, up to bounds of a billion."""
-    pair = (Integer(name="a", lower=0, upper=10**9), Decimal(name="b", lower=0.5, upper=10**9 + 0.5, step=1.0))
-    rules = [Comparison(left=left, relation="<=", right=right) for left, right in (("a", "b"), ("b", "a"))]
+    pair = (
+        Integer(name="a", lower=0, upper=10**9),
+        Decimal(name="b", lower=0.5, upper=10**9 + 0.5, step=1.0),
+    )
+    rules = [
+        Comparison(left=left, relation="<=", right=right)
+        for left, right in (("a", "b"), ("b", "a"))
+    ]
     assert contradiction(rules, Schema(pair).layout, ()) == ()
 
 
 def test_what_is_hardly_possible_is_said():
     wide = [Integer(name=name, lower=0, upper=10**6) for name in "pq"]
-    equal = tuple(Comparison(left="p", relation=relation, right="q") for relation in ("<=", ">="))
-    assert "p <= q; p >= q" in Schema(wide, constraints=equal).usable().hardly_satisfiable
-    assert Schema(wide, constraints=equal[:1]).hardly_satisfiable is None and Schema(wide).hardly_satisfiable is None
+    equal = tuple(
+        Comparison(left="p", relation=relation, right="q") for relation in ("<=", ">=")
+    )
+    assert (
+        "p <= q; p >= q" in Schema(wide, constraints=equal).usable().hardly_satisfiable
+    )
+    assert (
+        Schema(wide, constraints=equal[:1]).hardly_satisfiable is None
+        and Schema(wide).hardly_satisfiable is None
+    )
     # A record has one of two sums, and is 0 in the other, as an atom says.
     either = [Integer(name=name, lower=0, upper=1_000_000, atoms=[0]) for name in "pq"]
     never = [Impossible(values={"p": "1..", "q": "1.."})]
     assert Schema(either, constraints=never).hardly_satisfiable is None
-    assert Schema([replace(one, atoms=()) for one in either], constraints=never).hardly_satisfiable
+    assert Schema(
+        [replace(one, atoms=()) for one in either], constraints=never
+    ).hardly_satisfiable
 
 
 def test_the_share_of_records_that_keep_is_what_counting_out_says():
-    columns = (Integer(name="a", lower=0, upper=3), Integer(name="b", lower=0, upper=3), Boolean(name="t"))
-    rules = (Comparison(left="a", relation="<=", right="b"), Impossible(values={"t": True, "a": 0}))
+    columns = (
+        Integer(name="a", lower=0, upper=3),
+        Integer(name="b", lower=0, upper=3),
+        Boolean(name="t"),
+    )
+    rules = (
+        Comparison(left="a", relation="<=", right="b"),
+        Impossible(values={"t": True, "a": 0}),
+    )
     layout = Schema(columns).layout
     # An end is the nearest of half as many positions as the numbers between the ends.
     chance = [1 / 6, 1 / 3, 1 / 3, 1 / 6]
-    right = sum(chance[a] * chance[b] * (0.5 if a == 0 else 1) for a in range(4) for b in range(a, 4))
-    assert kept_share(rules, layout, ("",)) == pytest.approx(right, abs=0.01) and kept_share((), layout, ("",)) == 1
+    right = sum(
+        chance[a] * chance[b] * (0.5 if a == 0 else 1)
+        for a in range(4)
+        for b in range(a, 4)
+    )
+    assert (
+        kept_share(rules, layout, ("",)) == pytest.approx(right, abs=0.01)
+        and kept_share((), layout, ("",)) == 1
+    )

@@ -8,7 +8,9 @@ from tests.shared.columns import boolean, categorical, integer
 
 from noisegate import Pairwise, Schema, release
 
-SCHEMA = Schema((integer("age", 0, 99), categorical("job", "abc"), boolean("ill")), label="ill")
+SCHEMA = Schema(
+    (integer("age", 0, 99), categorical("job", "abc"), boolean("ill")), label="ill"
+)
 SIZES = {"north": 900, "south": 500, "west": 100}
 
 
@@ -16,7 +18,9 @@ def table(rows, seed):
     draw = random.Random(seed)
     ages = [draw.randint(0, 99) for _ in range(rows)]
     ill = [draw.random() < age / 100 for age in ages]
-    return pa.table({"age": ages, "job": draw.choices("abc", weights=(5, 3, 1), k=rows), "ill": ill})
+    return pa.table(
+        {"age": ages, "job": draw.choices("abc", weights=(5, 3, 1), k=rows), "ill": ill}
+    )
 
 
 TABLES = {name: table(rows, seed) for seed, (name, rows) in enumerate(SIZES.items())}
@@ -31,6 +35,9 @@ def answers():
     def released(epsilon=1.0, silos=tuple(SIZES), after=None, **asked):
         asked = asked or {"schema": SCHEMA, "method": Pairwise(cells=6)}
         each = epsilon if isinstance(epsilon, dict) else dict.fromkeys(silos, epsilon)
-        return [release(TABLES[name], silo=name, epsilon=each[name], after=after, **asked) for name in silos]
+        return [
+            release(TABLES[name], silo=name, epsilon=each[name], after=after, **asked)
+            for name in silos
+        ]
 
     return released

@@ -22,11 +22,15 @@ from .conftest import ONE_ROUND, SCHEMA, SIZES, TABLES
 
 
 def test_sums_and_variances_add_up(answers):
-    released = answers(epsilon={"north": 1000.0, "south": 1000.0, "west": 500.0}, **ONE_ROUND)
+    released = answers(
+        epsilon={"north": 1000.0, "south": 1000.0, "west": 500.0}, **ONE_ROUND
+    )
     merged = add_up(released)
     for name, values in merged.values.items():
         assert np.allclose(values, sum(one.values[name] for one in released))
-        assert merged.noise_std[name] == pytest.approx(np.hypot.reduce([one.noise_std[name] for one in released]))
+        assert merged.noise_std[name] == pytest.approx(
+            np.hypot.reduce([one.noise_std[name] for one in released])
+        )
     # Each record counts once, whatever silo it is in.
     assert merged.values["counts"].sum() == pytest.approx(sum(SIZES.values()), abs=5)
 
@@ -36,14 +40,20 @@ def test_merged_silos_are_as_good_as_the_pooled_table_but_for_the_noise(answers)
     model = merge(answers(epsilon=1000.0, after=first), after=first)
     pooled = pa.concat_tables(TABLES.values())
     ages = np.array(model.sample(20_000, seed=0)["age"].to_pylist())
-    assert abs(ages.mean() - np.mean(pooled["age"].to_pylist())) < 2 and model.certificate.silos is not None
+    assert (
+        abs(ages.mean() - np.mean(pooled["age"].to_pylist())) < 2
+        and model.certificate.silos is not None
+    )
 
 
 def test_disjoint_silos_cost_the_largest_epsilon(answers):
     each = {"north": 1.0, "south": 0.5, "west": 2.0}
     released = answers(epsilon=each, **ONE_ROUND)
     disjoint = add_up(released, stated_by="the registry").certificate
-    assert (disjoint.epsilon, disjoint.check()) == (2.0, accounting.epsilon(released[2].certificate.events, 1e-5))
+    assert (disjoint.epsilon, disjoint.check()) == (
+        2.0,
+        accounting.epsilon(released[2].certificate.events, 1e-5),
+    )
     overlapping = add_up(released, overlapping=True).certificate
     every = [event for one in released for event in one.certificate.events]
     assert overlapping.check() == accounting.epsilon(every, 1e-5) > 2.0
@@ -57,7 +67,10 @@ def test_the_largest_delta_is_that_of_all(answers):
         for name, delta in (("north", 1e-6), ("south", 1e-5))
     ]
     certificate = add_up(released).certificate
-    assert (certificate.epsilon, certificate.delta) == (1.0, 1e-5) and certificate.check() <= 1.0
+    assert (certificate.epsilon, certificate.delta) == (
+        1.0,
+        1e-5,
+    ) and certificate.check() <= 1.0
 
 
 def test_a_model_folder_lists_the_silos_and_can_be_recomputed(answers, tmp_path):
@@ -65,7 +78,9 @@ def test_a_model_folder_lists_the_silos_and_can_be_recomputed(answers, tmp_path)
     merge(released, stated_by="the registry", out=tmp_path / "model")
     found = verify(tmp_path / "model")
     members = found.certificate.silos.members
-    assert [silo.certificates for silo in members] == [(one.certificate.digest(),) for one in released]
+    assert [silo.certificates for silo in members] == [
+        (one.certificate.digest(),) for one in released
+    ]
     page = (tmp_path / "model" / "certificate.md").read_text()
     assert "3 silos were added up: north, south, west. the registry states" in page
     assert Certificate.from_json(found.certificate.to_json()) == found.certificate
@@ -76,23 +91,35 @@ def test_both_rounds_are_in_the_certificate(answers):
     done = add_up(answers(after=first), after=first)
     for silo in done.certificate.silos.members:
         assert len(silo.certificates) == 2
-        assert {event.name for event in silo.events} == {"fine", "coarse", "counts", "one-way", "pairs"}
+        assert {event.name for event in silo.events} == {
+            "fine",
+            "coarse",
+            "counts",
+            "one-way",
+            "pairs",
+        }
     assert 0.999 < done.certificate.check() <= 1
 
 
 def test_a_round_before_the_last_is_a_release(answers, tmp_path):
     made = merge(answers(), out=tmp_path / "first")
-    assert verify(tmp_path / "first").certificate == made.certificate and set(made.values) == {"fine", "coarse"}
+    assert verify(tmp_path / "first").certificate == made.certificate and set(
+        made.values
+    ) == {"fine", "coarse"}
 
 
 def test_one_folder_and_one_silo_twice_are_refused(answers):
     north, south, _ = answers(**ONE_ROUND)
     with pytest.raises(OptionError, match="1 given; give those of two silos"):
         merge([north])
-    with pytest.raises(OptionError, match="silo 'north' is there twice, with the same release"):
+    with pytest.raises(
+        OptionError, match="silo 'north' is there twice, with the same release"
+    ):
         merge([north, north])
     again = release(TABLES["north"], silo="north", epsilon=1.0, **ONE_ROUND)
-    with pytest.raises(OptionError, match="silo 'north' is there twice, with two releases"):
+    with pytest.raises(
+        OptionError, match="silo 'north' is there twice, with two releases"
+    ):
         merge([north, south, again])
     with pytest.raises(OptionError, match="merged already"):
         merge([add_up([north, south]), south])
@@ -100,15 +127,21 @@ def test_one_folder_and_one_silo_twice_are_refused(answers):
 
 def test_other_plans_are_refused_and_it_is_said_in_what_they_differ(answers):
     (north,) = answers(silos=("north",), **ONE_ROUND)
-    (south,) = answers(silos=("south",), schema=SCHEMA, method=Pairwise(cells=128, pairs="none"))
+    (south,) = answers(
+        silos=("south",), schema=SCHEMA, method=Pairwise(cells=128, pairs="none")
+    )
     with pytest.raises(OptionError, match="pairs is 'auto' and 'none'"):
         merge([north, south])
     public = {**south.certificate.public, "plan": "of dp-hp"}
-    other = replace(south, certificate=replace(south.certificate, method="dp-hp", public=public))
+    other = replace(
+        south, certificate=replace(south.certificate, method="dp-hp", public=public)
+    )
     with pytest.raises(OptionError, match="method is 'pairwise' and 'dp-hp'"):
         merge([north, other])
     small = Schema([Boolean(name="ill")])
-    foreign = release(TABLES["south"].select(["ill"]), silo="south", epsilon=1.0, schema=small)
+    foreign = release(
+        TABLES["south"].select(["ill"]), silo="south", epsilon=1.0, schema=small
+    )
     with pytest.raises(OptionError, match="their schemas differ"):
         merge([north, foreign])
 
@@ -125,11 +158,15 @@ def test_rounds_are_not_mixed(answers):
     second = answers(after=first)
     with pytest.raises(OptionError, match="none is given"):
         merge(second)
-    with pytest.raises(OptionError, match="silo 'north' went on from the merged release"):
+    with pytest.raises(
+        OptionError, match="silo 'north' went on from the merged release"
+    ):
         merge(second, after=other)
     with pytest.raises(OptionError, match="answered the first round"):
         merge(answers(), after=first)
-    with pytest.raises(OptionError, match="the round before is of the silos north, south, west"):
+    with pytest.raises(
+        OptionError, match="the round before is of the silos north, south, west"
+    ):
         merge(second[:2], after=first)
 
 
@@ -143,7 +180,10 @@ def test_a_plan_that_is_not_that_of_its_settings_is_refused(answers):
     for one in answers(**ONE_ROUND):
         public = {**one.certificate.public, "plan": "0" * 64}
         false.append(replace(one, certificate=replace(one.certificate, public=public)))
-    with pytest.raises(ModelError, match="states the plan 0000000000000000, and its settings are those of"):
+    with pytest.raises(
+        ModelError,
+        match="states the plan 0000000000000000, and its settings are those of",
+    ):
         merge(false)
 
 
@@ -173,25 +213,43 @@ def test_both_rounds_of_a_silo_cost_what_one_fit_does(tmp_path):
     book = ledger_of(tmp_path, "ward", epsilon=1)
     asked = {"schema": SCHEMA, "method": Pairwise(cells=6), "epsilon": 1.0}
     booked = {"ledger": book, "dataset": "ward"}
-    first = [release(TABLES[name], silo=name, **asked, **(booked if name == "north" else {})) for name in SIZES]
+    first = [
+        release(TABLES[name], silo=name, **asked, **(booked if name == "north" else {}))
+        for name in SIZES
+    ]
     merged = add_up(first)
     north = release(TABLES["north"], silo="north", after=merged, **asked, **booked)
     events = (*first[0].certificate.events, *north.certificate.events)
-    assert {event.name for event in events} == {"fine", "coarse", "counts", "one-way", "pairs"}
-    assert 0.999 < accounting.epsilon(events, 1e-5) <= 1 and 0.999 < book.show("ward")[0].spent <= 1
+    assert {event.name for event in events} == {
+        "fine",
+        "coarse",
+        "counts",
+        "one-way",
+        "pairs",
+    }
+    assert (
+        0.999 < accounting.epsilon(events, 1e-5) <= 1
+        and 0.999 < book.show("ward")[0].spent <= 1
+    )
     with pytest.raises(BudgetRefusedError):
         release(TABLES["north"], silo="north", after=merged, **asked, **booked)
 
 
-def test_the_second_round_follows_from_the_merged_first_one_in_all_silos_alike(answers, monkeypatch):
+def test_the_second_round_follows_from_the_merged_first_one_in_all_silos_alike(
+    answers, monkeypatch
+):
     asked = []
     ask = Pairwise.next_round
-    monkeypatch.setattr(Pairwise, "next_round", lambda *all: asked.append(ask(*all)) or asked[-1])
+    monkeypatch.setattr(
+        Pairwise, "next_round", lambda *all: asked.append(ask(*all)) or asked[-1]
+    )
     merged = add_up(answers(epsilon={"north": 1.0, "south": 0.5, "west": 3.0}))
     asked.clear()
     answers(epsilon={"north": 1.0, "south": 0.5, "west": 3.0}, after=merged)
     maps = [one for one in asked if "pairs" in one]
-    assert len(maps) >= len(SIZES) and all(one["pairs"].tables == maps[0]["pairs"].tables for one in maps)
+    assert len(maps) >= len(SIZES) and all(
+        one["pairs"].tables == maps[0]["pairs"].tables for one in maps
+    )
     assert all(
         np.array_equal(mine.cuts, first.cuts)
         for one in maps
@@ -202,7 +260,11 @@ def test_the_second_round_follows_from_the_merged_first_one_in_all_silos_alike(a
 def test_a_release_is_a_folder_that_anyone_can_check(tmp_path):
     out = tmp_path / "north"
     made = release(TABLES["north"], silo="north", epsilon=1.0, out=out, **ONE_ROUND)
-    assert sorted(path.name for path in out.iterdir()) == ["certificate.json", "certificate.md", "release.safetensors"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "certificate.json",
+        "certificate.md",
+        "release.safetensors",
+    ]
     found = verify(out)
     assert found.recomputed_epsilon <= 1 and found.certificate == made.certificate
     assert found.certificate.public["silo"] == "north"
@@ -218,13 +280,40 @@ def test_a_round_of_another_plan_silo_or_price_is_refused(answers):
     merged = add_up(answers())
     asked = {"schema": SCHEMA, "epsilon": 1.0}
     with pytest.raises(OptionError, match="after: its plan is"):
-        release(TABLES["north"], silo="north", after=merged, method=Pairwise(cells=7), **asked)
-    with pytest.raises(OptionError, match="has no part in the round before, which is of north, south, west"):
-        release(TABLES["north"], silo="east", after=merged, method=Pairwise(cells=6), **asked)
+        release(
+            TABLES["north"],
+            silo="north",
+            after=merged,
+            method=Pairwise(cells=7),
+            **asked,
+        )
+    with pytest.raises(
+        OptionError,
+        match="has no part in the round before, which is of north, south, west",
+    ):
+        release(
+            TABLES["north"],
+            silo="east",
+            after=merged,
+            method=Pairwise(cells=6),
+            **asked,
+        )
     with pytest.raises(OptionError, match="'north' began with 1 at 1e-05"):
-        release(TABLES["north"], silo="north", after=merged, method=Pairwise(cells=6), **{**asked, "epsilon": 2.0})
+        release(
+            TABLES["north"],
+            silo="north",
+            after=merged,
+            method=Pairwise(cells=6),
+            **{**asked, "epsilon": 2.0},
+        )
     with pytest.raises(OptionError, match="after: its plan is"):
-        release(TABLES["north"], silo="north", after=answers()[0], method=Pairwise(cells=7), **asked)
+        release(
+            TABLES["north"],
+            silo="north",
+            after=answers()[0],
+            method=Pairwise(cells=7),
+            **asked,
+        )
 
 
 def test_there_is_no_round_after_the_last(answers):
@@ -235,21 +324,39 @@ def test_there_is_no_round_after_the_last(answers):
 
 def test_a_plan_says_what_is_asked(tmp_path):
     with pytest.raises(OptionError, match="the published plan says what is queried"):
-        release(TABLES["north"], silo="north", plan=tmp_path / "plan.json", schema=SCHEMA)
+        release(
+            TABLES["north"], silo="north", plan=tmp_path / "plan.json", schema=SCHEMA
+        )
     with pytest.raises(OptionError, match="method='dp-merf'"):
-        release(TABLES["north"], silo="north", plan=tmp_path / "plan.json", method="dp-merf")
+        release(
+            TABLES["north"], silo="north", plan=tmp_path / "plan.json", method="dp-merf"
+        )
     with pytest.raises(OptionError, match="schema and epsilon are missing"):
         release(TABLES["north"], silo="north", schema=SCHEMA)
 
 
 # The identifier of a plan: the same wherever the same is asked, and another with anything that is asked.
 
-GUARANTEE = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "add-remove", "records": None, "unit": "record"}
-REST = {"unit_column": None, "contributions": None, "dataset": None, "ledger": None, "settings": {}}
+GUARANTEE = {
+    "epsilon": 1.0,
+    "delta": 1e-5,
+    "adjacency": "add-remove",
+    "records": None,
+    "unit": "record",
+}
+REST = {
+    "unit_column": None,
+    "contributions": None,
+    "dataset": None,
+    "ledger": None,
+    "settings": {},
+}
 
 
 def run(**changes):
-    return Run.of(**{"method": "pairwise", "schema": SCHEMA, **GUARANTEE, **REST, **changes})
+    return Run.of(
+        **{"method": "pairwise", "schema": SCHEMA, **GUARANTEE, **REST, **changes}
+    )
 
 
 def identity(**changes):
@@ -259,11 +366,15 @@ def identity(**changes):
 
 def test_the_same_inputs_have_the_same_identifier():
     again = Schema.from_json(json.loads(json.dumps(SCHEMA.to_json())))
-    assert identity() == identity(method=Pairwise(), schema=again, epsilon=1, dataset=None)
+    assert identity() == identity(
+        method=Pairwise(), schema=again, epsilon=1, dataset=None
+    )
 
 
 def test_what_changes_what_is_asked_changes_the_identifier():
-    other = Schema((Integer(name="age", lower=0, upper=98), *SCHEMA.columns[1:]), label="ill")
+    other = Schema(
+        (Integer(name="age", lower=0, upper=98), *SCHEMA.columns[1:]), label="ill"
+    )
     changed = [
         identity(),
         identity(settings={"cells": 5}),
@@ -288,7 +399,9 @@ def test_another_epsilon_asks_the_same_once_settled_and_another_number_of_cells_
 
 @pytest.mark.parametrize("method", ["mst", "tab-pe"])
 def test_methods_that_do_not_ask_in_rounds_of_sums_are_refused(method):
-    with pytest.raises(OptionError, match=f"method='{method}' does not ask in rounds of sums"):
+    with pytest.raises(
+        OptionError, match=f"method='{method}' does not ask in rounds of sums"
+    ):
         settled(run(method=method))
 
 
@@ -304,8 +417,14 @@ def test_a_published_plan_is_read_as_it_was_written(tmp_path):
     one = settled(run())
     assert write_plan(one, path) == identity()
     read = read_plan(path)
-    assert (read.method, read.schema.digest(), read.budget) == (one.method, one.schema.digest(), one.budget)
-    assert read_plan(path, epsilon=3.0).budget.epsilon == 3.0 and read.method.cells == 24
+    assert (read.method, read.schema.digest(), read.budget) == (
+        one.method,
+        one.schema.digest(),
+        one.budget,
+    )
+    assert (
+        read_plan(path, epsilon=3.0).budget.epsilon == 3.0 and read.method.cells == 24
+    )
 
 
 @pytest.mark.parametrize(
@@ -318,7 +437,10 @@ def test_a_published_plan_is_read_as_it_was_written(tmp_path):
         ({"format": 2}, "format 2"),
         ({"method": None}, "method=None"),
         ({"epsilon": "much"}, "epsilon='much'"),
-        ({"epsilon": 10.0}, "states epsilon=10 at delta=1e-05, and its noise is that of another price"),
+        (
+            {"epsilon": 10.0},
+            "states epsilon=10 at delta=1e-05, and its noise is that of another price",
+        ),
         ({"epsilon": 0.999}, "another price"),
         ({"delta": 1e-4}, "another price"),
         ({"noise": {}}, "another price"),
@@ -341,11 +463,18 @@ def test_files_that_are_no_plans(tmp_path):
         read_plan(tmp_path / "list.json")
 
 
-@pytest.mark.parametrize("edit", [lambda own: own[0].update(sensitivity=1.0), lambda own: own.pop()])
+@pytest.mark.parametrize(
+    "edit", [lambda own: own[0].update(sensitivity=1.0), lambda own: own.pop()]
+)
 def test_every_silo_states_what_all_released(answers, tmp_path, edit):
     merge(answers(**ONE_ROUND), stated_by="the registry", out=tmp_path / "round")
-    certificate = json.loads((tmp_path / "round" / "certificate.json").read_text("utf-8"))
+    certificate = json.loads(
+        (tmp_path / "round" / "certificate.json").read_text("utf-8")
+    )
     edit(certificate["silos"]["silos"][1]["events"])
     told = Certificate.from_json(certificate)
     with pytest.raises(ModelError, match=r"sensitivity=1, below|other releases"):
-        _check_events(replace(Release.load(tmp_path / "round"), certificate=told), tmp_path / "round")
+        _check_events(
+            replace(Release.load(tmp_path / "round"), certificate=told),
+            tmp_path / "round",
+        )

@@ -29,8 +29,12 @@ FILES = (
 def signed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("signed")
     schema = Schema([Boolean(name="ill")])
-    synthesize(pa.table({"ill": [True, False] * 100}), schema=schema, epsilon=1.0).save(folder / "model")
-    (folder / "model" / PUBLIC_PAGE).write_text("<h1>epsilon = 1</h1>")  # as noisegate-evaluate adds it
+    synthesize(pa.table({"ill": [True, False] * 100}), schema=schema, epsilon=1.0).save(
+        folder / "model"
+    )
+    (folder / "model" / PUBLIC_PAGE).write_text(
+        "<h1>epsilon = 1</h1>"
+    )  # as noisegate-evaluate adds it
     sign(folder / "model", folder / "owner.key")
     return folder
 
@@ -84,17 +88,24 @@ def test_another_owner_and_files_that_come_and_go_are_found(signed, tmp_path):
         check_signature(folder, tmp_path / "other.pub")
 
 
-@pytest.mark.parametrize("add", [Path.mkdir, lambda path: path.symlink_to(path.parent.parent), os.mkfifo])
+@pytest.mark.parametrize(
+    "add", [Path.mkdir, lambda path: path.symlink_to(path.parent.parent), os.mkfifo]
+)
 def test_what_is_added_and_is_no_file_is_found(add, signed, tmp_path):
     add(shutil.copytree(signed / "model", tmp_path / "model") / "extra")
     with pytest.raises(ModelError, match="extra is an empty folder, a link or no file"):
         check_signature(tmp_path / "model", signed / "owner.pub")
 
 
-def test_a_page_that_was_made_again_or_added_differs_from_what_was_signed(signed, tmp_path):
+def test_a_page_that_was_made_again_or_added_differs_from_what_was_signed(
+    signed, tmp_path
+):
     folder = shutil.copytree(signed / "model", tmp_path / "model")
     (folder / PUBLIC_PAGE).write_text("<h1>epsilon = 0.001, verdict: excellent</h1>")
-    with pytest.raises(ModelError, match=r"'public\.html' differs from what was signed; if the owner made the page"):
+    with pytest.raises(
+        ModelError,
+        match=r"'public\.html' differs from what was signed; if the owner made the page",
+    ):
         check_signature(folder, signed / "owner.pub")
     (folder / PUBLIC_PAGE).unlink()
     with pytest.raises(ModelError, match=r"'public\.html' differs"):
@@ -110,17 +121,30 @@ def test_a_page_that_was_made_again_or_added_differs_from_what_was_signed(signed
         check_signature(folder, tmp_path / "new.pub")
 
 
-def test_a_signature_made_before_pages_were_signed_holds_and_the_page_is_outside(signed, tmp_path, monkeypatch, capsys):
+def test_a_signature_made_before_pages_were_signed_holds_and_the_page_is_outside(
+    signed, tmp_path, monkeypatch, capsys
+):
     folder = shutil.copytree(signed / "model", tmp_path / "model")
     (folder / SIGNATURE).unlink()
     with monkeypatch.context() as before:
         statement = signature._statement
-        before.setattr(signature, "_statement", lambda path, with_page: statement(path, with_page=False))
+        before.setattr(
+            signature,
+            "_statement",
+            lambda path, with_page: statement(path, with_page=False),
+        )
         sign(folder, tmp_path / "old.key")
     (folder / PUBLIC_PAGE).write_text("anything")
-    assert check_signature(folder, tmp_path / "old.pub") == tuple(name for name in FILES if name != PUBLIC_PAGE)
-    for public, words in ((tmp_path / "old.pub", "Not signed: public.html"), (signed / "owner.pub", None)):
-        monkeypatch.setattr("sys.argv", ["noisegate", "verify", str(folder), "--signed-by", str(public)])
+    assert check_signature(folder, tmp_path / "old.pub") == tuple(
+        name for name in FILES if name != PUBLIC_PAGE
+    )
+    for public, words in (
+        (tmp_path / "old.pub", "Not signed: public.html"),
+        (signed / "owner.pub", None),
+    ):
+        monkeypatch.setattr(
+            "sys.argv", ["noisegate", "verify", str(folder), "--signed-by", str(public)]
+        )
         with pytest.raises(SystemExit) as ended:
             run()
         assert ended.value.code in (0, None) if words else ended.value.code == 2

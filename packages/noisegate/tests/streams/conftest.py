@@ -9,29 +9,51 @@ from noisegate.schema import Categorical, Integer, Schema
 
 LEVELS = tuple(f"level {place}" for place in range(15))
 CODED = Schema(tuple(Categorical(name=name, levels=LEVELS) for name in "abcd"))
-AGES = Schema((Categorical(name="a", levels=LEVELS[:2]), Integer(name="age", lower=0, upper=999)), label="a")
+AGES = Schema(
+    (Categorical(name="a", levels=LEVELS[:2]), Integer(name="age", lower=0, upper=999)),
+    label="a",
+)
 SETTINGS = {"cells": 8, "fit_options": {"steps": 1, "components": 2}}
 
 
 def records(count, seed=0, schema=CODED):
     random = np.random.default_rng(seed)
-    columns = {name: random.choice(LEVELS[:2] if schema is AGES else LEVELS, count) for name in schema.names}
-    return pa.table(columns | ({"age": random.integers(0, 1000, count)} if schema is AGES else {}))
+    columns = {
+        name: random.choice(LEVELS[:2] if schema is AGES else LEVELS, count)
+        for name in schema.names
+    }
+    return pa.table(
+        columns | ({"age": random.integers(0, 1000, count)} if schema is AGES else {})
+    )
 
 
 @pytest.fixture
 def stream(tmp_path):
     """Returns what answers one period after the other, of records, or of those and what is withdrawn."""
 
-    def answered(*periods, name="s", schema=CODED, epsilon=1.0, start=1, booked=None, **horizon):
+    def answered(
+        *periods, name="s", schema=CODED, epsilon=1.0, start=1, booked=None, **horizon
+    ):
         plan = tmp_path / f"{name}.json"
         if not plan.exists():
-            plan_stream(plan, schema=schema, epsilon=epsilon, method="pairwise", **SETTINGS, **horizon)
+            plan_stream(
+                plan,
+                schema=schema,
+                epsilon=epsilon,
+                method="pairwise",
+                **SETTINGS,
+                **horizon,
+            )
         models = []
         for number, given in enumerate(periods, start):
             data, withdrawn = given if isinstance(given, tuple) else (given, None)
             after = tmp_path / f"{name}{number - 1}" if number > 1 else None
-            told = {"stream": plan, "after": after, "out": tmp_path / f"{name}{number}", "withdrawn": withdrawn}
+            told = {
+                "stream": plan,
+                "after": after,
+                "out": tmp_path / f"{name}{number}",
+                "withdrawn": withdrawn,
+            }
             models.append(fit_period(data, **told, **(booked or {})))
         return models
 

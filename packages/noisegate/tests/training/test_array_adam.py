@@ -9,7 +9,10 @@ from noisegate.tables.descent import ArrayAdam
 
 def gradients(count):
     random = np.random.default_rng(0)
-    return [{"w": random.normal(size=(3, 2)), "b": random.normal(size=())} for _ in range(count)]
+    return [
+        {"w": random.normal(size=(3, 2)), "b": random.normal(size=())}
+        for _ in range(count)
+    ]
 
 
 def start():
@@ -20,7 +23,10 @@ def start():
 def test_steps_are_those_of_torchs_adam(size):
     """Gradients near 1e-8 too, where what is added to the root decides."""
     mine = start()
-    theirs = {name: torch.nn.Parameter(torch.from_numpy(value.copy())) for name, value in mine.items()}
+    theirs = {
+        name: torch.nn.Parameter(torch.from_numpy(value.copy()))
+        for name, value in mine.items()
+    }
     adam = ArrayAdam(mine, beta1=0.5, beta2=0.9)
     right = torch.optim.Adam(list(theirs.values()), lr=0.1, betas=(0.5, 0.9))
     for given in gradients(5):

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from noisegate.features.binning import Coarse, Histogram, NumericBins, denoise, falling_ends, merged_bins, most_cells
+from noisegate.features.binning import (
+    Coarse,
+    Histogram,
+    NumericBins,
+    denoise,
+    falling_ends,
+    merged_bins,
+    most_cells,
+)
 
 CELLS = 256
 FINE = NumericBins(tuple(place / CELLS for place in range(1, CELLS)), nullable=True)
@@ -12,7 +20,9 @@ FINE = NumericBins(tuple(place / CELLS for place in range(1, CELLS)), nullable=T
 def histogram(masses, std=1.0, spikes=()):
     flags = np.zeros(len(masses), dtype=np.bool_)
     flags[list(spikes)] = True
-    return Histogram(masses=np.asarray(masses, dtype=float), spikes=flags, noise_std=std)
+    return Histogram(
+        masses=np.asarray(masses, dtype=float), spikes=flags, noise_std=std
+    )
 
 
 def held(bins, masses):
@@ -24,19 +34,31 @@ def held(bins, masses):
 def random_masses(seed):
     """Masses of many characters: sparse, heavy-tailed, flat, with spikes, and nothing but noise."""
     random = np.random.default_rng(seed)
-    masses = random.gamma(random.choice([0.01, 0.3, 5.0]), random.choice([1.0, 50.0, 1e5]), CELLS)
-    masses[random.integers(0, CELLS, random.integers(0, 6))] += random.choice([0, 1e3, 1e6])
+    masses = random.gamma(
+        random.choice([0.01, 0.3, 5.0]), random.choice([1.0, 50.0, 1e5]), CELLS
+    )
+    masses[random.integers(0, CELLS, random.integers(0, 6))] += random.choice(
+        [0, 1e3, 1e6]
+    )
     return masses * (random.uniform(size=CELLS) < random.choice([0.02, 0.5, 1.0]))
 
 
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("cells", [1, 2, 3, 8, 36])
-def test_never_too_many_cells_and_none_below_three_noise_standard_deviations(seed, cells):
+def test_never_too_many_cells_and_none_below_three_noise_standard_deviations(
+    seed, cells
+):
     random = np.random.default_rng(1000 + seed)
     std = random.choice([1e-9, 1.0, 100.0, 1e4])
     masses = random_masses(seed)
-    bins = merged_bins(FINE, histogram(masses, std, np.flatnonzero(masses > 5 * std)), cells=cells)
-    assert 1 <= len(bins.cuts) + 1 <= most_cells(cells) and set(bins.cuts) <= set(FINE.cuts) and bins.nullable
+    bins = merged_bins(
+        FINE, histogram(masses, std, np.flatnonzero(masses > 5 * std)), cells=cells
+    )
+    assert (
+        1 <= len(bins.cuts) + 1 <= most_cells(cells)
+        and set(bins.cuts) <= set(FINE.cuts)
+        and bins.nullable
+    )
     if bins.cuts:
         assert held(bins, masses).min() >= 3 * std
 
@@ -59,27 +81,44 @@ def test_nothing_but_noise_makes_few_cells():
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
-def test_a_thin_end_falls_off_and_neither_reaches_the_bound_nor_takes_the_mass_of_others(mirrored):
+def test_a_thin_end_falls_off_and_neither_reaches_the_bound_nor_takes_the_mass_of_others(
+    mirrored,
+):
     random, edges = np.random.default_rng(4), np.linspace(0, 1, 513)
     true = 8_000 * -np.diff(np.exp(-edges * 40))
     worst = {"before": [], "after": []}
     for _ in range(20):
         there = true[::-1] if mirrored else true
-        few = Coarse(noisy=there.reshape(-1, 32).sum(axis=1) + random.normal(scale=20, size=16), group=32, noise_std=20)
-        found = denoise(there + random.normal(scale=20.0, size=512), 20.0, few, records=8_000.0)
+        few = Coarse(
+            noisy=there.reshape(-1, 32).sum(axis=1) + random.normal(scale=20, size=16),
+            group=32,
+            noise_std=20,
+        )
+        found = denoise(
+            there + random.normal(scale=20.0, size=512), 20.0, few, records=8_000.0
+        )
         after = falling_ends(found, edges)
         assert after.sum() == pytest.approx(found.masses.sum()) and (after >= 0).all()
         for kind, masses in (("before", found.masses), ("after", after)):
             shares = (masses[::-1] if mirrored else masses).cumsum() / masses.sum()
             worst[kind].append(edges[np.searchsorted(shares, 0.999) + 1])
     right = np.log(1_000) / 40
-    assert np.median(worst["before"]) > 1.7 * right and 0.6 * right < np.median(worst["after"]) < 1.4 * right
+    assert (
+        np.median(worst["before"]) > 1.7 * right
+        and 0.6 * right < np.median(worst["after"]) < 1.4 * right
+    )
 
 
 def test_a_single_value_and_a_clear_group_at_the_end_stay_and_so_does_a_bound_of_no_length():
     edges, masses, spikes = np.linspace(0, 1, 101), np.zeros(100), np.arange(100) == 99
     masses[:30], masses[95], masses[99] = 200.0, 400.0, 30.0
     after = falling_ends(Histogram(masses=masses, spikes=spikes, noise_std=20.0), edges)
-    assert after[99] == 30 and after[95] == pytest.approx(400) and after[:30] == pytest.approx(200)
+    assert (
+        after[99] == 30
+        and after[95] == pytest.approx(400)
+        and after[:30] == pytest.approx(200)
+    )
     edges[1], masses[:2] = 5e-324, (40, 100)
-    assert np.isfinite(falling_ends(Histogram(masses=masses, spikes=spikes, noise_std=20.0), edges)).all()
+    assert np.isfinite(
+        falling_ends(Histogram(masses=masses, spikes=spikes, noise_std=20.0), edges)
+    ).all()

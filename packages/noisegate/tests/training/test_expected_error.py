@@ -13,14 +13,21 @@ from noisegate.tables.design import PAIRS, SINGLES
 from noisegate.tables.forecast import expected_error
 
 SCHEMA = Schema(
-    (categorical("a", "abcdef"), categorical("b", "abcdefgh", missing=True), categorical("c", "abcd"), boolean("ill")),
+    (
+        categorical("a", "abcdef"),
+        categorical("b", "abcdefgh", missing=True),
+        categorical("c", "abcd"),
+        boolean("ill"),
+    ),
     label="ill",
 )
 
 
 def frame(rows):
     random = np.random.default_rng(0)
-    columns = {column.name: random.choice(column.levels, rows) for column in SCHEMA.columns[:3]}
+    columns = {
+        column.name: random.choice(column.levels, rows) for column in SCHEMA.columns[:3]
+    }
     return pd.DataFrame(columns | {"ill": random.uniform(size=rows) < 0.5})
 
 
@@ -32,22 +39,33 @@ def test_the_noise_of_a_release_is_as_large_as_forecast():
     for _ in range(20):
         release = method.query(Gate(records, schema=SCHEMA, epsilon=2.0))
         _, tables = method.design(SCHEMA, 2.0).read(release)
-        names = [column.name for column in (*SCHEMA.layout.numeric, *SCHEMA.layout.coded)]
+        names = [
+            column.name for column in (*SCHEMA.layout.numeric, *SCHEMA.layout.coded)
+        ]
         for table in tables:
             if len(table.columns) == 1:
                 continue
-            levels = [[*map(str, SCHEMA.layout.coded[column].levels)] for column in table.columns]
+            levels = [
+                [*map(str, SCHEMA.layout.coded[column].levels)]
+                for column in table.columns
+            ]
             keys = [records[names[column]].astype(str) for column in table.columns]
-            exact = pd.crosstab(keys[:-1], keys[-1]).reindex(columns=levels[-1], fill_value=0)
+            exact = pd.crosstab(keys[:-1], keys[-1]).reindex(
+                columns=levels[-1], fill_value=0
+            )
             shape = [SCHEMA.layout.coded[column].size for column in table.columns]
             # The missing cell is the last of a column, and empty.
             counts = np.zeros(shape)
             for place, row in exact.iterrows():
                 place = place if isinstance(place, tuple) else (place,)
-                at = tuple(levels[axis].index(level) for axis, level in enumerate(place))
+                at = tuple(
+                    levels[axis].index(level) for axis, level in enumerate(place)
+                )
                 counts[at][: len(row)] = row
             off = (table.counts - counts) / rows
-            found[SINGLES if len(shape) == 2 else PAIRS].append((np.abs(off).sum() / 2, off.ravel()[::2].sum()))
+            found[SINGLES if len(shape) == 2 else PAIRS].append(
+                (np.abs(off).sum() / 2, off.ravel()[::2].sum())
+            )
     for name, errors in found.items():
         variation, half = np.asarray(errors).T
         assert variation.mean() == pytest.approx(expected[name].variation, rel=0.1)

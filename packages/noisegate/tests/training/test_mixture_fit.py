@@ -37,7 +37,11 @@ def released(asked, std, label=LABEL, seed=0):
         with_label = tuple(sorted({*columns, *(() if label is None else (label,))}))
         counts = RECORDS * marginal(joint, with_label)
         tables.append(
-            Table(columns=with_label, counts=counts + random.normal(scale=std, size=counts.shape), noise_std=std)
+            Table(
+                columns=with_label,
+                counts=counts + random.normal(scale=std, size=counts.shape),
+                noise_std=std,
+            )
         )
     return tables
 
@@ -52,7 +56,9 @@ def asked(label=LABEL, pairs=True, triples=()):
 
 
 def fit(tables, label=LABEL, settings=SMALL, seed=0):
-    return MixtureFit(tables, SIZES, label, settings, seed=seed, ordered=(0,) * len(SIZES))
+    return MixtureFit(
+        tables, SIZES, label, settings, seed=seed, ordered=(0,) * len(SIZES)
+    )
 
 
 def shares_of(one):
@@ -93,16 +99,29 @@ def product_of(joint, label=LABEL):
 
 
 def from_pairs(found, wanted):
-    return np.mean([distance(marginal(found, pair), marginal(wanted, pair)) for pair in combinations(range(4), 2)])
+    return np.mean(
+        [
+            distance(marginal(found, pair), marginal(wanted, pair))
+            for pair in combinations(range(4), 2)
+        ]
+    )
 
 
 @pytest.mark.parametrize("label", [LABEL, None])
 def test_a_small_mixture_is_recovered_where_noise_is_low(label):
-    one = fit(released(asked(label), 5.0, label), label, MixtureSettings(components=40, steps=300))
+    one = fit(
+        released(asked(label), 5.0, label),
+        label,
+        MixtureSettings(components=40, steps=300),
+    )
     one.run()
     found = joint_of(one, label)
-    assert found.sum() == pytest.approx(1, abs=1e-5) and from_pairs(found, truth()) < 0.01
-    assert from_pairs(found, truth()) < 0.25 * from_pairs(product_of(truth(), label), truth())
+    assert (
+        found.sum() == pytest.approx(1, abs=1e-5) and from_pairs(found, truth()) < 0.01
+    )
+    assert from_pairs(found, truth()) < 0.25 * from_pairs(
+        product_of(truth(), label), truth()
+    )
     assert 0.3 < one.discrepancy < 1.5
 
 
@@ -110,7 +129,10 @@ def test_where_pairs_drown_a_fit_is_about_as_near_to_the_truth_as_its_start():
     away = []
     for seed in range(4):
         fits = [
-            fit(released(asked(), 1500.0, seed=seed), settings=MixtureSettings(components=40, steps=n))
+            fit(
+                released(asked(), 1500.0, seed=seed),
+                settings=MixtureSettings(components=40, steps=n),
+            )
             for n in (0, 120)
         ]
         for one in fits:
@@ -122,24 +144,38 @@ def test_where_pairs_drown_a_fit_is_about_as_near_to_the_truth_as_its_start():
 
 def test_triples_are_matched():
     triple = tuple(others(LABEL))
-    pairs_only = fit(released(asked(), 5.0), settings=MixtureSettings(components=40, steps=300))
-    both = fit(released(asked(triples=[triple]), 5.0), settings=MixtureSettings(components=40, steps=300))
+    pairs_only = fit(
+        released(asked(), 5.0), settings=MixtureSettings(components=40, steps=300)
+    )
+    both = fit(
+        released(asked(triples=[triple]), 5.0),
+        settings=MixtureSettings(components=40, steps=300),
+    )
     triples_only = fit(
-        released(asked(pairs=False, triples=[triple]), 5.0), settings=MixtureSettings(components=40, steps=300)
+        released(asked(pairs=False, triples=[triple]), 5.0),
+        settings=MixtureSettings(components=40, steps=300),
     )
     for one in (pairs_only, both, triples_only):
         one.run()
-    assert distance(joint_of(both), truth()) < 0.02 and distance(joint_of(triples_only), truth()) < 0.02
-    assert distance(joint_of(both), truth()) < 0.7 * distance(joint_of(pairs_only), truth())
+    assert (
+        distance(joint_of(both), truth()) < 0.02
+        and distance(joint_of(triples_only), truth()) < 0.02
+    )
+    assert distance(joint_of(both), truth()) < 0.7 * distance(
+        joint_of(pairs_only), truth()
+    )
 
 
 def test_classes_without_a_record_do_not_break_the_fit():
     tables = [
-        Table(columns=one.columns, counts=one.counts - 1e6, noise_std=one.noise_std) for one in released(asked(), 5.0)
+        Table(columns=one.columns, counts=one.counts - 1e6, noise_std=one.noise_std)
+        for one in released(asked(), 5.0)
     ]
     one = fit(tables, settings=MixtureSettings(components=4, steps=20))
     one.run()
-    assert np.isfinite(joint_of(one)).all() and joint_of(one).sum() == pytest.approx(1, abs=1e-5)
+    assert np.isfinite(joint_of(one)).all() and joint_of(one).sum() == pytest.approx(
+        1, abs=1e-5
+    )
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_does_not():
@@ -163,7 +199,9 @@ def test_a_fit_taken_up_again_ends_with_the_same_bits_whenever_it_was_stopped(fa
     assert list(states) == list(range(1, whole.step + 1)) and whole.steps == whole.step
     # In the trial, at its last step, at the first of the fit, where either goes on, and close to the end.
     each = settings.steps if far else SMALL.steps
-    for step in sorted({1, each, each + 1, *range(each, whole.step, each), whole.step - 1}):
+    for step in sorted(
+        {1, each, each + 1, *range(each, whole.step, each), whole.step - 1}
+    ):
         again = new()
         again.load_state_dict(states[step])
         assert again.step == step
@@ -182,7 +220,13 @@ def tables_of(codes, sizes, asked, std, random):
     for which in asked:
         counts = np.zeros([sizes[column] for column in which])
         np.add.at(counts, tuple(codes[column] for column in which), 1)
-        tables.append(Table(columns=which, counts=counts + random.normal(scale=std, size=counts.shape), noise_std=std))
+        tables.append(
+            Table(
+                columns=which,
+                counts=counts + random.normal(scale=std, size=counts.shape),
+                noise_std=std,
+            )
+        )
     return tables
 
 
@@ -191,14 +235,20 @@ def alike(records, std, *, columns=4, cells=12, seed=0):
     random = np.random.default_rng(seed)
     hidden = random.exponential(size=records)
     codes = [
-        np.clip(cells * hidden / 3 + random.normal(scale=0.2, size=records), 0, cells - 1).astype(int)
+        np.clip(
+            cells * hidden / 3 + random.normal(scale=0.2, size=records), 0, cells - 1
+        ).astype(int)
         for _ in range(columns)
     ]
     codes.append((hidden > np.quantile(hidden, 0.97)).astype(int))
     sizes = (*[cells] * columns, 2)
     asked = [(one, columns) for one in range(columns)]
     asked += [(one, two, columns) for one in range(columns) for two in range(one)]
-    return tables_of(codes, sizes, [tuple(sorted(each)) for each in asked], std, random), sizes, columns
+    return (
+        tables_of(codes, sizes, [tuple(sorted(each)) for each in asked], std, random),
+        sizes,
+        columns,
+    )
 
 
 def search_fit(tables, sizes, label, settings=SEARCH_SMALL):
@@ -216,20 +266,33 @@ def fitted(released, settings=SEARCH_SMALL):
 def pair_of(joint, records, std, *, ordered, seed=0):
     """The two-way table of a joint distribution as drawn, as released, and as denoised."""
     random = np.random.default_rng(seed)
-    drawn = random.multinomial(records, joint.ravel()).reshape(joint.shape).astype(float)
+    drawn = (
+        random.multinomial(records, joint.ravel()).reshape(joint.shape).astype(float)
+    )
     margins = [
-        Table(columns=(axis,), counts=drawn.sum(axis=1 - axis) + random.normal(scale=std, size=size), noise_std=std)
+        Table(
+            columns=(axis,),
+            counts=drawn.sum(axis=1 - axis) + random.normal(scale=std, size=size),
+            noise_std=std,
+        )
         for axis, size in enumerate(joint.shape)
     ]
     noisy = drawn + random.normal(scale=std, size=joint.shape)
-    tables = class_tables([*margins, Table(columns=(0, 1), counts=noisy, noise_std=std)], joint.shape, None)
+    tables = class_tables(
+        [*margins, Table(columns=(0, 1), counts=noisy, noise_std=std)],
+        joint.shape,
+        None,
+    )
     rows, columns = tables.spans
     return drawn, noisy, denoised_pairs(tables, ordered).pairs[0, rows, columns]
 
 
 def normal_pair(cells, correlation):
     at = np.linspace(-2.5, 2.5, cells)
-    joint = np.exp(-(at[:, None] ** 2 - 2 * correlation * at[:, None] * at + at**2) / (2 * (1 - correlation**2)))
+    joint = np.exp(
+        -(at[:, None] ** 2 - 2 * correlation * at[:, None] * at + at**2)
+        / (2 * (1 - correlation**2))
+    )
     return joint / joint.sum()
 
 
@@ -238,7 +301,9 @@ def correlation_of(table):
     share = table / table.sum()
     first, second = share.sum(axis=1), share.sum(axis=0)
     left, right = at - first @ at, at - second @ at
-    return float(left @ share @ right / np.sqrt((first @ left**2) * (second @ right**2)))
+    return float(
+        left @ share @ right / np.sqrt((first @ left**2) * (second @ right**2))
+    )
 
 
 @pytest.mark.parametrize("ordered", [36, 35, 0])
@@ -269,12 +334,17 @@ def test_of_independent_columns_next_to_no_dependence_is_left():
         left = []
         for seed in range(20):
             _, noisy, found = pair_of(joint, 2_000, 25.0, ordered=ordered, seed=seed)
-            apart = [each - np.outer(each.sum(axis=1), each.sum(axis=0)) / each.sum() for each in (found, noisy)]
+            apart = [
+                each - np.outer(each.sum(axis=1), each.sum(axis=0)) / each.sum()
+                for each in (found, noisy)
+            ]
             left.append(np.square(apart[0]).sum() / np.square(apart[1]).sum())
         assert np.mean(left) < 0.15
 
 
-@pytest.mark.parametrize("ordered", [(8, 7), (7, 0), (0, 0)])  # the second: a cell of missing values, and codes
+@pytest.mark.parametrize(
+    "ordered", [(8, 7), (7, 0), (0, 0)]
+)  # the second: a cell of missing values, and codes
 def test_a_clear_table_stays_as_it_was(ordered):
     joint = np.random.default_rng(1).dirichlet(np.full(56, 0.3)).reshape(8, 7)
     _, noisy, found = pair_of(joint, 1_000_000, 2.0, ordered=ordered)
@@ -299,20 +369,36 @@ def test_correlations_that_a_release_knows_are_kept_by_the_fit():
     random = np.random.default_rng(3)
     hidden = random.normal(size=(4, 10_000))
     hidden[3] = 0.7 * hidden[0] + 0.6 * hidden[1] + 0.3 * hidden[2] + 0.2 * hidden[3]
-    codes = [np.searchsorted(np.quantile(each, np.arange(1, 32) / 32), each) for each in hidden]
-    sizes, pairs, ranks = (32,) * 4, list(combinations(range(4), 2)), np.arange(32) - 15.5
-    one = fitted((tables_of(codes, sizes, pairs, 0.3, random), sizes, None), MixtureSettings())
+    codes = [
+        np.searchsorted(np.quantile(each, np.arange(1, 32) / 32), each)
+        for each in hidden
+    ]
+    sizes, pairs, ranks = (
+        (32,) * 4,
+        list(combinations(range(4), 2)),
+        np.arange(32) - 15.5,
+    )
+    one = fitted(
+        (tables_of(codes, sizes, pairs, 0.3, random), sizes, None), MixtureSettings()
+    )
     means = [ranks @ one.reached.cells[0, span] for span in one.tables.spans]
     for first, other in pairs:
-        found = (one.reached.weights[0] * means[first] * means[other]).sum() / (ranks**2).mean()
-        assert found == pytest.approx(np.corrcoef(codes[first], codes[other])[0, 1], abs=0.015)
+        found = (one.reached.weights[0] * means[first] * means[other]).sum() / (
+            ranks**2
+        ).mean()
+        assert found == pytest.approx(
+            np.corrcoef(codes[first], codes[other])[0, 1], abs=0.015
+        )
 
 
 def test_a_fit_far_from_its_release_says_so():
     released = alike(9_000, 2.0)
     one = fitted(released, MixtureSettings(components=2, steps=30))
     assert one.discrepancy > FAR
-    assert one.warning is not None and f"{one.discrepancy:.2g} times what the noise" in one.warning
+    assert (
+        one.warning is not None
+        and f"{one.discrepancy:.2g} times what the noise" in one.warning
+    )
     assert '"components": 4, "steps": 90' in one.warning
     assert search_fit(*released).warning is None  # not run yet
 
@@ -328,7 +414,11 @@ def independent(records, std, *, columns=6, cells=8, seed=0):
     random = np.random.default_rng(seed)
     codes = np.minimum(random.geometric(0.3, size=(columns, records)) - 1, cells - 1)
     asked = [*((one,) for one in range(columns)), *combinations(range(columns), 2)]
-    return tables_of(codes, (cells,) * columns, asked, std, random), (cells,) * columns, None
+    return (
+        tables_of(codes, (cells,) * columns, asked, std, random),
+        (cells,) * columns,
+        None,
+    )
 
 
 def test_a_fit_of_columns_that_have_nothing_to_do_with_each_other_is_nearly_their_product():

@@ -15,12 +15,20 @@ def error(shares, truth):
 
 
 def noisy(truth, total, std, seed):
-    return total * truth + np.random.default_rng(seed).normal(scale=std, size=len(truth))
+    return total * truth + np.random.default_rng(seed).normal(
+        scale=std, size=len(truth)
+    )
 
 
-@pytest.mark.parametrize("truth", [np.array([1.0, 0, 0, 0, 0, 0]), np.array([5, 3, 1, 1, 0, 0]) / 10, UNIFORM])
+@pytest.mark.parametrize(
+    "truth",
+    [np.array([1.0, 0, 0, 0, 0, 0]), np.array([5, 3, 1, 1, 0, 0]) / 10, UNIFORM],
+)
 def test_small_noise_leaves_the_counts_as_they_are(truth):
-    assert error(posterior_shares(noisy(truth, 1e6, 10.0, 0), 10.0, UNIFORM, 1e6), truth) < 1e-4
+    assert (
+        error(posterior_shares(noisy(truth, 1e6, 10.0, 0), 10.0, UNIFORM, 1e6), truth)
+        < 1e-4
+    )
 
 
 @pytest.mark.parametrize("prior", [UNIFORM, np.array([10, 5, 1, 1, 1, 2]) / 20])
@@ -52,7 +60,12 @@ def test_no_truth_is_met_worse_than_by_the_prior_in_the_mean():
     for name, truth in truths.items():
         for std in (3.0, 30.0, 100.0, 300.0, 1000.0, 10_000.0):
             found = [
-                error(posterior_shares(noisy(truth, 1000, std, seed), std, uniform, 1000.0), truth)
+                error(
+                    posterior_shares(
+                        noisy(truth, 1000, std, seed), std, uniform, 1000.0
+                    ),
+                    truth,
+                )
                 for seed in range(40)
             ]
             # Where the prior is the truth, chance now and then tells a little against it.
@@ -72,6 +85,8 @@ def test_two_cells_against_a_fine_integration():
             log_prior = (strength - 1) * np.log(x) - strength / 60 * x
             log_prior += strength * math.log(strength / 60) - math.lgamma(strength)
             density = np.exp(log_prior - 0.5 * ((x - seen[cell]) / std) ** 2)
-            assert means[row, cell] == pytest.approx((x * density).sum() / density.sum(), rel=0.02)
+            assert means[row, cell] == pytest.approx(
+                (x * density).sum() / density.sum(), rel=0.02
+            )
             total += math.log(density.sum() * 1000 / 2_000_000)
         assert evidence[row] == pytest.approx(total, abs=0.05)

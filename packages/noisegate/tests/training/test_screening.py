@@ -26,13 +26,21 @@ def tied(strength):
 
 
 def test_the_score_of_an_independent_pair_is_like_a_standard_normal_one():
-    scores = [table_dependence(pair((0, 1), product(6, 7), records=100_000, seed=seed)) for seed in range(300)]
+    scores = [
+        table_dependence(pair((0, 1), product(6, 7), records=100_000, seed=seed))
+        for seed in range(300)
+    ]
     # Six standard errors of the mean; the spread is that of a chi-square with 30 degrees of freedom.
-    assert abs(np.mean(scores)) < 6 / 300**0.5 and np.std(scores) == pytest.approx(1, abs=0.25)
+    assert abs(np.mean(scores)) < 6 / 300**0.5 and np.std(scores) == pytest.approx(
+        1, abs=0.25
+    )
 
 
 def screened(columns, planted, strength=0.5, seed=0):
-    joints = {one: tied(strength) if one in planted else tied(0) for one in combinations(range(columns), 2)}
+    joints = {
+        one: tied(strength) if one in planted else tied(0)
+        for one in combinations(range(columns), 2)
+    }
     return [pair(one, joint, seed=seed) for one, joint in joints.items()]
 
 

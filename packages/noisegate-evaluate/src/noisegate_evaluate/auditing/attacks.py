@@ -20,7 +20,13 @@ from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.decode import decode
-from noisegate_evaluate.auditing.examples import UNIT, FamilyWorlds, Worlds, candidates, made_up_family
+from noisegate_evaluate.auditing.examples import (
+    UNIT,
+    FamilyWorlds,
+    Worlds,
+    candidates,
+    made_up_family,
+)
 from noisegate_evaluate.auditing.measure import (
     AuditReport,
     Seen,
@@ -36,17 +42,30 @@ from noisegate_evaluate.auditing.measure import (
 )
 from noisegate_evaluate.auditing.watched import Vector, Vectors, Watch, WatchedGate
 
-Progress = Callable[[int, int], None]  # called with the runs that were done and how many there will be
+Progress = Callable[
+    [int, int], None
+]  # called with the runs that were done and how many there will be
 CHANCE = 1e-4  # that anything in a report is wrong
-PROJECTION, ONE_RUN, SAMPLES, ATTRIBUTE = "projection", "one-run", "samples", "attribute"
+PROJECTION, ONE_RUN, SAMPLES, ATTRIBUTE = (
+    "projection",
+    "one-run",
+    "samples",
+    "attribute",
+)
 # Answers along the difference of the worlds that are looked at, over all runs, where nobody says how many runs: enough
 # to tell the noise within a fifth. Of steps those of half of the runs can be looked at.
 ANSWERS, _FEWEST = 200, 40
-_CANDIDATES, _FEW = 32, 12  # few of what takes long: families, and records whose teachers are trained
+_CANDIDATES, _FEW = (
+    32,
+    12,
+)  # few of what takes long: families, and records whose teachers are trained
 _CANARIES, _GUESSED = 400, 0.25
 # In one run a smaller one drowns in what the theorem adds for δ, twice the number of canaries times δ = 1e-5.
 _ONE_RUN_CHANCE = 0.01
-_PRIORS = (4.0, 1e-4)  # an attacker takes noise to be as loud as is stated (4 is 1 over a coin's variance), one quiet
+_PRIORS = (
+    4.0,
+    1e-4,
+)  # an attacker takes noise to be as loud as is stated (4 is 1 over a coin's variance), one quiet
 _RUNS, _ROWS, _NEAR = 60, 200, 0.1
 _VALUES = 8  # of a column that is guessed, at most
 
@@ -62,17 +81,40 @@ class Auditor:
     def query(self, table: Any, watch: Watch, records: int) -> Release:
         """Returns the release of made-up records, whose number is public, hence the same in both worlds."""
         budget = self.budget
-        units = {"unit_column": UNIT, "contributions": budget.contributions} if budget.contributions else {}
-        claim = {"epsilon": budget.epsilon, "delta": budget.delta, "adjacency": budget.adjacency}
-        return self.method.query(WatchedGate(table, watch=watch, schema=self.schema, records=records, **claim, **units))
+        units = (
+            {"unit_column": UNIT, "contributions": budget.contributions}
+            if budget.contributions
+            else {}
+        )
+        claim = {
+            "epsilon": budget.epsilon,
+            "delta": budget.delta,
+            "adjacency": budget.adjacency,
+        }
+        return self.method.query(
+            WatchedGate(
+                table,
+                watch=watch,
+                schema=self.schema,
+                records=records,
+                **claim,
+                **units,
+            )
+        )
 
-    def query_world(self, worlds: Worlds | FamilyWorlds, world: int, watch: Watch) -> Release:
+    def query_world(
+        self, worlds: Worlds | FamilyWorlds, world: int, watch: Watch
+    ) -> Release:
         """Returns the release of a run in a world."""
         return self.query(worlds.table(world), watch, worlds.units)
 
     def worst_worlds(self) -> Worlds | FamilyWorlds:
         """Returns the neighbouring sets that are the farthest apart, of a few made-up records."""
-        made_up, adjacency, steps = self._made_up(), self.budget.adjacency, list[Vector]()
+        made_up, adjacency, steps = (
+            self._made_up(),
+            self.budget.adjacency,
+            list[Vector](),
+        )
 
         def keep(plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
             if not steps:
@@ -83,11 +125,18 @@ class Auditor:
 
         start = self._worlds(made_up, (0, 1))
         linked = isinstance(start, FamilyWorlds)
-        parts, singles = (made_up, start.singles) if linked else (_singles(made_up), made_up)
+        parts, singles = (
+            (made_up, start.singles) if linked else (_singles(made_up), made_up)
+        )
         watch = Watch(parts=parts, singles=singles, on_step=keep, on_sum=keep_sums)
         release = self.query_world(start, 0, watch)
-        queries = [sums.reshape(len(made_up), -1) / release.noise_std[name] for name, sums in watch.sums.items()]
-        vectors = np.concatenate([np.zeros((len(made_up), 1)), *queries, *steps], axis=1)
+        queries = [
+            sums.reshape(len(made_up), -1) / release.noise_std[name]
+            for name, sums in watch.sums.items()
+        ]
+        vectors = np.concatenate(
+            [np.zeros((len(made_up), 1)), *queries, *steps], axis=1
+        )
         chosen = _farthest(vectors, adjacency, sampled=bool(steps))
         return self._worlds(made_up, chosen)
 
@@ -95,29 +144,47 @@ class Auditor:
         if isinstance(self.schema, LinkedSchema):
             return [made_up_family(self.schema, place) for place in range(_FEW)]
         plan = self.method.plan(self.schema, self.budget)
-        trained = isinstance(plan, CalibratedStepPlan) and isinstance(plan.plan, ShardPlan)
+        trained = isinstance(plan, CalibratedStepPlan) and isinstance(
+            plan.plan, ShardPlan
+        )
         return candidates(self.schema, _FEW if trained else _CANDIDATES)
 
     def _worlds(self, made_up: Any, chosen: tuple[int, int]) -> Worlds | FamilyWorlds:
         if isinstance(self.schema, LinkedSchema):
-            return FamilyWorlds(schema=self.schema, others=made_up[chosen[0]], new=made_up[chosen[1]])
+            return FamilyWorlds(
+                schema=self.schema, others=made_up[chosen[0]], new=made_up[chosen[1]]
+            )
         return Worlds.of(self.schema, made_up, chosen, self.budget)
 
-    def run(self, worlds: Worlds | FamilyWorlds, world: int) -> tuple[Seen, Certificate]:
+    def run(
+        self, worlds: Worlds | FamilyWorlds, world: int
+    ) -> tuple[Seen, Certificate]:
         """Returns what is seen of a run in a world, and its certificate."""
         seen = Seen(world=world)
-        parts, on_step = [worlds.records(0), worlds.records(1)], partial(see_step, seen, self.budget.adjacency)
-        watch = Watch(parts=parts, singles=worlds.singles, on_step=on_step, on_sum=partial(see_sums, seen))
+        parts, on_step = (
+            [worlds.records(0), worlds.records(1)],
+            partial(see_step, seen, self.budget.adjacency),
+        )
+        watch = Watch(
+            parts=parts,
+            singles=worlds.singles,
+            on_step=on_step,
+            on_sum=partial(see_sums, seen),
+        )
         release = self.query_world(worlds, world, watch)
         seen.released(release, watch.sums)
         return seen, release.certificate
 
-    def report(self, kind: str, found: float, runs: int, chance: float, **told: Any) -> AuditReport:
+    def report(
+        self, kind: str, found: float, runs: int, chance: float, **told: Any
+    ) -> AuditReport:
         """Returns the report of an attack that guesses, and says nothing of the noise."""
         told |= {"lower_bound": found, "from_guesses": found}
         return AuditReport.of(self.method.name, kind, self.budget, runs, chance, **told)
 
-    def bound(self, events: tuple[Event, ...], hits: Any, alarms: Any, chance: float) -> float:
+    def bound(
+        self, events: tuple[Event, ...], hits: Any, alarms: Any, chance: float
+    ) -> float:
         """Returns the ε that guesses refute: `hits` in runs with the record, and `alarms` in those without."""
         factor = sensitivity_factor(events, self.budget.adjacency, hits, alarms, chance)
         larger = [scaled(event, factor) for event in events] if factor else []
@@ -130,7 +197,11 @@ class Auditor:
 
 
 def projected(
-    auditor: Auditor, *, runs: int | None = None, chance: float = CHANCE, progress: Progress = lambda *_: None
+    auditor: Auditor,
+    *,
+    runs: int | None = None,
+    chance: float = CHANCE,
+    progress: Progress = lambda *_: None,
 ) -> AuditReport:
     """Returns what everything that is released tells; `runs` are those in both worlds together."""
     worlds = auditor.worst_worlds()
@@ -146,7 +217,9 @@ def projected(
     return measured(seen, certificate, kind=PROJECTION, chance=chance)
 
 
-def _farthest(vectors: Vector, adjacency: Adjacency, *, sampled: bool) -> tuple[int, int]:
+def _farthest(
+    vectors: Vector, adjacency: Adjacency, *, sampled: bool
+) -> tuple[int, int]:
     """Returns which two records make the worst neighbours: the one that is there anyway, or is replaced, first."""
     best, chosen = -1.0, (0, 1)
     for first, one in enumerate(vectors):
@@ -162,24 +235,38 @@ def _farthest(vectors: Vector, adjacency: Adjacency, *, sampled: bool) -> tuple[
 
 
 def one_run(
-    auditor: Auditor, *, runs: int | None = None, chance: float = _ONE_RUN_CHANCE, progress: Progress = lambda *_: None
+    auditor: Auditor,
+    *,
+    runs: int | None = None,
+    chance: float = _ONE_RUN_CHANCE,
+    progress: Progress = lambda *_: None,
 ) -> AuditReport:
     """Returns what one run tells of many canaries; `runs` says how many. The attacker is the best linear one."""
     budget = auditor.budget
     if budget.adjacency is Adjacency.REPLACE_ONE or budget.contributions is not None:
-        raise OptionError("an audit in one run leaves out canaries: it needs add-remove, and a record a unit.")
+        raise OptionError(
+            "an audit in one run leaves out canaries: it needs add-remove, and a record a unit."
+        )
     canaries = candidates(_of_one_table(auditor, ONE_RUN), runs or _CANARIES)
     coins = np.random.default_rng().uniform(size=len(canaries)) < 0.5
     coins[0] = True  # a table needs a record; it is not guessed
     guesses = 2 * max(1, round(_GUESSED * len(canaries) / 2))
-    rights = [right_guesses(coins[1:], scores[1:], guesses) for scores in _canary_scores(auditor, canaries, coins)]
+    rights = [
+        right_guesses(coins[1:], scores[1:], guesses)
+        for scores in _canary_scores(auditor, canaries, coins)
+    ]
     others, part = len(canaries) - 1, chance / len(_PRIORS)
-    found = max(one_run_epsilon(right, guesses, others, delta=budget.delta, chance=part) for right in rights)
+    found = max(
+        one_run_epsilon(right, guesses, others, delta=budget.delta, chance=part)
+        for right in rights
+    )
     progress(1, 1)
     return auditor.report(ONE_RUN, found, 1, chance)
 
 
-def _canary_scores(auditor: Auditor, canaries: EncodedTable, coins: Any) -> list[Vector]:
+def _canary_scores(
+    auditor: Auditor, canaries: EncodedTable, coins: Any
+) -> list[Vector]:
     steps: list[tuple[Vector, Vector]] = []
 
     def keep(plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
@@ -187,19 +274,41 @@ def _canary_scores(auditor: Auditor, canaries: EncodedTable, coins: Any) -> list
         steps.append((noisy - vectors(()), rate * _moves(vectors, len(canaries))))
 
     watch = Watch(parts=_singles(canaries), singles=canaries, on_step=keep)
-    release = auditor.query(decode(canaries.rows(coins), _of_one_table(auditor, ONE_RUN)), watch, len(canaries) // 2)
+    release = auditor.query(
+        decode(canaries.rows(coins), _of_one_table(auditor, ONE_RUN)),
+        watch,
+        len(canaries) // 2,
+    )
     for name, sums in watch.sums.items():
         std = release.noise_std[name]
-        steps.append((release.values[name].reshape(-1) / std, sums.reshape(len(canaries), -1) / std))
+        steps.append(
+            (
+                release.values[name].reshape(-1) / std,
+                sums.reshape(len(canaries), -1) / std,
+            )
+        )
     # The coins that are to be expected given the answers, were they normal; no two alike count twice.
-    answers = [(vectors @ vectors.T, vectors @ (noisy - vectors.sum(axis=0) / 2)) for noisy, vectors in steps]
+    answers = [
+        (vectors @ vectors.T, vectors @ (noisy - vectors.sum(axis=0) / 2))
+        for noisy, vectors in steps
+    ]
     same = np.eye(len(canaries))
     nothing = np.zeros(len(canaries))
-    return [sum((np.linalg.solve(gram + prior * same, left) for gram, left in answers), nothing) for prior in _PRIORS]
+    return [
+        sum(
+            (np.linalg.solve(gram + prior * same, left) for gram, left in answers),
+            nothing,
+        )
+        for prior in _PRIORS
+    ]
 
 
 def from_samples(
-    auditor: Auditor, *, runs: int | None = None, chance: float = CHANCE, progress: Progress = lambda *_: None
+    auditor: Auditor,
+    *,
+    runs: int | None = None,
+    chance: float = CHANCE,
+    progress: Progress = lambda *_: None,
 ) -> AuditReport:
     """Returns what synthetic records alone tell of a record: how much more they agree with it than with the others."""
     schema, total = _of_records(auditor, SAMPLES), runs or _RUNS
@@ -207,7 +316,9 @@ def from_samples(
     scores: list[float] = []
     events: tuple[Event, ...] = ()
     for done in range(total):
-        release = auditor.query_world(worlds, done % 2, Watch(parts=[worlds.new], singles=worlds.new))
+        release = auditor.query_world(
+            worlds, done % 2, Watch(parts=[worlds.new], singles=worlds.new)
+        )
         events = release.certificate.events
         made = auditor.synthetic(release, schema)
         rest = worlds.others if worlds.old is None else worlds.old
@@ -216,18 +327,28 @@ def from_samples(
     # Half of the runs teach the attacker where to draw the line.
     world, learnt = np.arange(total) % 2, np.arange(total) < total // 2
     said, used = by_threshold(np.array(scores), world, learnt), ~learnt
-    found = auditor.bound(events, said[used & (world == 1)], said[used & (world == 0)], chance)
+    found = auditor.bound(
+        events, said[used & (world == 1)], said[used & (world == 0)], chance
+    )
     return auditor.report(SAMPLES, found, total, chance)
 
 
 def of_attribute(
-    auditor: Auditor, *, runs: int | None = None, chance: float = CHANCE, progress: Progress = lambda *_: None
+    auditor: Auditor,
+    *,
+    runs: int | None = None,
+    chance: float = CHANCE,
+    progress: Progress = lambda *_: None,
 ) -> AuditReport:
     """Returns how well one column of a record is guessed from synthetic records, in runs with it and without."""
     # The attacker knows all else, and takes the value that agrees best. The other records differ in that column alone,
     # each with a value of its own: none is likelier than another but for the record itself, whose value is drawn anew
     # in each run.
-    schema, total, random = _of_records(auditor, ATTRIBUTE), runs or _RUNS, np.random.default_rng()
+    schema, total, random = (
+        _of_records(auditor, ATTRIBUTE),
+        runs or _RUNS,
+        np.random.default_rng(),
+    )
     values, rights, events = _in_one_column(schema), [], tuple[Event, ...]()
     replaced = auditor.budget.adjacency is Adjacency.REPLACE_ONE
     for done in range(total):
@@ -236,9 +357,14 @@ def of_attribute(
         table = decode(values.rows(np.array([*range(len(values)), *held])), schema)
         if auditor.budget.contributions:
             table = table.append_column(UNIT, [list(range(len(table)))])
-        release = auditor.query(table, Watch(parts=[values], singles=values), len(values) + 1)
+        release = auditor.query(
+            table, Watch(parts=[values], singles=values), len(values) + 1
+        )
         events, made = release.certificate.events, auditor.synthetic(release, schema)
-        likely = [_agreement(made, values.rows(slice(place, place + 1))) for place in range(len(values))]
+        likely = [
+            _agreement(made, values.rows(slice(place, place + 1)))
+            for place in range(len(values))
+        ]
         rights.append(int(np.argmax(likely)) == secret)
         progress(done + 1, total)
     hits, alarms = np.array(rights[1::2]), np.array(rights[::2])
@@ -247,12 +373,20 @@ def of_attribute(
     return auditor.report(ATTRIBUTE, found, total, chance, guessed=guessed)
 
 
-ATTACKS = {PROJECTION: projected, ONE_RUN: one_run, SAMPLES: from_samples, ATTRIBUTE: of_attribute}
+ATTACKS = {
+    PROJECTION: projected,
+    ONE_RUN: one_run,
+    SAMPLES: from_samples,
+    ATTRIBUTE: of_attribute,
+}
 
 
 def _in_one_column(schema: Schema) -> EncodedTable:
     """Returns a made-up record with each value of a column, or some: of the one that has most."""
-    sizes, one = [min(column.size, _VALUES) for column in schema.layout.coded], candidates(schema, 1)
+    sizes, one = (
+        [min(column.size, _VALUES) for column in schema.layout.coded],
+        candidates(schema, 1),
+    )
     if sizes:
         count = max(sizes)
         place = sizes.index(count)
@@ -263,25 +397,34 @@ def _in_one_column(schema: Schema) -> EncodedTable:
         found.numeric[:, 0] = (0.0, 1.0)
     found = found.rows(~schema.broken(found)) if schema.constraints else found
     if len(found) < 2:
-        raise OptionError("the constraints of the schema leave one value to guess; audit it without them.")
+        raise OptionError(
+            "the constraints of the schema leave one value to guess; audit it without them."
+        )
     return found
 
 
 def _agreement(made: EncodedTable, one: EncodedTable) -> float:
-    alike = [made.codes == one.codes, np.nan_to_num(np.abs(made.numeric - one.numeric), nan=1.0) < _NEAR]
+    alike = [
+        made.codes == one.codes,
+        np.nan_to_num(np.abs(made.numeric - one.numeric), nan=1.0) < _NEAR,
+    ]
     return float(np.square(np.concatenate(alike, axis=1).mean(axis=1)).mean())
 
 
 def _of_records(auditor: Auditor, by: str) -> Schema:
     schema = _of_one_table(auditor, by)
     if auditor.method.makes != "records":
-        raise OptionError(f"{auditor.method.name} makes no records; audit it by projection.")
+        raise OptionError(
+            f"{auditor.method.name} makes no records; audit it by projection."
+        )
     return schema
 
 
 def _of_one_table(auditor: Auditor, by: str) -> Schema:
     if isinstance(auditor.schema, LinkedSchema):
-        raise OptionError(f"by={by!r}: linked tables are audited by {PROJECTION} alone.")
+        raise OptionError(
+            f"by={by!r}: linked tables are audited by {PROJECTION} alone."
+        )
     return auditor.schema
 
 

@@ -21,7 +21,15 @@ from noisegate.models.folder import verify_model
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
 from noisegate.records import Rows
-from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema, pixel_schema
+from noisegate.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    EncodedTable,
+    Integer,
+    Schema,
+    pixel_schema,
+)
 from noisegate.schema.decode import decode
 from noisegate.schema.schema import read_schema
 
@@ -30,46 +38,72 @@ Family: TypeAlias = "Mapping[str, pa.Table]"
 """One record of the first table and all that is linked to it, as tables by name."""
 UNIT = "noisegate audited unit"
 _TRIES = 200
-_AGE, _DOSE = Integer(name="age", lower=0, upper=100), Continuous(name="dose", lower=0.0, upper=1.0, missing=True)
+_AGE, _DOSE = (
+    Integer(name="age", lower=0, upper=100),
+    Continuous(name="dose", lower=0.0, upper=1.0, missing=True),
+)
 _WARD = Categorical(name="ward", levels=("north", "south", "east", "west"))
 TABLE = Schema((_AGE, _DOSE, _WARD, Boolean(name="ill")), label="ill")
 _VISIT = Schema((Integer(name="day", lower=0, upper=9999), Boolean(name="urgent")))
 _CODE = Schema((Categorical(name="code", levels=("heart", "lung", "other")),))
-_OF_A_VISIT: Mapping[str, Any] = {"parent": "patients", "parent_key": "id", "order": "day", "most": 5}
+_OF_A_VISIT: Mapping[str, Any] = {
+    "parent": "patients",
+    "parent_key": "id",
+    "order": "day",
+    "most": 5,
+}
 _PATIENTS = LinkedTable(name="patients", key="id", schema=Schema((_AGE,)))
 _VISITS = LinkedTable(name="visits", key="visit", schema=_VISIT, **_OF_A_VISIT)
-_DIAGNOSES = LinkedTable(name="diagnoses", schema=_CODE, parent="visits", parent_key="visit", most=3)
+_DIAGNOSES = LinkedTable(
+    name="diagnoses", schema=_CODE, parent="visits", parent_key="visit", most=3
+)
 LINKED = LinkedSchema((_PATIENTS, _VISITS, _DIAGNOSES))
 IMAGES = pixel_schema(8, 8, labels=("across", "down"))
 _SCHEMAS: Mapping[str, AnySchema] = {"table": TABLE, "images": IMAGES, "linked": LINKED}
 
 
-def example(target: Any, *, schema: Any, settings: dict[str, Any], folder: Path) -> tuple[Method, AnySchema, Budget]:
+def example(
+    target: Any, *, schema: Any, settings: dict[str, Any], folder: Path
+) -> tuple[Method, AnySchema, Budget]:
     """Returns what `noisegate.audit` is asked for; made-up public records and networks are written into `folder`."""
     named = isinstance(target, str) and target in METHODS
     if not named and isinstance(target, str | Path):
         if not Path(target).is_dir():
             known = choices(target, METHODS)
-            raise OptionError(f"{target}: neither the folder of a model nor a method; methods are {known}.")
+            raise OptionError(
+                f"{target}: neither the folder of a model nor a method; methods are {known}."
+            )
         return _of_model(Path(target), schema, settings)
     if not named:
-        raise OptionError(f"target={target!r} must be the name of a method, or the folder of a saved model.")
+        raise OptionError(
+            f"target={target!r} must be the name of a method, or the folder of a saved model."
+        )
     if isinstance(schema, str | Path):
         schema = read_schema(schema)
     if schema is None:
         method = METHODS[target]
         schema = _SCHEMAS[method.audit_on]
-        settings = {**method.audit_settings, **_made_up(method.audit_files, schema, folder), **settings}
+        settings = {
+            **method.audit_settings,
+            **_made_up(method.audit_files, schema, folder),
+            **settings,
+        }
     return make_for(target, schema, settings), schema, Budget(epsilon=1.0)
 
 
-def _of_model(folder: Path, schema: object, settings: dict[str, Any]) -> tuple[Method, AnySchema, Budget]:
+def _of_model(
+    folder: Path, schema: object, settings: dict[str, Any]
+) -> tuple[Method, AnySchema, Budget]:
     if schema is not None or settings:
         cure = "leave out those that were given."
-        raise OptionError(f"{folder} is a model, which has its own schema and settings; {cure}")
+        raise OptionError(
+            f"{folder} is a model, which has its own schema and settings; {cure}"
+        )
     certificate = verify_model(folder).certificate
     if "schema" not in certificate.public:
-        raise ModelError(f"{folder}: the certificate names no schema, so that no records can be made up for it.")
+        raise ModelError(
+            f"{folder}: the certificate names no schema, so that no records can be made up for it."
+        )
     of_budget = "epsilon", "delta", "adjacency", "unit", "contributions"
     budget = Budget(**{name: getattr(certificate, name) for name in of_budget})
     stated = certificate.public["schema"]
@@ -87,12 +121,25 @@ def _made_up(files: Collection[str], schema: AnySchema, folder: Path) -> dict[st
         pq.write_table(decode(candidates(schema, 200, seed=1), schema), path)
         found["public"] = str(path)
     if "decoder" in files:
-        from noisegate_images.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
+        from noisegate_images.networks.decoder import (
+            DecoderDesign,
+            build_decoder,
+            decoder_bytes,
+        )
         from noisegate_images.networks.encoder import SHIPPED_SHA256
 
         assert IMAGES.images is not None
-        made_of: Any = {"features": 144, "latent": 2, "channels": (4, 2), "encoder": SHIPPED_SHA256, "layer": "last"}
-        design, path = DecoderDesign(shape=IMAGES.images.shape, **made_of), folder / "decoder.safetensors"
+        made_of: Any = {
+            "features": 144,
+            "latent": 2,
+            "channels": (4, 2),
+            "encoder": SHIPPED_SHA256,
+            "layer": "last",
+        }
+        design, path = (
+            DecoderDesign(shape=IMAGES.images.shape, **made_of),
+            folder / "decoder.safetensors",
+        )
         path.write_bytes(decoder_bytes(build_decoder(design, seed=0)))
         found["decoder"] = str(path)
     return found
@@ -112,13 +159,29 @@ class Worlds:
     contributions: int | None
 
     @classmethod
-    def of(cls, schema: Schema, made_up: EncodedTable, chosen: tuple[int, int], budget: Budget) -> Worlds:
+    def of(
+        cls,
+        schema: Schema,
+        made_up: EncodedTable,
+        chosen: tuple[int, int],
+        budget: Budget,
+    ) -> Worlds:
         """Returns those of two chosen records: under add-remove the first one is in both, else in world 0 alone."""
         first, second = (made_up.rows(slice(place, place + 1)) for place in chosen)
         third = next(place for place in range(len(made_up)) if place not in chosen)
         replaced = budget.adjacency is Adjacency.REPLACE_ONE
-        others, old = (made_up.rows(slice(third, third + 1)), first) if replaced else (first, None)
-        return cls(schema=schema, others=others, old=old, new=second, contributions=budget.contributions)
+        others, old = (
+            (made_up.rows(slice(third, third + 1)), first)
+            if replaced
+            else (first, None)
+        )
+        return cls(
+            schema=schema,
+            others=others,
+            old=old,
+            new=second,
+            contributions=budget.contributions,
+        )
 
     @property
     def units(self) -> int:
@@ -128,19 +191,25 @@ class Worlds:
     @property
     def singles(self) -> EncodedTable:
         """The record of both worlds, the old one if any, and the new one."""
-        return EncodedTable.concatenate([part for part in (self.others, self.old, self.new) if part is not None])
+        return EncodedTable.concatenate(
+            [part for part in (self.others, self.old, self.new) if part is not None]
+        )
 
     def records(self, world: int) -> EncodedTable:
         """Returns the records of a world, the own ones last."""
         own = self.new if world else self.old
-        return EncodedTable.concatenate([self.others, *([] if own is None else [own] * (self.contributions or 1))])
+        return EncodedTable.concatenate(
+            [self.others, *([] if own is None else [own] * (self.contributions or 1))]
+        )
 
     def table(self, world: int) -> pa.Table:
         """Returns the records of a world as a private table, with a column of units if there are any."""
         table = decode(self.records(world), self.schema)
         if self.contributions is None:
             return table
-        return table.append_column(UNIT, pa.array(np.minimum(np.arange(len(table)), len(self.others))))
+        return table.append_column(
+            UNIT, pa.array(np.minimum(np.arange(len(table)), len(self.others)))
+        )
 
 
 def candidates(schema: Schema, count: int, seed: int = 0) -> EncodedTable:
@@ -149,11 +218,20 @@ def candidates(schema: Schema, count: int, seed: int = 0) -> EncodedTable:
     kept: list[EncodedTable] = []
     for _ in range(_TRIES):
         # Written and read, so that positions are those that values have.
-        drawn = next(iter(TableSource(decode(made_up_records(schema.layout, count, random), schema), schema).batches()))
+        drawn = next(
+            iter(
+                TableSource(
+                    decode(made_up_records(schema.layout, count, random), schema),
+                    schema,
+                ).batches()
+            )
+        )
         kept.append(drawn.rows(~schema.broken(drawn)))
         if sum(map(len, kept)) >= count:
             return EncodedTable.concatenate(kept).rows(slice(0, count))
-    raise OptionError("the constraints of the schema leave hardly any made-up record; audit it without them.")
+    raise OptionError(
+        "the constraints of the schema leave hardly any made-up record; audit it without them."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +252,10 @@ class FamilyWorlds:
         """Returns the tables of a world."""
         if not world:
             return self.others
-        return {name: pa.concat_tables([self.others[name], self.new[name]]) for name in self.schema.names}
+        return {
+            name: pa.concat_tables([self.others[name], self.new[name]])
+            for name in self.schema.names
+        }
 
     table = records
 
@@ -183,15 +264,23 @@ def made_up_family(schema: LinkedSchema, place: int) -> Family:
     """Returns a made-up family with keys of its own, that keeps to the rules of the schema."""
     root = schema.root
     rows: dict[str, Rows] = {root.name: candidates(root.schema, 1, seed=place)}
-    made = {root.name: with_keys(root, decode(rows[root.name], root.schema), np.array([f"{place}"]))}
+    made = {
+        root.name: with_keys(
+            root, decode(rows[root.name], root.schema), np.array([f"{place}"])
+        )
+    }
     for link in schema.links:
         child, parents = link.child, rows[link.parent.name]
         numbers = (1, 0, 2, child.most or 1, 3 * (child.most or 1))
         of = np.repeat(np.arange(len(parents)), numbers[place % len(numbers)])
-        drawn = candidates(child.schema, max(len(of), 1), seed=place).rows(slice(0, len(of)))
+        drawn = candidates(child.schema, max(len(of), 1), seed=place).rows(
+            slice(0, len(of))
+        )
         kept = ~link.broken(parents.rows(of), drawn)
         of, rows[child.name] = of[kept], drawn.rows(kept)
         keys = np.array([f"{place}.{number}" for number in range(len(of))], dtype=str)
         above = made[link.parent.name].take(of).select([str(link.parent.key)])
-        made[child.name] = with_keys(child, decode(rows[child.name], child.schema), keys, above)
+        made[child.name] = with_keys(
+            child, decode(rows[child.name], child.schema), keys, above
+        )
     return made

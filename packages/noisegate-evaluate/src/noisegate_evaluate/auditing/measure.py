@@ -14,7 +14,13 @@ from scipy.special import logsumexp
 from noisegate.privacy import accounting
 from noisegate.privacy import events as kinds
 from noisegate.privacy.certificate import Certificate, canonical_json
-from noisegate.privacy.events import Adjacency, Event, GaussianEvent, SampledGaussianEvent, Sampler
+from noisegate.privacy.events import (
+    Adjacency,
+    Event,
+    GaussianEvent,
+    SampledGaussianEvent,
+    Sampler,
+)
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
@@ -44,10 +50,24 @@ class AuditReport:
     """Where one column of a record is guessed, how often right: in runs with the record, and without."""
 
     @classmethod
-    def of(cls, method: str, kind: str, claim: Budget | Certificate, runs: int, chance: float, **told: Any) -> Self:
+    def of(
+        cls,
+        method: str,
+        kind: str,
+        claim: Budget | Certificate,
+        runs: int,
+        chance: float,
+        **told: Any,
+    ) -> Self:
         """Returns what was `told` of a claim, wrong with at most a `chance`."""
-        stated: dict[str, Any] = {"claim": claim.epsilon, "delta": claim.delta, "adjacency": claim.adjacency.value}
-        return cls(method=method, kind=kind, **stated, runs=runs, confidence=1 - chance, **told)
+        stated: dict[str, Any] = {
+            "claim": claim.epsilon,
+            "delta": claim.delta,
+            "adjacency": claim.adjacency.value,
+        }
+        return cls(
+            method=method, kind=kind, **stated, runs=runs, confidence=1 - chance, **told
+        )
 
     @property
     def exceeded(self) -> bool:
@@ -76,27 +96,44 @@ class AuditReport:
             return "the claim is exceeded"
         if self.too_little_noise:
             return "less noise than stated"
-        return "more noise than stated" if self.too_much_noise else "nothing found against the claim"
+        return (
+            "more noise than stated"
+            if self.too_much_noise
+            else "nothing found against the claim"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Returns the report as a JSON object."""
-        told = {name: value for name, value in asdict(self).items() if value is not None}
+        told = {
+            name: value for name, value in asdict(self).items() if value is not None
+        }
         return {**told, "holds": self.holds, "verdict": self.verdict}
 
 
-_DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.3)  # where the trade-off of an attacker's errors is compared with the events'
+_DELTAS = (
+    1e-3,
+    0.01,
+    0.03,
+    0.1,
+    0.3,
+)  # where the trade-off of an attacker's errors is compared with the events'
 _NEAR = 1.02  # relative width at which searches end, on the side that makes the bound smaller
 _LARGEST = 64.0
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
-def spread_limits(values: npt.ArrayLike, chance: float, *, degrees: int | None = None) -> tuple[float, float]:
+def spread_limits(
+    values: npt.ArrayLike, chance: float, *, degrees: int | None = None
+) -> tuple[float, float]:
     """Returns limits of the standard deviation of normal numbers of mean zero: below and above with `chance`/2."""
     # With `degrees`, `values` is the root of the sum of squares of so many numbers.
     from scipy import stats
 
     numbers = np.asarray(values, dtype=np.float64)
-    count, total = numbers.size if degrees is None else degrees, float(np.square(numbers).sum())
+    count, total = (
+        numbers.size if degrees is None else degrees,
+        float(np.square(numbers).sum()),
+    )
     if not count:
         return 0.0, math.inf
     low, high = stats.chi2.isf(chance / 2, count), stats.chi2.ppf(chance / 2, count)
@@ -108,12 +145,20 @@ def rate_limits(found: int, trials: int, chance: float) -> tuple[float, float]:
     from scipy import stats
 
     low = float(stats.beta.ppf(chance / 2, found, trials - found + 1)) if found else 0.0
-    high = float(stats.beta.isf(chance / 2, found + 1, trials - found)) if found < trials else 1.0
+    high = (
+        float(stats.beta.isf(chance / 2, found + 1, trials - found))
+        if found < trials
+        else 1.0
+    )
     return low, high
 
 
 def sensitivity_factor(
-    events: Sequence[Event], adjacency: Adjacency, hits: Flags, alarms: Flags, chance: float
+    events: Sequence[Event],
+    adjacency: Adjacency,
+    hits: Flags,
+    alarms: Flags,
+    chance: float,
 ) -> float:
     """Returns the least factor on the sensitivity of events that lets an attacker be right as often."""
     # It is too large by a chance of `chance` only. `hits` tells for each run with the record, `alarms` for each
@@ -149,12 +194,17 @@ def scaled(event: Event, factor: float) -> Event:
         return replace(event, rho=event.rho * factor**2)
     if isinstance(event, kinds.ThresholdedGaussianEvent):
         # Without its threshold, whose part of δ is far below what an attacker's rates can show.
-        kept = {name: getattr(event, name) for name in ("name", "sensitivity", "noise_std", "coordinates")}
+        kept = {
+            name: getattr(event, name)
+            for name in ("name", "sensitivity", "noise_std", "coordinates")
+        }
         event = kinds.GaussianEvent(**kept, sampler=kinds.Sampler.DISCRETE_GAUSSIAN)
     return replace(event, sensitivity=event.sensitivity * factor)
 
 
-def one_run_epsilon(right: int, guesses: int, canaries: int, *, delta: float, chance: float) -> float:
+def one_run_epsilon(
+    right: int, guesses: int, canaries: int, *, delta: float, chance: float
+) -> float:
     """Returns the largest ε that `right` of some `guesses` in one run refute, but for `chance`.
 
     Canaries are put in by fair coins; those without a guess say nothing. It assumes nothing of the mechanism: Steinke,
@@ -168,7 +218,9 @@ def one_run_epsilon(right: int, guesses: int, canaries: int, *, delta: float, ch
         guessed = stats.binom(guesses, 1 / (1 + math.exp(-middle)))
         beyond = float(guessed.sf(right - 1))
         places = np.arange(1, right + 1)
-        more = float(np.max((guessed.sf(right - 1 - places) - beyond) / places, initial=0.0))
+        more = float(
+            np.max((guessed.sf(right - 1 - places) - beyond) / places, initial=0.0)
+        )
         refuted = beyond + 2 * canaries * delta * more <= chance
         low, high = (middle, high) if refuted else (low, middle)
     return low
@@ -177,7 +229,9 @@ def one_run_epsilon(right: int, guesses: int, canaries: int, *, delta: float, ch
 def right_guesses(coins: Flags, scores: npt.NDArray[np.float64], guesses: int) -> int:
     """Returns how many are right when the highest half of `guesses` scores is guessed in, and the lowest half out."""
     order = np.argsort(scores)
-    return int((~coins[order[: guesses // 2]]).sum() + coins[order[-(guesses // 2) :]].sum())
+    return int(
+        (~coins[order[: guesses // 2]]).sum() + coins[order[-(guesses // 2) :]].sum()
+    )
 
 
 _NOTHING = 1e-9  # a part of a record's vector that is shorter than this, over the noise, is no direction
@@ -197,7 +251,9 @@ class Seen:
     squares: tuple[float, int] = (0.0, 0)
     """Sum of the squares of what is left in all directions, and how many there are."""
     score: float = 0.0  # logarithm of how much likelier world 1 is than world 0, as the noise is stated
-    moved: list[float] = field(default_factory=list)  # of each step, the square of what the record moves over the noise
+    moved: list[float] = field(
+        default_factory=list
+    )  # of each step, the square of what the record moves over the noise
 
     def answer(self, name: str, noisy: Vector, worlds: Vector) -> None:
         """Adds an answer, and the exact sums of both worlds, (2, …): all over the standard deviation of its noise."""
@@ -208,7 +264,9 @@ class Seen:
         self.reach[name] = math.hypot(self.reach.get(name, 0.0), length)
         self.leave(left, left.size)
         if length > _NOTHING:
-            self.residuals.setdefault(name, []).append(float(np.vdot(left, apart)) / length)
+            self.residuals.setdefault(name, []).append(
+                float(np.vdot(left, apart)) / length
+            )
             self.score += float(np.vdot(noisy - worlds.mean(axis=0), apart))
 
     def released(self, release: Release, sums: Mapping[str, Vector]) -> None:
@@ -217,9 +275,13 @@ class Seen:
             if name in release.values:
                 std = release.noise_std[name]
                 # Tables that were chosen on the way are one query, called after their event.
-                self.answer(name.partition("/")[0], release.values[name] / std, worlds / std)
+                self.answer(
+                    name.partition("/")[0], release.values[name] / std, worlds / std
+                )
         shapes = {name: list(values.shape) for name, values in release.values.items()}
-        self.form = form_of(release.certificate, shapes=shapes, noise_std=dict(release.noise_std))
+        self.form = form_of(
+            release.certificate, shapes=shapes, noise_std=dict(release.noise_std)
+        )
 
     def moves(self, name: str, *squares: float) -> None:
         """Adds a step in which the record moved the answer so far, if it was in it, and tells the mean of all."""
@@ -232,7 +294,13 @@ class Seen:
         self.squares = total + float(np.square(left).sum()), count + degrees
 
 
-def see_step(seen: Seen, adjacency: Adjacency, plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
+def see_step(
+    seen: Seen,
+    adjacency: Adjacency,
+    plan: CalibratedStepPlan,
+    noisy: Vector,
+    vectors: Vectors,
+) -> None:
     """Adds a step; `vectors` is of samples of the record of both worlds, of the old one if any, of the new one.
 
     Whether a record that is there was sampled is not known, so what is looked at is orthogonal to the vectors of all
@@ -242,13 +310,18 @@ def see_step(seen: Seen, adjacency: Adjacency, plan: CalibratedStepPlan, noisy: 
     # Of samples with what only a world has, which may be nothing, without and with the record of both.
     shared = [vectors(()), vectors((0,))]
     new = 2 if replaced else 1
-    own = [[vectors((1,)), vectors((0, 1))] if replaced else shared, [vectors((new,)), vectors((0, new))]]
+    own = [
+        [vectors((1,)), vectors((0, 1))] if replaced else shared,
+        [vectors((new,)), vectors((0, new))],
+    ]
     known = orthonormal(np.stack([*shared, *own[seen.world]]))
     seen.leave(noisy - known.T @ (known @ noisy), len(noisy) - len(known))
     absent = own[1 - seen.world][0]
     away = absent - known.T @ (known @ absent)
     if np.linalg.norm(away) > _NOTHING:
-        seen.residuals.setdefault(name, []).append(float(away @ noisy / np.linalg.norm(away)))
+        seen.residuals.setdefault(name, []).append(
+            float(away @ noisy / np.linalg.norm(away))
+        )
     rate = plan.plan.sampling_probability / getattr(plan.plan, "shards", 1)
     basis = orthonormal(np.stack(shared))
     means = [(1 - rate) * alone + rate * both for alone, both in own]
@@ -260,11 +333,15 @@ def see_step(seen: Seen, adjacency: Adjacency, plan: CalibratedStepPlan, noisy: 
         # The least that the record moves, whether or not the one of both worlds is in the sample.
         reach = float(places[1].min() - places[0].max()) / (2 if replaced else 1)
         found = float(along @ noisy)
-        seen.score += _sampled(found, places[1], rate) - _sampled(found, places[0], rate)
+        seen.score += _sampled(found, places[1], rate) - _sampled(
+            found, places[0], rate
+        )
     seen.moves(name, max(0.0, reach) ** 2)
 
 
-def see_sums(seen: Seen, plan: CalibratedStepPlan, noisy: Vector, worlds: Vector) -> None:
+def see_sums(
+    seen: Seen, plan: CalibratedStepPlan, noisy: Vector, worlds: Vector
+) -> None:
     """Adds a step's sums over shards, and the exact ones of both worlds, (2, numbers): in which shards records are.
 
     Where shards may be left out, an attacker who knows which were asked is not told by how much the worlds differ on
@@ -280,7 +357,11 @@ def see_sums(seen: Seen, plan: CalibratedStepPlan, noisy: Vector, worlds: Vector
 
 def form_of(certificate: Certificate, **told: Any) -> str:
     """Returns a digest of a certificate without what follows from noise, and of what else is told."""
-    content = {name: value for name, value in certificate.to_json().items() if name not in ("hashes", "ledger")}
+    content = {
+        name: value
+        for name, value in certificate.to_json().items()
+        if name not in ("hashes", "ledger")
+    }
     return hashlib.sha256(canonical_json({"certificate": content, **told})).hexdigest()
 
 
@@ -289,7 +370,9 @@ def orthonormal(rows: Vector) -> Vector:
     if not len(rows):
         return rows
     _, values, right = np.linalg.svd(rows, full_matrices=False)
-    return np.asarray(right[values > max(_NOTHING, 1e-9 * float(values.max(initial=0)))])
+    return np.asarray(
+        right[values > max(_NOTHING, 1e-9 * float(values.max(initial=0)))]
+    )
 
 
 def _sampled(found: float, places: Vector, rate: float) -> float:
@@ -298,52 +381,110 @@ def _sampled(found: float, places: Vector, rate: float) -> float:
     return float(logsumexp([0.0, *(places * found - places**2 / 2)], b=chances))
 
 
-_UNITS = 2.0**20  # grid units of a measured question: so many that no sampler's slack matters
+_UNITS = (
+    2.0**20
+)  # grid units of a measured question: so many that no sampler's slack matters
 # Noise that is quieter than this part of what was stated counts as so loud: bounds on ε grow no further, and PLDs end.
 _QUIETEST, _QUIETEST_SAMPLED = 1e-3, 0.2
 
 
-def measured(seen: Sequence[Seen], certificate: Certificate, *, kind: str, chance: float) -> AuditReport:
+def measured(
+    seen: Sequence[Seen], certificate: Certificate, *, kind: str, chance: float
+) -> AuditReport:
     """Returns what runs in both worlds say of the certificate of one of them; `chance` is that any of it is wrong."""
     # A quarter of `chance` each goes to the noise of queries along the difference, to the noise in all directions, and
     # to guesses. How loud the noise is may be told along the difference, which finds noise that is missing there, or in
     # all directions, of which there are thousands, unless it is surely louder along the difference.
-    events, delta, adjacency = certificate.events, certificate.delta, certificate.adjacency
+    events, delta, adjacency = (
+        certificate.events,
+        certificate.delta,
+        certificate.adjacency,
+    )
     names = sorted({name for one in seen for name in one.residuals})
-    left = {name: np.concatenate([one.residuals.get(name, []) for one in seen]) for name in names}
-    limits = {name: spread_limits(left[name], chance / 4 / len(names)) for name in names}
+    left = {
+        name: np.concatenate([one.residuals.get(name, []) for one in seen])
+        for name in names
+    }
+    limits = {
+        name: spread_limits(left[name], chance / 4 / len(names)) for name in names
+    }
     squares = math.fsum(one.squares[0] for one in seen)
-    everywhere = spread_limits(math.sqrt(squares), chance / 4, degrees=sum(one.squares[1] for one in seen))
+    everywhere = spread_limits(
+        math.sqrt(squares), chance / 4, degrees=sum(one.squares[1] for one in seen)
+    )
     loudest = [{name: high for name, (_, high) in limits.items()}]
-    loudest += [{name: high if low > everywhere[1] else everywhere[1] for name, (low, high) in limits.items()}]
-    from_noise = max(accounting.epsilon(_as_measured(seen, events, one), delta, adjacency) for one in loudest)
+    loudest += [
+        {
+            name: high if low > everywhere[1] else everywhere[1]
+            for name, (low, high) in limits.items()
+        }
+    ]
+    from_noise = max(
+        accounting.epsilon(_as_measured(seen, events, one), delta, adjacency)
+        for one in loudest
+    )
     factor = guessed_factor(seen, events, adjacency, chance / 4)
-    from_guesses = accounting.epsilon([scaled(event, factor) for event in events], delta, adjacency) if factor else 0.0
-    along = max((low for low, _ in limits.values()), default=0.0), min(loudest[0].values(), default=math.inf)
-    told: dict[str, Any] = {"from_noise": from_noise, "from_guesses": from_guesses, "noise": everywhere, "along": along}
+    from_guesses = (
+        accounting.epsilon(
+            [scaled(event, factor) for event in events], delta, adjacency
+        )
+        if factor
+        else 0.0
+    )
+    along = (
+        max((low for low, _ in limits.values()), default=0.0),
+        min(loudest[0].values(), default=math.inf),
+    )
+    told: dict[str, Any] = {
+        "from_noise": from_noise,
+        "from_guesses": from_guesses,
+        "noise": everywhere,
+        "along": along,
+    }
     told["lower_bound"] = max(from_noise, from_guesses)
-    return AuditReport.of(certificate.method, kind, certificate, len(seen), chance, **told)
+    return AuditReport.of(
+        certificate.method, kind, certificate, len(seen), chance, **told
+    )
 
 
-def _as_measured(seen: Sequence[Seen], events: Sequence[Event], loudest: dict[str, float]) -> list[Event]:
+def _as_measured(
+    seen: Sequence[Seen], events: Sequence[Event], loudest: dict[str, float]
+) -> list[Event]:
     """Returns the events with the differences that were reached, and with the loudest noise that is possible."""
-    sampled = {event.name: event for event in events if isinstance(event, SampledGaussianEvent)}
+    sampled = {
+        event.name: event for event in events if isinstance(event, SampledGaussianEvent)
+    }
     plain = [name for name in loudest if name not in sampled]
     stds = {name: max(loudest[name], _QUIETEST) for name in plain}
-    square = min(math.fsum((one.reach[name] / stds[name]) ** 2 for name in plain if name in one.reach) for one in seen)
+    square = min(
+        math.fsum(
+            (one.reach[name] / stds[name]) ** 2 for name in plain if name in one.reach
+        )
+        for one in seen
+    )
     found: list[Event] = []
     if square > 0:
-        reached = {"sensitivity": _UNITS * math.sqrt(square), "noise_std": _UNITS, "coordinates": 1}
-        found.append(GaussianEvent(name="measured", sampler=Sampler.DISCRETE_GAUSSIAN, **reached))  # type: ignore[arg-type]
+        reached = {
+            "sensitivity": _UNITS * math.sqrt(square),
+            "noise_std": _UNITS,
+            "coordinates": 1,
+        }
+        found.append(
+            GaussianEvent(name="measured", sampler=Sampler.DISCRETE_GAUSSIAN, **reached)
+        )  # type: ignore[arg-type]
     for name, event in sampled.items():
         reach = math.sqrt(np.mean([one.reach.get(name, 0.0) ** 2 for one in seen]))
         if reach > 0 and name in loudest:
-            sensitivity = event.noise_std * reach / max(loudest[name], _QUIETEST_SAMPLED)
+            sensitivity = (
+                event.noise_std * reach / max(loudest[name], _QUIETEST_SAMPLED)
+            )
             found.append(replace(event, sensitivity=sensitivity))
     return found
 
 
-def guessed_factor(seen: Sequence[Seen], events: Sequence[Event], adjacency: Adjacency, chance: float) -> float:
+def guessed_factor(
+    seen: Sequence[Seen], events: Sequence[Event], adjacency: Adjacency, chance: float
+) -> float:
     """Returns how much more sensitive than stated the questions must be for the worlds to be told apart as often."""
     # Three attackers guess: by the likelihoods of both worlds as the noise is stated, by how far the answers are from
     # those of world 0, and by the form of the release. The last two learn from half of the runs.
@@ -356,19 +497,30 @@ def guessed_factor(seen: Sequence[Seen], events: Sequence[Event], adjacency: Adj
         learnt[places[: len(places) // 2]] = True
     far = np.array([one.squares[0] / max(one.squares[1], 1) for one in seen])
     attackers = [(likelier, np.ones(len(seen), dtype=bool))]
-    forms = Counter((one.world, one.form) for one, known in zip(seen, learnt, strict=True) if known)
+    forms = Counter(
+        (one.world, one.form) for one, known in zip(seen, learnt, strict=True) if known
+    )
     by_form = np.array([forms[1, one.form] > forms[0, one.form] for one in seen])
     attackers += [(by_threshold(far, worlds, learnt), ~learnt), (by_form, ~learnt)]
     part = chance / len(attackers)
-    told = [(said[used & (worlds == 1)], said[used & (worlds == 0)]) for said, used in attackers]
-    return max(sensitivity_factor(events, adjacency, hits, alarms, part) for hits, alarms in told)
+    told = [
+        (said[used & (worlds == 1)], said[used & (worlds == 0)])
+        for said, used in attackers
+    ]
+    return max(
+        sensitivity_factor(events, adjacency, hits, alarms, part)
+        for hits, alarms in told
+    )
 
 
 def by_threshold(scores: Vector, worlds: npt.NDArray[np.int_], learnt: Flags) -> Flags:
     """Returns which runs lie on the side of the best threshold, of those learnt from, where world 1 is."""
     known, truth = scores[learnt], worlds[learnt] == 1
     order = np.argsort(known)
-    ones, zeros = np.cumsum(truth[order]) / max(truth.sum(), 1), np.cumsum(~truth[order]) / max((~truth).sum(), 1)
+    ones, zeros = (
+        np.cumsum(truth[order]) / max(truth.sum(), 1),
+        np.cumsum(~truth[order]) / max((~truth).sum(), 1),
+    )
     gap = zeros - ones
     place = int(np.argmax(np.abs(gap)))
     threshold = known[order][place : place + 2].mean()

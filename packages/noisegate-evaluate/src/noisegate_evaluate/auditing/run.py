@@ -18,46 +18,81 @@ from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.schema_certificate import RECORD
 from noisegate.schema import Schema
-from noisegate_evaluate.auditing.attacks import ANSWERS, ATTACKS, CHANCE, PROJECTION, Auditor, Progress
+from noisegate_evaluate.auditing.attacks import (
+    ANSWERS,
+    ATTACKS,
+    CHANCE,
+    PROJECTION,
+    Auditor,
+    Progress,
+)
 from noisegate_evaluate.auditing.examples import example
 from noisegate_evaluate.auditing.measure import AuditReport, Seen, form_of, measured
 
 DISCOVERY = "discover"
-KINDS = {"age": "integer", "dose": "continuous", "ward": "categorical", "drug": "categorical"}
+KINDS = {
+    "age": "integer",
+    "dose": "continuous",
+    "ward": "categorical",
+    "drug": "categorical",
+}
 _NUMERIC, _TEXTS = ("age", "dose"), ("ward", "drug")
 _VALUES = {"age": 40, "dose": 0.5, "ward": "north", "drug": "none"}
 _FAR = 60  # so many standard deviations stand between either half and nothing, or the threshold
 _MOST = 10**6
 # A note on missing values, and the column that it stands before.
 _LACK = re.compile(
-    r"^#.*?(\d+)(?: ± \d+)? records lack a value.*\n(?:#.*\n)*\[columns\.\"?([^\]\"]+)\"?\]", re.MULTILINE
+    r"^#.*?(\d+)(?: ± \d+)? records lack a value.*\n(?:#.*\n)*\[columns\.\"?([^\]\"]+)\"?\]",
+    re.MULTILINE,
 )
 
 
 def audit_discovery(
-    budget: Budget, *, runs: int, chance: float, progress: Callable[[int, int], None] = lambda *_: None
+    budget: Budget,
+    *,
+    runs: int,
+    chance: float,
+    progress: Callable[[int, int], None] = lambda *_: None,
 ) -> AuditReport:
     """Returns what the audit of a discovery finds, by the noisy counts of missing values that it prints."""
     # Half of the made-up records lack every value, the other half has the same one; the record that makes the
     # difference lacks every value, and moves one count of each column that is printed. What cells inside bounds tell is
     # left out.
-    half = math.ceil(_FAR * _gate(budget, 1, 1, records=_MOST).plan.noise_records)  # nothing is read
+    half = math.ceil(
+        _FAR * _gate(budget, 1, 1, records=_MOST).plan.noise_records
+    )  # nothing is read
     if half > _MOST:
-        raise OptionError(f"epsilon={budget.epsilon:g} is too small to audit a discovery: take 0.01 or more.")
+        raise OptionError(
+            f"epsilon={budget.epsilon:g} is too small to audit a discovery: take 0.01 or more."
+        )
     replaced, seen = budget.adjacency is Adjacency.REPLACE_ONE, list[Seen]()
     for done in range(runs):
         world = done % 2
-        found = _gate(budget, half + (1 - world if replaced else 0), half + world).discover()
+        found = _gate(
+            budget, half + (1 - world if replaced else 0), half + world
+        ).discover()
         seen.append(_seen(found, world, half))
         progress(done + 1, runs)
     return measured(seen, found.certificate, kind="projection", chance=chance)
 
 
-def _gate(budget: Budget, values: int, missing: int, *, records: int | None = None) -> SchemaGate:
-    types = {"age": pa.int64(), "dose": pa.float64(), "ward": pa.string(), "drug": pa.string()}
+def _gate(
+    budget: Budget, values: int, missing: int, *, records: int | None = None
+) -> SchemaGate:
+    types = {
+        "age": pa.int64(),
+        "dose": pa.float64(),
+        "ward": pa.string(),
+        "drug": pa.string(),
+    }
     cells = {name: [_VALUES[name]] * values + [None] * missing for name in types}
-    table = pa.table({name: pa.array(cells[name], type=kind) for name, kind in types.items()})
-    claim: dict[str, Any] = {name: getattr(budget, name) for name in ("epsilon", "delta", "adjacency", "unit")}
+    table = pa.table(
+        {name: pa.array(cells[name], type=kind) for name, kind in types.items()}
+    )
+    claim: dict[str, Any] = {
+        name: getattr(budget, name)
+        for name in ("epsilon", "delta", "adjacency", "unit")
+    }
     if budget.adjacency is Adjacency.REPLACE_ONE:
         claim["records"] = records or values + missing
     return SchemaGate(table, kinds=KINDS, **claim)
@@ -71,7 +106,10 @@ def _seen(found: Discovery, world: int, half: int) -> Seen:
         # What is printed is rounded to a whole record, which adds the variance of a uniform number.
         std = math.sqrt((events[name].noise_std / RECORD) ** 2 + 1 / 12)  # type: ignore[union-attr]
         noisy = np.array([counts[column] for column in columns]) / std
-        worlds = np.array([np.full(len(columns), half), np.full(len(columns), half + 1)]) / std
+        worlds = (
+            np.array([np.full(len(columns), half), np.full(len(columns), half + 1)])
+            / std
+        )
         seen.answer(name, noisy, worlds)
     return seen
 
@@ -111,22 +149,43 @@ def audit(
         >>> report.claim, 0 <= report.lower_bound
         (1.0, True)
     """
-    if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 4):
-        raise OptionError(f"{said('runs', runs)} must be a whole number, 4 or more: two in each of two data sets.")
+    if runs is not None and (
+        isinstance(runs, bool) or not isinstance(runs, int) or runs < 4
+    ):
+        raise OptionError(
+            f"{said('runs', runs)} must be a whole number, 4 or more: two in each of two data sets."
+        )
     if by not in ATTACKS:
-        raise OptionError(f"{said('by', by)} is not known; choose one of {', '.join(ATTACKS)}.")
+        raise OptionError(
+            f"{said('by', by)} is not known; choose one of {', '.join(ATTACKS)}."
+        )
     told: dict[str, Any] = {"runs": runs, "progress": progress or (lambda *_: None)}
     stated = {"epsilon": epsilon, "delta": delta}
-    claim: dict[str, Any] = {name: value for name, value in stated.items() if value is not None}
+    claim: dict[str, Any] = {
+        name: value for name, value in stated.items() if value is not None
+    }
     if adjacency is not None:
         claim["adjacency"] = Adjacency.parse(adjacency)
     if target == DISCOVERY:
         if by != PROJECTION:
-            raise OptionError(f"by={by!r}: {DISCOVERY} releases no records and can be audited by {PROJECTION} alone.")
+            raise OptionError(
+                f"by={by!r}: {DISCOVERY} releases no records and can be audited by {PROJECTION} alone."
+            )
         if schema is not None or settings:
             cure = "leave out those that were given."
-            raise OptionError(f"{DISCOVERY} has no settings, and finds a schema by itself; {cure}")
-        return audit_discovery(Budget(**{"epsilon": 1.0, **claim}), chance=CHANCE, **told | {"runs": runs or ANSWERS})
+            raise OptionError(
+                f"{DISCOVERY} has no settings, and finds a schema by itself; {cure}"
+            )
+        return audit_discovery(
+            Budget(**{"epsilon": 1.0, **claim}),
+            chance=CHANCE,
+            **told | {"runs": runs or ANSWERS},
+        )
     with tempfile.TemporaryDirectory() as folder:
-        method, known, budget = example(target, schema=schema, settings=settings, folder=Path(folder))
-        return ATTACKS[by](Auditor(method=method, schema=known, budget=replace(budget, **claim)), **told)
+        method, known, budget = example(
+            target, schema=schema, settings=settings, folder=Path(folder)
+        )
+        return ATTACKS[by](
+            Auditor(method=method, schema=known, budget=replace(budget, **claim)),
+            **told,
+        )

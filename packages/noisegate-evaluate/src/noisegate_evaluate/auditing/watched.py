@@ -18,7 +18,14 @@ from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
 from noisegate.gate.queries.gradients import StepSession
 from noisegate.gate.queries.shards import SampleVector, ShardSession, Teacher
 from noisegate.gate.session import Access
-from noisegate.gate.sums import Engine, LocalEngine, Progress, SumTask, Totals, sum_records
+from noisegate.gate.sums import (
+    Engine,
+    LocalEngine,
+    Progress,
+    SumTask,
+    Totals,
+    sum_records,
+)
 from noisegate.linked.source import LinkRows
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.release import Release
@@ -37,7 +44,9 @@ Vectors: TypeAlias = Callable[[Sequence[int]], Vector]
 class Watch(Engine):
     """What an auditor writes down; also the engine of its gate."""
 
-    parts: Sequence[Any]  # sets of records, or of linked tables, whose exact sums are wanted, of each query
+    parts: Sequence[
+        Any
+    ]  # sets of records, or of linked tables, whose exact sums are wanted, of each query
     singles: EncodedTable  # records whose samples are wanted, at each step
     on_step: Callable[[CalibratedStepPlan, Vector, Vectors], None] = lambda *_: None
     """Called with the plan, what a step handed out over the noise, and the vectors of samples of `singles`."""
@@ -47,42 +56,68 @@ class Watch(Engine):
     """For each query, the exact sum of each part in the units of its release, (parts, dim, columns)."""
     in_parts: ClassVar[bool] = True
 
-    def sum(self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+    def sum(
+        self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None
+    ) -> Totals:
         """Returns the exact totals over all records of `source`, as an engine does."""
         found = [_exact(part, source, tasks) for part in self.parts]
         for name, task in tasks.items():
-            self.sums[name] = np.stack([task.grid.restore(one.sums[name]).T for one in found])
+            self.sums[name] = np.stack(
+                [task.grid.restore(one.sums[name]).T for one in found]
+            )
         return LocalEngine(threads=1).sum(source, tasks, progress)
 
 
 class WatchedGate(Gate):
     """A gate whose queries are watched; see `Gate` for the options."""
 
-    counted = False  # an audit makes its records, and asks about them as often as it likes
+    counted = (
+        False  # an audit makes its records, and asks about them as often as it likes
+    )
 
     def __init__(self, data: Any, *, watch: Watch, **options: Any) -> None:
         super().__init__(data, engine=watch, **options)
         self._watch = watch
 
-    def gradients(self, plan: CalibratedStepPlan, loss: RecordLoss | FactoredLoss, **options: Any) -> Any:
+    def gradients(
+        self, plan: CalibratedStepPlan, loss: RecordLoss | FactoredLoss, **options: Any
+    ) -> Any:
         """Returns a session of gradients whose steps are watched."""
         records = self._watch.singles
         if options.get("represent") is not None:
             records = embedded_records(records, options["represent"])
 
         def vectors(parameters: Mapping[str, Tensor]) -> Vectors:
-            each = np.stack([_gradient(loss, parameters, records, row) for row in range(len(records))])
+            each = np.stack(
+                [
+                    _gradient(loss, parameters, records, row)
+                    for row in range(len(records))
+                ]
+            )
             each = _clipped(each, plan)
             return lambda places: np.asarray(each[list(places)].sum(axis=0))
 
-        return _watched(super().gradients(plan, loss, **options), plan, vectors, self._watch)
+        return _watched(
+            super().gradients(plan, loss, **options), plan, vectors, self._watch
+        )
 
-    def batch(self, plan: CalibratedStepPlan, vector: SampleVector, **options: Any) -> Any:
+    def batch(
+        self, plan: CalibratedStepPlan, vector: SampleVector, **options: Any
+    ) -> Any:
         """Returns a session of vectors of whole samples whose steps are watched."""
-        numeric, codes = self._watch.singles.numeric.astype(np.float32), self._watch.singles.codes
+        numeric, codes = (
+            self._watch.singles.numeric.astype(np.float32),
+            self._watch.singles.codes,
+        )
 
-        def copy(value: Any) -> Any:  # so that a function that writes into its arguments changes none of the run
-            return value.detach().clone() if hasattr(value, "detach") else np.array(value)
+        def copy(
+            value: Any,
+        ) -> (
+            Any
+        ):  # so that a function that writes into its arguments changes none of the run
+            return (
+                value.detach().clone() if hasattr(value, "detach") else np.array(value)
+            )
 
         def vectors(parameters: Mapping[str, Any]) -> Vectors:
             def of(places: Sequence[int]) -> Vector:
@@ -100,23 +135,46 @@ class WatchedGate(Gate):
 
             return of
 
-        return _watched(super().batch(plan, vector, **options), plan, vectors, self._watch)
+        return _watched(
+            super().batch(plan, vector, **options), plan, vectors, self._watch
+        )
 
-    def shards(self, plan: CalibratedStepPlan, teacher: Teacher, *, device: str = "cpu", **options: Any) -> Any:
+    def shards(
+        self,
+        plan: CalibratedStepPlan,
+        teacher: Teacher,
+        *,
+        device: str = "cpu",
+        **options: Any,
+    ) -> Any:
         """Returns a session of sums over shards whose steps are watched."""
-        access = self._access(plan, CalibratedStepPlan, options["method"], options["public"], of=ShardPlan)
+        access = self._access(
+            plan, CalibratedStepPlan, options["method"], options["public"], of=ShardPlan
+        )
         return _WatchedShards(access, teacher, self._watch, device=device)
 
-    def marginals(self, plan: MarginalPlan, bins: Sequence[NumericBins], **options: Any) -> Release:
+    def marginals(
+        self, plan: MarginalPlan, bins: Sequence[NumericBins], **options: Any
+    ) -> Release:
         """Returns noisy marginals, and writes down the exact ones of the tables that were chosen."""
         release = super().marginals(plan, bins, **options)
-        numeric = [[one.codes(part.numeric[:, j]) for j, one in enumerate(bins)] for part in self._watch.parts]
-        codes = [np.stack([*each, *part.codes.T]) for each, part in zip(numeric, self._watch.parts, strict=True)]
+        numeric = [
+            [one.codes(part.numeric[:, j]) for j, one in enumerate(bins)]
+            for part in self._watch.parts
+        ]
+        codes = [
+            np.stack([*each, *part.codes.T])
+            for each, part in zip(numeric, self._watch.parts, strict=True)
+        ]
         for name in release.values:
             columns = list(marginal_columns(name))
             cells = [np.arange(plan.sizes[column] + 1) for column in columns]
-            tables = [np.histogramdd(found[columns].T, bins=cells)[0] for found in codes]
-            self._watch.sums[name] = np.stack([table.reshape(-1, 1) for table in tables])
+            tables = [
+                np.histogramdd(found[columns].T, bins=cells)[0] for found in codes
+            ]
+            self._watch.sums[name] = np.stack(
+                [table.reshape(-1, 1) for table in tables]
+            )
         return release
 
 
@@ -129,7 +187,10 @@ def _exact(part: Any, source: Any, tasks: Mapping[str, SumTask]) -> Totals:
 
 
 def _watched(
-    session: StepSession, plan: CalibratedStepPlan, vectors: Callable[[Mapping[str, Any]], Vectors], watch: Watch
+    session: StepSession,
+    plan: CalibratedStepPlan,
+    vectors: Callable[[Mapping[str, Any]], Vectors],
+    watch: Watch,
 ) -> StepSession:
     """Returns a session whose steps tell their answers with the vectors of samples at the same parameters."""
     step = session.step
@@ -147,21 +208,33 @@ def _watched(
 class _WatchedShards(ShardSession):
     """A session that tells each step's answer, beside the exact sums of other sets of records in the same shards."""
 
-    def __init__(self, access: Access, teacher: Teacher, watch: Watch, **options: Any) -> None:
+    def __init__(
+        self, access: Access, teacher: Teacher, watch: Watch, **options: Any
+    ) -> None:
         super().__init__(access, teacher, **options)
-        self._watch, self._shadows, self._sums = watch, list[tuple[ShardSession, Any]](), np.zeros(0)
+        self._watch, self._shadows, self._sums = (
+            watch,
+            list[tuple[ShardSession, Any]](),
+            np.zeros(0),
+        )
         self._make = partial(ShardSession, access, teacher, **options)
 
     def step(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a step of the session, and tells it with the exact sums of each part."""
         noisy, std = super().step(parameters), self.plan.noise_std_natural
-        self._watch.on_sum(self.plan, _flat(noisy, self.plan) / std, self._sums / self.plan.plan.scale / std)
+        self._watch.on_sum(
+            self.plan,
+            _flat(noisy, self.plan) / std,
+            self._sums / self.plan.plan.scale / std,
+        )
         return noisy
 
     def _open(self, records: Any, words: Any, seed: int) -> None:
         super()._open(records, words, seed)
         # Whoever is in one set only has the next word, or one of its own.
-        words = np.concatenate([words, np.frombuffer(secrets.token_bytes(8), dtype=np.uint64)])
+        words = np.concatenate(
+            [words, np.frombuffer(secrets.token_bytes(8), dtype=np.uint64)]
+        )
         for part in self._watch.parts:
             shadow, known = self._make(), (part.numeric.astype(np.float32), part.codes)
             shadow._parameters = self._parameters
@@ -172,34 +245,58 @@ class _WatchedShards(ShardSession):
         found = super()._exact(records, sample)
         for shadow, _ in self._shadows:
             shadow._parameters = self._parameters
-        self._sums = np.stack([shadow._exact(known, sample) for shadow, known in self._shadows]).astype(np.float64)
+        self._sums = np.stack(
+            [shadow._exact(known, sample) for shadow, known in self._shadows]
+        ).astype(np.float64)
         return found
 
 
 def _flat(arrays: Mapping[str, Any], plan: CalibratedStepPlan) -> Vector:
     found = [arrays[name] for name in plan.plan.parameters]
-    parts = [np.asarray(one.detach().cpu() if hasattr(one, "detach") else one, np.float64) for one in found]
+    parts = [
+        np.asarray(one.detach().cpu() if hasattr(one, "detach") else one, np.float64)
+        for one in found
+    ]
     return np.concatenate([part.reshape(-1) for part in parts])
 
 
 def _clipped(vectors: Vector, plan: CalibratedStepPlan) -> Vector:
     """Returns vectors, (…, numbers), clipped to the norm of the plan, over the standard deviation of its noise."""
     lengths = np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-300)
-    return np.asarray(vectors * np.minimum(1.0, plan.plan.clip_norm / lengths) / plan.noise_std_natural)
+    return np.asarray(
+        vectors
+        * np.minimum(1.0, plan.plan.clip_norm / lengths)
+        / plan.noise_std_natural
+    )
 
 
 def _gradient(
-    loss: RecordLoss | FactoredLoss, parameters: Mapping[str, Tensor], records: EncodedTable, row: int
+    loss: RecordLoss | FactoredLoss,
+    parameters: Mapping[str, Tensor],
+    records: EncodedTable,
+    row: int,
 ) -> Vector:
     import torch
 
     numeric = torch.tensor(records.numeric[row], dtype=torch.float32)
     codes = torch.tensor(records.codes[row], dtype=torch.int64)
-    own = {name: value.detach().cpu().clone().requires_grad_() for name, value in parameters.items()}
+    own = {
+        name: value.detach().cpu().clone().requires_grad_()
+        for name, value in parameters.items()
+    }
     if isinstance(loss, FactoredLoss):
         (weight,) = own.values()
-        value = loss.loss((weight @ loss.inputs(numeric, codes)[..., None])[..., 0], numeric, codes)
+        value = loss.loss(
+            (weight @ loss.inputs(numeric, codes)[..., None])[..., 0], numeric, codes
+        )
     else:
         value = loss(own, numeric, codes)
-    found = torch.autograd.grad(value, list(own.values()), allow_unused=True, materialize_grads=True)
-    return torch.cat([one.reshape(-1) for one in found]).detach().numpy().astype(np.float64)
+    found = torch.autograd.grad(
+        value, list(own.values()), allow_unused=True, materialize_grads=True
+    )
+    return (
+        torch.cat([one.reshape(-1) for one in found])
+        .detach()
+        .numpy()
+        .astype(np.float64)
+    )

@@ -26,16 +26,30 @@ def audit_command(
             help="Folder of a model, or the name of a method, or discover for `schema discover`.",
         ),
     ],
-    epsilon: Annotated[float | None, typer.Option(help="ε to claim. Default: that of the model, or 1.")] = None,
-    delta: Annotated[float | None, typer.Option(help="δ to claim. Default: that of the model, or 1e-5.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="ε to claim. Default: that of the model, or 1.")
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="δ to claim. Default: that of the model, or 1e-5."),
+    ] = None,
     adjacency: Annotated[
-        str | None, typer.Option(help="add-remove or replace-one. Default: that of the model, or add-remove.")
+        str | None,
+        typer.Option(
+            help="add-remove or replace-one. Default: that of the model, or add-remove."
+        ),
     ] = None,
     schema: Annotated[
-        Path | None, typer.Option(help="Columns, a TOML file. Default: those of the model, or built-in ones.")
+        Path | None,
+        typer.Option(
+            help="Columns, a TOML file. Default: those of the model, or built-in ones."
+        ),
     ] = None,
     runs: Annotated[
-        int | None, typer.Option(help="Runs over both data sets. Default: enough to show the noise within 15 %.")
+        int | None,
+        typer.Option(
+            help="Runs over both data sets. Default: enough to show the noise within 15 %."
+        ),
     ] = None,
     by: Annotated[
         str,
@@ -65,9 +79,15 @@ def audit_command(
         return f"{done} of {total} runs, about {left:.0f} s left"
 
     with steps("Auditing", None) as update:
-        claim: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
+        claim: dict[str, Any] = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "adjacency": adjacency,
+        }
         told = lambda done, total: update(done, note(done, total))  # noqa: E731
-        report = attack(target, **claim, schema=schema, runs=runs, by=by, progress=told, **given)
+        report = attack(
+            target, **claim, schema=schema, runs=runs, by=by, progress=told, **given
+        )
     if as_json:
         print_json(report.to_json())
     else:
@@ -92,5 +112,9 @@ def _tell(report: AuditReport) -> None:
             f"One column was guessed right with the record in {with_it:.0%} of runs, without it in {without:.0%}."
         )
     if math.isfinite(report.noise[1]):
-        everywhere, along = (f"{low:.3f} to {high:.3f}" for low, high in (report.noise, report.along))
-        OUT.print(f"Noise over what is stated: {everywhere}; along what one record adds, {along}.")
+        everywhere, along = (
+            f"{low:.3f} to {high:.3f}" for low, high in (report.noise, report.along)
+        )
+        OUT.print(
+            f"Noise over what is stated: {everywhere}; along what one record adds, {along}."
+        )

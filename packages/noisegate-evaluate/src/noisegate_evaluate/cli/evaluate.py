@@ -33,14 +33,27 @@ _Records = TypeVar("_Records")
 class EvaluateOptions:
     """What was said on the command line; None is what was not."""
 
-    synthetic: Annotated[Path, Option(help="Synthetic records, CSV or Parquet; images; or a folder of linked tables.")]
+    synthetic: Annotated[
+        Path,
+        Option(
+            help="Synthetic records, CSV or Parquet; images; or a folder of linked tables."
+        ),
+    ]
     test: Annotated[Path, Option(help="Real records that the fit did not use.")]
     schema: SchemaOption = None
-    train: Annotated[Path | None, Option(help="Real records that the fit used: gives the ceiling to compare with.")] = (
-        None
-    )
+    train: Annotated[
+        Path | None,
+        Option(
+            help="Real records that the fit used: gives the ceiling to compare with."
+        ),
+    ] = None
     seed: Annotated[
-        int, Option(min=0, max=MOST_EVALUATION_SEED, help="Of the classifiers and of the choice of triples.")
+        int,
+        Option(
+            min=0,
+            max=MOST_EVALUATION_SEED,
+            help="Of the classifiers and of the choice of triples.",
+        ),
     ] = 0
     images: Annotated[
         bool,
@@ -59,29 +72,57 @@ class EvaluateOptions:
         ),
     ] = None
     jobs: Annotated[
-        int | None, Option(min=1, help="Of twelve or networks: how many run side by side. Default: every core.")
+        int | None,
+        Option(
+            min=1,
+            help="Of twelve or networks: how many run side by side. Default: every core.",
+        ),
     ] = None
     image: Annotated[
         str | None,
-        Option(metavar="H,W,C", help="With networks: shape of the images, where column names do not tell it."),
+        Option(
+            metavar="H,W,C",
+            help="With networks: shape of the images, where column names do not tell it.",
+        ),
     ] = None
-    repeats: Annotated[int | None, Option(help="With networks: fresh starts of each. Default: 3; with --images 1.")] = (
-        None
-    )
+    repeats: Annotated[
+        int | None,
+        Option(
+            help="With networks: fresh starts of each. Default: 3; with --images 1."
+        ),
+    ] = None
     epochs: Annotated[
-        int | None, Option(help="With networks. Default: 300, or 1000 with --augment; with --images 6.")
+        int | None,
+        Option(
+            help="With networks. Default: 300, or 1000 with --augment; with --images 6."
+        ),
     ] = None
     augment: Annotated[
-        bool | None, Option("--augment", help="With networks: train on shifted, scaled and turned images.")
+        bool | None,
+        Option(
+            "--augment",
+            help="With networks: train on shifted, scaled and turned images.",
+        ),
     ] = None
-    device: Annotated[str | None, Option(help="With networks: auto (default), cpu, cuda or mps.")] = None
+    device: Annotated[
+        str | None, Option(help="With networks: auto (default), cpu, cuda or mps.")
+    ] = None
     features: Annotated[
         str | None,
-        Option(help="With --images, what distances are measured in: encoder (default), inception-v3 or pixels."),
+        Option(
+            help="With --images, what distances are measured in: encoder (default), inception-v3 or pixels."
+        ),
     ] = None
-    weights: Annotated[Path | None, Option(help="With inception-v3: the file. Default: the cache of torch.")] = None
+    weights: Annotated[
+        Path | None,
+        Option(help="With inception-v3: the file. Default: the cache of torch."),
+    ] = None
     most: Annotated[
-        int | None, Option(min=2, help="With --images: images of each set for distances. Default: 10,000.")
+        int | None,
+        Option(
+            min=2,
+            help="With --images: images of each set for distances. Default: 10,000.",
+        ),
     ] = None
     nearest: Annotated[
         Path | None,
@@ -90,35 +131,60 @@ class EvaluateOptions:
             "whose name starts with private-."
         ),
     ] = None
-    on_error: Annotated[str | None, Option(help="With --images, for pictures that cannot be used: refuse or skip.")] = (
-        None
-    )
-    page: Annotated[
-        Path | None, Option(help="Write the figures and charts of every column to this HTML file. PRIVATE.")
+    on_error: Annotated[
+        str | None,
+        Option(help="With --images, for pictures that cannot be used: refuse or skip."),
     ] = None
-    show_values: Annotated[bool, Option("--show-values", help="Let errors quote private values.")] = False
+    page: Annotated[
+        Path | None,
+        Option(
+            help="Write the figures and charts of every column to this HTML file. PRIVATE."
+        ),
+    ] = None
+    show_values: Annotated[
+        bool, Option("--show-values", help="Let errors quote private values.")
+    ] = False
 
     def given(self, *names: str) -> dict[str, Any]:
         """Returns those of the options that were given, by name."""
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        return {
+            name: value for name in names if (value := getattr(self, name)) is not None
+        }
 
     def check(self) -> None:
         """Refuses options of the other kind of evaluation."""
         for name in self.given(*(_NOT_FOR_IMAGES if self.images else _FOR_IMAGES)):
             cure = "leave it out" if self.images else "add --images, or leave it out"
             option = f"--{name.replace('_', '-')}"
-            raise OptionError(f"{option} is {'not ' if self.images else ''}for --images; {cure}")
+            raise OptionError(
+                f"{option} is {'not ' if self.images else ''}for --images; {cure}"
+            )
 
-    def read(self, read: Callable[[Path], _Records]) -> tuple[_Records, _Records, _Records | None]:
+    def read(
+        self, read: Callable[[Path], _Records]
+    ) -> tuple[_Records, _Records, _Records | None]:
         """Reads the synthetic, the test and the training records."""
         with ERR.status("Reading", spinner=spinner(ERR)):
-            return read(self.synthetic), read(self.test), None if self.train is None else read(self.train)
+            return (
+                read(self.synthetic),
+                read(self.test),
+                None if self.train is None else read(self.train),
+            )
 
-    def measure(self, doing: str, suite: Suite, evaluate: Callable[..., Any], *records: Any, **more: Any) -> Any:
+    def measure(
+        self,
+        doing: str,
+        suite: Suite,
+        evaluate: Callable[..., Any],
+        *records: Any,
+        **more: Any,
+    ) -> Any:
         """Returns the report, made under a line of progress."""
         with steps(doing, suite.count * (1 if self.train is None else 2)) as update:
             progress: Any = lambda name, done, _: update(done, name)  # noqa: E731
-            return evaluate(*records, classifiers=suite, seed=self.seed, progress=progress, **more)
+            return evaluate(
+                *records, classifiers=suite, seed=self.seed, progress=progress, **more
+            )
 
 
 @one_by_one
@@ -151,35 +217,59 @@ def evaluate_command(options: EvaluateOptions, as_json: Json = False) -> None:
         OUT.print(report.render())
 
 
-def _tables(options: EvaluateOptions, schema: Schema | LinkedSchema, suite: Suite, networks: NetworkOptions) -> Any:
+def _tables(
+    options: EvaluateOptions,
+    schema: Schema | LinkedSchema,
+    suite: Suite,
+    networks: NetworkOptions,
+) -> Any:
     from noisegate.data.frames import read_linked, read_table
     from noisegate.linked.schema import LinkedSchema
     from noisegate_evaluate import evaluate_linked, evaluate_tables
     from noisegate_evaluate.images import find_pixels
-    from noisegate_evaluate.reporting.private import compared, compared_linked, private_page
+    from noisegate_evaluate.reporting.private import (
+        compared,
+        compared_linked,
+        private_page,
+    )
 
     read: Any
     measure, look = cast(Any, evaluate_linked), cast(Any, compared_linked)
     more = options.given("jobs")
     if isinstance(schema, LinkedSchema):
         if suite.name == "networks":
-            raise OptionError("--classifiers networks is for images; choose three or twelve for linked tables")
+            raise OptionError(
+                "--classifiers networks is for images; choose three or twelve for linked tables"
+            )
         read = partial(read_linked, schema=schema)
         doing = "Training classifiers and measuring links"
     else:
         if suite.name == "networks":
             find_pixels(schema, networks.image)
-        for path in filter(None, (options.synthetic, options.test, options.train) if schema.images is None else ()):
+        for path in filter(
+            None,
+            (options.synthetic, options.test, options.train)
+            if schema.images is None
+            else (),
+        ):
             say_files(path)
         read = partial(read_table, schema=schema, show_values=options.show_values)
         measure, look = evaluate_tables, compared
-        doing, more = "Training classifiers and counting marginals", more | {"networks": networks}
+        doing, more = (
+            "Training classifiers and counting marginals",
+            more | {"networks": networks},
+        )
     with new_file(options.page, "page") if options.page else nullcontext() as page:
         made, test, used = options.read(read)
-        report = options.measure(doing, suite, measure, made, test, schema, used, **more)
+        report = options.measure(
+            doing, suite, measure, made, test, schema, used, **more
+        )
         if page:
             page.chmod(0o600)
-            page.write_text(private_page(look(report, made, test, used, schema, seed=options.seed)), encoding="utf-8")
+            page.write_text(
+                private_page(look(report, made, test, used, schema, seed=options.seed)),
+                encoding="utf-8",
+            )
     return report
 
 
@@ -192,7 +282,9 @@ def _suite(options: EvaluateOptions) -> tuple[Suite, NetworkOptions]:
     suite = read_suite(options.classifiers or "three")
     if suite.name != "networks":
         for name in options.given(*_OF_NETWORKS):
-            raise OptionError(f"--{name} is for networks; add --classifiers networks, or leave it out")
+            raise OptionError(
+                f"--{name} is for networks; add --classifiers networks, or leave it out"
+            )
         return suite, NetworkOptions()
     networks = NetworkOptions(
         image=None if options.image is None else read_image(options.image),
@@ -200,49 +292,96 @@ def _suite(options: EvaluateOptions) -> tuple[Suite, NetworkOptions]:
         training=Training(**options.given("epochs", "augment", "device")),
     )
     suite = read_suite(str(options.classifiers), networks)
-    _ = suite.recipes[0].device  # an error where it is not there, before anything is read
+    _ = suite.recipes[
+        0
+    ].device  # an error where it is not there, before anything is read
     return suite, networks
 
 
 def _images(options: EvaluateOptions, schema: Schema) -> Any:
     from noisegate.data.sources import open_source
-    from noisegate_evaluate import SelectionRecipe, images_of, named_features, read_classifiers
+    from noisegate_evaluate import (
+        SelectionRecipe,
+        images_of,
+        named_features,
+        read_classifiers,
+    )
     from noisegate_evaluate import evaluate_images as evaluate
     from noisegate_evaluate.images import IMAGES
     from noisegate_evaluate.reporting.pictures import PREFIX, nearest_picture
 
     if schema.images is None:
-        raise SchemaError("--images: the schema describes a table; describe images under [images]")
+        raise SchemaError(
+            "--images: the schema describes a table; describe images under [images]"
+        )
     recipe = SelectionRecipe(**options.given("epochs", "device"))
-    suite = read_classifiers(options.classifiers or "cnn", selection=recipe, **options.given("repeats"))
+    suite = read_classifiers(
+        options.classifiers or "cnn", selection=recipe, **options.given("repeats")
+    )
     features = named_features(options.features or "encoder", options.weights)
     picture = options.nearest
     if picture and (options.train is None or not picture.name.startswith(PREFIX)):
-        raise OptionError(f"--nearest shows private records: give --train, and a file whose name starts with {PREFIX}")
-    how: Any = {"show_values": options.show_values, "on_error": options.on_error or "refuse"}
-    made, held_out, used = options.read(lambda path: images_of(open_source(path, schema, **how).batches(), schema))
+        raise OptionError(
+            f"--nearest shows private records: give --train, and a file whose name starts with {PREFIX}"
+        )
+    how: Any = {
+        "show_values": options.show_values,
+        "on_error": options.on_error or "refuse",
+    }
+    made, held_out, used = options.read(
+        lambda path: images_of(open_source(path, schema, **how).batches(), schema)
+    )
     if picture and used is not None:
         nearest_picture(made, used, picture, seed=options.seed)
     doing, most = "Training classifiers and measuring distances", options.most or IMAGES
-    return options.measure(doing, suite, evaluate, made, held_out, schema, used, features=features, images=most)
+    return options.measure(
+        doing,
+        suite,
+        evaluate,
+        made,
+        held_out,
+        schema,
+        used,
+        features=features,
+        images=most,
+    )
 
 
 def report_command(
     model: Annotated[Path, Argument(help="Folder that `noisegate fit --out` wrote.")],
-    out: Annotated[Path, Option("--out", "-o", help="Folder of the pages; pages in it are replaced.")],
+    out: Annotated[
+        Path,
+        Option("--out", "-o", help="Folder of the pages; pages in it are replaced."),
+    ],
     test: Annotated[
-        Path | None, Option(help="Real records that the fit did not use: also makes the private page.")
+        Path | None,
+        Option(
+            help="Real records that the fit did not use: also makes the private page."
+        ),
     ] = None,
     train: Annotated[
         Path | None,
-        Option(help="Real records that the fit used: adds what they reach themselves, and looks for copies."),
+        Option(
+            help="Real records that the fit used: adds what they reach themselves, and looks for copies."
+        ),
     ] = None,
     classifiers: Annotated[
-        str | None, Option(help="For the private page, as in `noisegate evaluate`. Default: three; of images cnn.")
+        str | None,
+        Option(
+            help="For the private page, as in `noisegate evaluate`. Default: three; of images cnn."
+        ),
     ] = None,
-    title: Annotated[str | None, Option(help="Heading of the pages; with it, or --owner, they are dated.")] = None,
-    owner: Annotated[str | None, Option(help="Who answers for the pages, such as a name and an address.")] = None,
-    show_values: Annotated[bool, Option("--show-values", help="Let errors quote private values.")] = False,
+    title: Annotated[
+        str | None,
+        Option(help="Heading of the pages; with it, or --owner, they are dated."),
+    ] = None,
+    owner: Annotated[
+        str | None,
+        Option(help="Who answers for the pages, such as a name and an address."),
+    ] = None,
+    show_values: Annotated[
+        bool, Option("--show-values", help="Let errors quote private values.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Make the pages of a model: self-contained HTML files, without scripts, that load nothing.
@@ -258,14 +397,32 @@ def report_command(
         if path is not None and path.is_dir():
             with suppress(DataError):  # a folder of images stands for itself
                 say_files(path)
-    asked: dict[str, Any] = {"test": test, "train": train, "classifiers": classifiers, "show_values": show_values}
+    asked: dict[str, Any] = {
+        "test": test,
+        "train": train,
+        "classifiers": classifiers,
+        "show_values": show_values,
+    }
     asked |= {"title": title, "owner": owner}
-    with steps("Drawing the page" if test is None else "Training classifiers and comparing", None) as update:
+    with steps(
+        "Drawing the page" if test is None else "Training classifiers and comparing",
+        None,
+    ) as update:
         progress: Any = lambda name, done, of: update(done, f"{done} of {of}, {name}")  # noqa: E731
         made = report(model, out=out, progress=progress, **asked)
     if as_json:
-        told = {"public": str(made.public), "private": None if made.private is None else str(made.private)}
-        print_json(told | {"evaluation": None if made.evaluation is None else made.evaluation.to_json()})
+        told = {
+            "public": str(made.public),
+            "private": None if made.private is None else str(made.private),
+        }
+        print_json(
+            told
+            | {
+                "evaluation": None
+                if made.evaluation is None
+                else made.evaluation.to_json()
+            }
+        )
         return
     if made.evaluation is not None:
         show_verdict(made.evaluation.verdict)

@@ -13,13 +13,20 @@ from noisegate.errors import OptionError
 
 
 def export_command(
-    model: Annotated[Path, typer.Argument(help="Folder that `noisegate fit --out` or `merge` wrote.")],
+    model: Annotated[
+        Path, typer.Argument(help="Folder that `noisegate fit --out` or `merge` wrote.")
+    ],
     registry: Annotated[
         Path | None,
-        typer.Option(help="Write an entry for the registry of deployments of differential privacy: a .yaml file."),
+        typer.Option(
+            help="Write an entry for the registry of deployments of differential privacy: a .yaml file."
+        ),
     ] = None,
     nist: Annotated[
-        Path | None, typer.Option(help="Write a sheet by NIST SP 800-226, Markdown, with what is not answered.")
+        Path | None,
+        typer.Option(
+            help="Write a sheet by NIST SP 800-226, Markdown, with what is not answered."
+        ),
     ] = None,
     fields: Annotated[
         list[str] | None,
@@ -54,4 +61,6 @@ def export_command(
     for path in filter(None, out):
         OUT.print(f"Written: {path}", soft_wrap=True, markup=False)
     for name in missing:
-        OUT.print(f"To be filled in: {name}, {OWNER[name]}.", soft_wrap=True, markup=False)
+        OUT.print(
+            f"To be filled in: {name}, {OWNER[name]}.", soft_wrap=True, markup=False
+        )

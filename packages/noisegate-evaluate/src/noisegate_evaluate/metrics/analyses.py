@@ -12,7 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from noisegate.schema import Boolean, Column, NumericColumn, Schema
-from noisegate_evaluate.metrics.marginals import OrderDistance, cell_counts, order_distance
+from noisegate_evaluate.metrics.marginals import (
+    OrderDistance,
+    cell_counts,
+    order_distance,
+)
 from noisegate_evaluate.metrics.result import MetricResult, metric
 from noisegate_evaluate.reading import cells, read_levels, read_numbers, some_rows
 
@@ -41,19 +45,35 @@ class Associations(MetricResult):
     kept: float | None
 
     @classmethod
-    def measured(cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any) -> Associations | None:
+    def measured(
+        cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any
+    ) -> Associations | None:
         """Returns the figures; None of fewer than two columns that vary."""
         schema: Schema = more["schema"]
         columns = _columns(schema)
-        ours, theirs = (associations(_some(one, seed), columns, schema, signed=True) for one in (synthetic, real))
-        pairs = [at for at in itertools.combinations(range(len(columns)), 2) if math.isfinite(theirs[at])]
+        ours, theirs = (
+            associations(_some(one, seed), columns, schema, signed=True)
+            for one in (synthetic, real)
+        )
+        pairs = [
+            at
+            for at in itertools.combinations(range(len(columns)), 2)
+            if math.isfinite(theirs[at])
+        ]
         if not pairs:
             return None
         found = [
-            (f"{columns[i].name} × {columns[j].name}", float(theirs[i, j]), float(np.nan_to_num(ours[i, j])))
+            (
+                f"{columns[i].name} × {columns[j].name}",
+                float(theirs[i, j]),
+                float(np.nan_to_num(ours[i, j])),
+            )
             for i, j in pairs
         ]
-        strong = sorted((one for one in found if abs(one[1]) >= STRONG), key=lambda one: -abs(one[1]))
+        strong = sorted(
+            (one for one in found if abs(one[1]) >= STRONG),
+            key=lambda one: -abs(one[1]),
+        )
         kept = [min(max(made / truth, 0.0), 1.0) for _, truth, made in strong]
         return cls(
             pairs=len(pairs),
@@ -71,7 +91,9 @@ class Associations(MetricResult):
         """Returns the mean error, and what is kept of strong ones."""
         told = {"error of associations, mean": f"{self.error:.3f}"}
         if self.kept is not None:
-            told[f"associations above {STRONG} kept"] = f"{self.kept:.0%} of {len(self.strong)}"
+            told[f"associations above {STRONG} kept"] = (
+                f"{self.kept:.0%} of {len(self.strong)}"
+            )
         return told
 
 
@@ -99,29 +121,49 @@ class Quantiles(MetricResult):
     reaching: str
 
     @classmethod
-    def measured(cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any) -> Quantiles | None:
+    def measured(
+        cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any
+    ) -> Quantiles | None:
         """Returns the figures; None of tables without numbers."""
         schema: Schema = more["schema"]
         found: list[tuple[float, float, str, float]] = []
         ends: list[tuple[float, str]] = []
         for column in schema.layout.numeric:
-            ours, theirs = (read_numbers(one, column, schema).unit for one in (synthetic, real))
-            ours, theirs = np.sort(ours[~np.isnan(ours)]), np.sort(theirs[~np.isnan(theirs)])
+            ours, theirs = (
+                read_numbers(one, column, schema).unit for one in (synthetic, real)
+            )
+            ours, theirs = (
+                np.sort(ours[~np.isnan(ours)]),
+                np.sort(theirs[~np.isnan(theirs)]),
+            )
             if not (len(ours) and len(theirs)):
                 continue
             ends += [(_stretched(ours, theirs, at), column.name) for at in (0.01, 0.99)]
             for at in QUANTILES:
                 place = np.quantile(ours, at, method="inverted_cdf")
                 # Where many records have this very value, each rank among theirs is right.
-                low, high = (np.searchsorted(theirs, place, side=side) / len(theirs) for side in ("left", "right"))
+                low, high = (
+                    np.searchsorted(theirs, place, side=side) / len(theirs)
+                    for side in ("left", "right")
+                )
                 apart = max(low - at, at - high, 0.0)
                 found.append((float(apart), _chance(at, ours, theirs), column.name, at))
         if not found:
             return None
         largest, chance, name, at = max(found, key=lambda one: one[0] - one[1])
-        mean, (stretched, reaching) = float(np.mean([one[0] for one in found])), max(ends)
+        mean, (stretched, reaching) = (
+            float(np.mean([one[0] for one in found])),
+            max(ends),
+        )
         where = {"column": name, "reaching": reaching}
-        return cls(mean=mean, largest=largest, chance=chance, at=at, stretched=stretched, **where)
+        return cls(
+            mean=mean,
+            largest=largest,
+            chance=chance,
+            at=at,
+            stretched=stretched,
+            **where,
+        )
 
 
 def _chance(at: float, ours: np.ndarray, theirs: np.ndarray) -> float:
@@ -155,21 +197,37 @@ class EqualMass(MetricResult):
     sampling: tuple[float, float]
 
     @classmethod
-    def measured(cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any) -> EqualMass | None:
+    def measured(
+        cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any
+    ) -> EqualMass | None:
         """Returns the figures; None of tables without numbers, or of a single column."""
         schema: Schema = more["schema"]
         both = [_some(one, seed) for one in (synthetic, real)]
-        columns = {column.name: _in_equal_masses(both, column, schema) for column in _columns(schema)}
-        if len(columns) < 2 or not schema.layout.numeric or not all(one.num_rows for one in both):
+        columns = {
+            column.name: _in_equal_masses(both, column, schema)
+            for column in _columns(schema)
+        }
+        if (
+            len(columns) < 2
+            or not schema.layout.numeric
+            or not all(one.num_rows for one in both)
+        ):
             return None
 
         def distance(order: int) -> OrderDistance:
             subsets = itertools.combinations(columns, order)
-            counted = {some: cell_counts([columns[name] for name in some], both[0].num_rows) for some in subsets}
+            counted = {
+                some: cell_counts([columns[name] for name in some], both[0].num_rows)
+                for some in subsets
+            }
             return order_distance(counted)
 
         singles, pairs = distance(1), distance(2)
-        return cls(singles=singles.mean, pairs=pairs.mean, sampling=(singles.sampling, pairs.sampling))
+        return cls(
+            singles=singles.mean,
+            pairs=pairs.mean,
+            sampling=(singles.sampling, pairs.sampling),
+        )
 
 
 @metric("regressions", "tables")
@@ -190,7 +248,9 @@ class Regressions(MetricResult):
     kept: float | None
 
     @classmethod
-    def measured(cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any) -> Regressions | None:
+    def measured(
+        cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any
+    ) -> Regressions | None:
         """Returns the figures; None of fewer than two columns, or of few rows."""
         schema: Schema = more["schema"]
         columns = _columns(schema)
@@ -200,7 +260,9 @@ class Regressions(MetricResult):
         made, truth = _design(both, columns, schema)
         ours, theirs = (_coefficients(*one, columns) for one in (made, truth))
         apart, signs, kept = [], [], [np.zeros(0)]
-        for place, (right, error) in ((place, told) for place, told in theirs.items() if place in ours):
+        for place, (right, error) in (
+            (place, told) for place, told in theirs.items() if place in ours
+        ):
             apart.append(np.abs(ours[place][0] - right))
             clear = np.abs(right) > _CLEAR * error
             signs.append(np.sign(ours[place][0][clear]) == np.sign(right[clear]))
@@ -214,14 +276,18 @@ class Regressions(MetricResult):
             error=float(all_apart.mean()),
             clear=len(all_signs),
             signs=float(all_signs.mean()) if len(all_signs) else None,
-            kept=float(all_kept.mean()) if len(all_kept := np.concatenate(kept)) else None,
+            kept=float(all_kept.mean())
+            if len(all_kept := np.concatenate(kept))
+            else None,
         )
 
     def page(self, name: str) -> dict[str, str]:
         """Returns the mean error, and how many have the right sign."""
         told = {"error of regression coefficients, mean": f"{self.error:.3f}"}
         if self.signs is not None:
-            told["coefficients with the right sign"] = f"{self.signs:.0%} of {self.clear} clear ones"
+            told["coefficients with the right sign"] = (
+                f"{self.signs:.0%} of {self.clear} clear ones"
+            )
         if self.kept is not None:
             told["coefficients kept, from .1 on"] = f"{self.kept:.0%}"
         return told
@@ -232,35 +298,53 @@ class Regressions(MetricResult):
 class TwoSample(MetricResult):
     """How well boosted trees tell synthetic from real records, on folds that they have not seen: .5 is not at all."""
 
-    PRINTED: ClassVar = {"told from real records, ROC-AUC (.5 = not)": "{it.roc_auc:.3f}"}
+    PRINTED: ClassVar = {
+        "told from real records, ROC-AUC (.5 = not)": "{it.roc_auc:.3f}"
+    }
     roc_auc: float
 
     @classmethod
-    def measured(cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any) -> TwoSample | None:
+    def measured(
+        cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any
+    ) -> TwoSample | None:
         """Returns the area under the curve, of equally many of both; None of fewer than 20 of each."""
         schema: Schema = more["schema"]
         from sklearn.ensemble import HistGradientBoostingClassifier
         from sklearn.metrics import roc_auc_score
         from sklearn.model_selection import cross_val_predict
 
-        columns, rows = _columns(schema), min(synthetic.num_rows, real.num_rows, _COMPARED)
+        columns, rows = (
+            _columns(schema),
+            min(synthetic.num_rows, real.num_rows, _COMPARED),
+        )
         if rows < 20:
             return None
         both = (_some(table, seed, rows) for table in (synthetic, real))
-        each = [np.column_stack([_values(table, column, schema) for column in columns]) for table in both]
+        each = [
+            np.column_stack([_values(table, column, schema) for column in columns])
+            for table in both
+        ]
         features = np.concatenate(each)
         truth = np.repeat([1, 0], rows)
         trees = HistGradientBoostingClassifier(max_iter=50, random_state=seed)
         shuffled = np.random.default_rng(seed).permutation(2 * rows)
-        told = cross_val_predict(trees, features[shuffled], truth[shuffled], cv=2, method="predict_proba")[:, 1]
+        told = cross_val_predict(
+            trees, features[shuffled], truth[shuffled], cv=2, method="predict_proba"
+        )[:, 1]
         return cls(roc_auc=float(roc_auc_score(truth[shuffled], told)))
 
 
 def _columns(schema: Schema) -> list[Column]:
     """Returns the columns that are compared: spread over all of a wide table, and the label."""
     step = max(len(schema.columns) / MOST_COLUMNS, 1.0)
-    kept = {int(place * step) for place in range(min(len(schema.columns), MOST_COLUMNS))}
-    return [one for place, one in enumerate(schema.columns) if place in kept or one.name == schema.label]
+    kept = {
+        int(place * step) for place in range(min(len(schema.columns), MOST_COLUMNS))
+    }
+    return [
+        one
+        for place, one in enumerate(schema.columns)
+        if place in kept or one.name == schema.label
+    ]
 
 
 def _some(table: pa.Table, seed: int, rows: int = MOST_ROWS) -> pa.Table:
@@ -273,10 +357,14 @@ def _values(table: pa.Table, column: Column, schema: Schema) -> np.ndarray:
     return cells(table, column, schema).codes.astype(np.float64)
 
 
-Design = tuple[np.ndarray, list[np.ndarray]]  # regressors, (rows, terms), and which of them are of each column
+Design = tuple[
+    np.ndarray, list[np.ndarray]
+]  # regressors, (rows, terms), and which of them are of each column
 
 
-def _design(both: Sequence[pa.Table], columns: Sequence[Column], schema: Schema) -> tuple[Design, ...]:
+def _design(
+    both: Sequence[pa.Table], columns: Sequence[Column], schema: Schema
+) -> tuple[Design, ...]:
     """Returns what regressions are computed on, of synthetic and of real records on the same scale."""
     parts: list[list[np.ndarray]] = [[] for _ in both]
     for column in columns:
@@ -284,15 +372,27 @@ def _design(both: Sequence[pa.Table], columns: Sequence[Column], schema: Schema)
             numbers = [read_numbers(one, column, schema).unit for one in both]
             known = numbers[-1][~np.isnan(numbers[-1])]
             mean, spread = (known.mean(), known.std()) if len(known) else (0.0, 1.0)
-            terms = [np.nan_to_num((each - mean) / (spread or 1.0))[:, None] for each in numbers]
+            terms = [
+                np.nan_to_num((each - mean) / (spread or 1.0))[:, None]
+                for each in numbers
+            ]
         else:
             codes = [read_levels(one, column, schema).codes for one in both]
-            few = np.bincount(codes[-1], minlength=len(column.levels))[: len(column.levels)]
+            few = np.bincount(codes[-1], minlength=len(column.levels))[
+                : len(column.levels)
+            ]
             # Levels of fewer than one record in a hundred are one with the most frequent.
-            kept = [level for level in np.argsort(-few)[1:] if few[level] >= len(codes[-1]) / 100]
+            kept = [
+                level
+                for level in np.argsort(-few)[1:]
+                if few[level] >= len(codes[-1]) / 100
+            ]
             if isinstance(column, Boolean):
                 kept = [1] if few.min() else []
-            terms = [(each[:, None] == np.array(kept, dtype=int)).astype(float) for each in codes]
+            terms = [
+                (each[:, None] == np.array(kept, dtype=int)).astype(float)
+                for each in codes
+            ]
         for part, term in zip(parts, terms, strict=True):
             part.append(term)
     ends = np.cumsum([0, *(each.shape[1] for each in parts[0])])
@@ -314,17 +414,23 @@ def _coefficients(
         if not len(own) or not len(others):
             continue
         if isinstance(column, NumericColumn):
-            inverse = np.linalg.inv(gram[np.ix_(others, others)] + _RIDGE * np.eye(len(others)))
+            inverse = np.linalg.inv(
+                gram[np.ix_(others, others)] + _RIDGE * np.eye(len(others))
+            )
             slopes = inverse @ gram[others, own[0]]
             left = max(float(gram[own[0], own[0]] - slopes @ gram[others, own[0]]), 0.0)
             found[column.name] = slopes, np.sqrt(left * np.diag(inverse) / rows)
         elif isinstance(column, Boolean) and 0 < terms[:, own[0]].mean() < 1:
-            model = LogisticRegression(C=100.0, max_iter=200).fit(terms[:, others], terms[:, own[0]])
+            model = LogisticRegression(C=100.0, max_iter=200).fit(
+                terms[:, others], terms[:, own[0]]
+            )
             found[column.name] = model.coef_[0], np.full(len(others), np.inf)
     return found
 
 
-def associations(table: pa.Table, columns: Sequence[Column], schema: Schema, *, signed: bool = False) -> np.ndarray:
+def associations(
+    table: pa.Table, columns: Sequence[Column], schema: Schema, *, signed: bool = False
+) -> np.ndarray:
     """Returns how strongly each pair of columns moves together, symmetric, from 0 to 1, (columns, columns).
 
     Of numbers the absolute Pearson correlation, of levels Cramér's V, of one of each the correlation ratio; the last
@@ -337,11 +443,20 @@ def associations(table: pa.Table, columns: Sequence[Column], schema: Schema, *, 
         from scipy.stats import rankdata
 
         both = zip(numeric, ready, strict=True)
-        ready = [rankdata(each, nan_policy="omit") if number else each for number, each in both]
+        ready = [
+            rankdata(each, nan_policy="omit") if number else each
+            for number, each in both
+        ]
     matrix = np.full((len(ready), len(ready)), math.nan)
     for i, j in itertools.combinations(range(len(ready)), 2):
         first, second = (i, j) if numeric[i] else (j, i)
-        measure = _correlation if numeric[i] and numeric[j] else _correlation_ratio if numeric[first] else _cramers_v
+        measure = (
+            _correlation
+            if numeric[i] and numeric[j]
+            else _correlation_ratio
+            if numeric[first]
+            else _cramers_v
+        )
         matrix[i, j] = matrix[j, i] = measure(ready[first], ready[second])
     return matrix if signed else np.abs(matrix)
 
@@ -352,7 +467,9 @@ def _correlation(left: np.ndarray, right: np.ndarray) -> float:
     if len(left) < 2 or np.ptp(left) == 0 or np.ptp(right) == 0:
         return math.nan
     left, right = left - left.mean(), right - right.mean()
-    return float(np.clip(left @ right / math.sqrt((left @ left) * (right @ right)), -1.0, 1.0))
+    return float(
+        np.clip(left @ right / math.sqrt((left @ left) * (right @ right)), -1.0, 1.0)
+    )
 
 
 def _correlation_ratio(numbers: np.ndarray, codes: np.ndarray) -> float:
@@ -371,19 +488,25 @@ def _correlation_ratio(numbers: np.ndarray, codes: np.ndarray) -> float:
 
 def _cramers_v(left: np.ndarray, right: np.ndarray) -> float:
     """Cramér's V with the correction of Bergsma (2013)."""
-    (rows, row), (columns, column) = (np.unique(codes, return_inverse=True) for codes in (left, right))
+    (rows, row), (columns, column) = (
+        np.unique(codes, return_inverse=True) for codes in (left, right)
+    )
     r, c, n = len(rows), len(columns), len(left)
     if min(r, c) < 2:
         return math.nan
     counts = np.bincount(row * c + column, minlength=r * c).reshape(r, c)
-    expected = counts.sum(axis=1, keepdims=True) * (counts.sum(axis=0, keepdims=True) / n)
+    expected = counts.sum(axis=1, keepdims=True) * (
+        counts.sum(axis=0, keepdims=True) / n
+    )
     phi_squared = float(((counts - expected) ** 2 / expected).sum() / n)
     corrected = max(0.0, phi_squared - (r - 1) * (c - 1) / (n - 1))
     room = min(r - (r - 1) ** 2 / (n - 1), c - (c - 1) ** 2 / (n - 1)) - 1
     return math.sqrt(min(1.0, corrected / room)) if room > 0 else math.nan
 
 
-def _in_equal_masses(both: Sequence[pa.Table], column: Column, schema: Schema) -> tuple[np.ndarray, int]:
+def _in_equal_masses(
+    both: Sequence[pa.Table], column: Column, schema: Schema
+) -> tuple[np.ndarray, int]:
     """Returns the cells of all rows, synthetic ones first, and how many cells there are."""
     if not isinstance(column, NumericColumn):
         found = [cells(table, column, schema) for table in both]
@@ -391,6 +514,12 @@ def _in_equal_masses(both: Sequence[pa.Table], column: Column, schema: Schema) -
     numbers = [read_numbers(table, column, schema).unit for table in both]
     present = numbers[1][~np.isnan(numbers[1])]
     # A value that many records share is the end of a cell: what lies above it does not join it.
-    cuts = np.unique(np.quantile(present, np.arange(1, 20) / 20, method="inverted_cdf") if len(present) else present)
+    cuts = np.unique(
+        np.quantile(present, np.arange(1, 20) / 20, method="inverted_cdf")
+        if len(present)
+        else present
+    )
     unit = np.concatenate(numbers)
-    return np.where(np.isnan(unit), len(cuts) + 1, np.searchsorted(cuts, unit)), len(cuts) + 2
+    return np.where(np.isnan(unit), len(cuts) + 1, np.searchsorted(cuts, unit)), len(
+        cuts
+    ) + 2

@@ -41,13 +41,28 @@ class NearestRecords:
         """Returns the figures of the distances of synthetic records to the nearest one of either set."""
         nearer = float(np.mean(np.where(used == held_out, 0.5, used < held_out)))
         both = {"": used, "_held_out": held_out}
-        told = {f"same{which}": float(np.mean(apart == 0)) for which, apart in both.items()}
-        told |= {f"distance{which}": float(np.median(apart)) for which, apart in both.items()}
-        return cls(synthetic=len(used), real=real, nearer=nearer, chance=1 / math.sqrt(len(used)), **told)
+        told = {
+            f"same{which}": float(np.mean(apart == 0)) for which, apart in both.items()
+        }
+        told |= {
+            f"distance{which}": float(np.median(apart)) for which, apart in both.items()
+        }
+        return cls(
+            synthetic=len(used),
+            real=real,
+            nearer=nearer,
+            chance=1 / math.sqrt(len(used)),
+            **told,
+        )
 
 
 def nearest_records(
-    synthetic: pa.Table, train: pa.Table, test: pa.Table, schema: Schema, *, seed: int = 0
+    synthetic: pa.Table,
+    train: pa.Table,
+    test: pa.Table,
+    schema: Schema,
+    *,
+    seed: int = 0,
 ) -> NearestRecords:
     """Returns how near records are: the mean over columns of the gap over the range, or of whether levels differ."""
     many = min(train.num_rows, test.num_rows, MOST)
@@ -59,26 +74,39 @@ def nearest_records(
     return NearestRecords.of(_nearest(made, used), _nearest(made, held_out), many)
 
 
-def nearest_images(synthetic: np.ndarray, train: np.ndarray, test: np.ndarray, *, seed: int = 0) -> NearestRecords:
+def nearest_images(
+    synthetic: np.ndarray, train: np.ndarray, test: np.ndarray, *, seed: int = 0
+) -> NearestRecords:
     """Returns how near images, uint8, (images, height, width, channels), are by the root mean square of pixels."""
     many = min(len(train), len(test), MOST)
     draw = np.random.default_rng(seed)
     made, used, held_out = (
-        pixels[np.sort(draw.permutation(len(pixels))[:count])].reshape(min(count, len(pixels)), -1) / np.float32(255)
+        pixels[np.sort(draw.permutation(len(pixels))[:count])].reshape(
+            min(count, len(pixels)), -1
+        )
+        / np.float32(255)
         for pixels, count in ((synthetic, MOST), (train, many), (test, many))
     )
-    return NearestRecords.of(_nearest_pixels(made, used), _nearest_pixels(made, held_out), many)
+    return NearestRecords.of(
+        _nearest_pixels(made, used), _nearest_pixels(made, held_out), many
+    )
 
 
 def _coordinates(table: pa.Table, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
     """The columns of numbers, in [0, 1] and NaN where missing, and those of codes: (numbers, rows), (codes, rows)."""
-    numbers = [read_numbers(table, column, schema).unit for column in schema.layout.numeric]
+    numbers = [
+        read_numbers(table, column, schema).unit for column in schema.layout.numeric
+    ]
     codes = [read_levels(table, column, schema).codes for column in schema.layout.coded]
     rows = table.num_rows
-    return np.array(numbers, np.float32).reshape(-1, rows), np.array(codes, np.int32).reshape(-1, rows)
+    return np.array(numbers, np.float32).reshape(-1, rows), np.array(
+        codes, np.int32
+    ).reshape(-1, rows)
 
 
-def _nearest(ours: tuple[np.ndarray, np.ndarray], theirs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def _nearest(
+    ours: tuple[np.ndarray, np.ndarray], theirs: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
     rows, columns = ours[0].shape[1], len(ours[0]) + len(ours[1])
     found = np.empty(rows, dtype=np.float32)
     for start in range(0, rows, _AT_ONCE):
@@ -98,6 +126,8 @@ def _nearest(ours: tuple[np.ndarray, np.ndarray], theirs: tuple[np.ndarray, np.n
 def _nearest_pixels(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     # In float64, and by squares that cancel to no less than zero.
     ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
-    squares = (ours**2).sum(axis=1)[:, None] + (theirs**2).sum(axis=1) - 2 * ours @ theirs.T
+    squares = (
+        (ours**2).sum(axis=1)[:, None] + (theirs**2).sum(axis=1) - 2 * ours @ theirs.T
+    )
     nearest = squares.argmin(axis=1)
     return np.asarray(np.sqrt(((ours - theirs[nearest]) ** 2).mean(axis=1)))

@@ -54,11 +54,15 @@ def frechet_distance(synthetic: np.ndarray, real: np.ndarray) -> float:
     """
     check_features(synthetic, real, least=2)
     exact = [rows.astype(np.float64) for rows in (synthetic, real)]
-    first, second = ((rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False))) for rows in exact)
+    first, second = (
+        (rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False))) for rows in exact
+    )
     return moments_distance(first, second)
 
 
-def moments_distance(first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray]) -> float:
+def moments_distance(
+    first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray]
+) -> float:
     """Returns the same between moments: mean, (dim,), and covariance, (dim, dim), of either set."""
     # tr (C₁C₂)^½ is the sum of the square roots of the eigenvalues of C₁^½ C₂ C₁^½. Unlike the root of C₁C₂ itself,
     # which is not symmetric, that needs no more images than features and is never complex.
@@ -86,17 +90,27 @@ class KernelDistance(MetricResult):
     """Images of either set in each."""
 
     @classmethod
-    def measured(cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any) -> KernelDistance:
+    def measured(
+        cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any
+    ) -> KernelDistance:
         """Returns the distance on 100 subsets of 1,000."""
         return kernel_distance(synthetic, real, seed=seed)
 
     def page(self, name: str) -> dict[str, str]:
         """Returns the mean and its deviation."""
-        return {name: f"{self.mean:.4f}" + ("" if self.deviation is None else f" ± {self.deviation:.4f}")}
+        return {
+            name: f"{self.mean:.4f}"
+            + ("" if self.deviation is None else f" ± {self.deviation:.4f}")
+        }
 
 
 def kernel_distance(
-    synthetic: np.ndarray, real: np.ndarray, *, subsets: int = 100, size: int = 1000, seed: int = 0
+    synthetic: np.ndarray,
+    real: np.ndarray,
+    *,
+    subsets: int = 100,
+    size: int = 1000,
+    seed: int = 0,
 ) -> KernelDistance:
     """Returns the distance on random subsets of equal size, drawn without replacement.
 
@@ -109,17 +123,26 @@ def kernel_distance(
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)
     if subsets < 1 or size < 2:
-        raise OptionError(f"subsets is {subsets} and size is {size}; expected at least 1 subset of at least 2 images")
+        raise OptionError(
+            f"subsets is {subsets} and size is {size}; expected at least 1 subset of at least 2 images"
+        )
     check_features(synthetic, real, least=2)
     size = min(size, len(synthetic), len(real))
     subsets = 1 if size == len(synthetic) == len(real) else subsets
     random = np.random.default_rng(seed)
     values = [
-        discrepancy(*(rows[random.choice(len(rows), size, replace=False)] for rows in (synthetic, real)))
+        discrepancy(
+            *(
+                rows[random.choice(len(rows), size, replace=False)]
+                for rows in (synthetic, real)
+            )
+        )
         for _ in range(subsets)
     ]
     deviation = float(np.std(values, ddof=1)) if subsets > 1 else None
-    return KernelDistance(mean=float(np.mean(values)), deviation=deviation, subsets=subsets, size=size)
+    return KernelDistance(
+        mean=float(np.mean(values)), deviation=deviation, subsets=subsets, size=size
+    )
 
 
 def discrepancy(first: np.ndarray, second: np.ndarray) -> float:
@@ -146,7 +169,10 @@ _ROUNDING = 1e-12
 class Manifold(MetricResult):
     """The four figures: precision, recall and coverage in [0, 1], density 0 or more; and the number k of neighbours."""
 
-    PRINTED: ClassVar = {name: f"{{it.{name}:.3f}}" for name in ("precision", "recall", "density", "coverage")}
+    PRINTED: ClassVar = {
+        name: f"{{it.{name}:.3f}}"
+        for name in ("precision", "recall", "density", "coverage")
+    }
     precision: float
     recall: float
     density: float
@@ -154,9 +180,15 @@ class Manifold(MetricResult):
     neighbours: int
 
     @classmethod
-    def measured(cls, synthetic: np.ndarray, real: np.ndarray, **_: Any) -> Manifold | None:
+    def measured(
+        cls, synthetic: np.ndarray, real: np.ndarray, **_: Any
+    ) -> Manifold | None:
         """Returns the figures of five neighbours."""
-        return manifold_figures(synthetic, real) if min(len(synthetic), len(real)) > NEIGHBOURS else None
+        return (
+            manifold_figures(synthetic, real)
+            if min(len(synthetic), len(real)) > NEIGHBOURS
+            else None
+        )
 
     @classmethod
     def named(cls, features: str) -> str:
@@ -164,7 +196,9 @@ class Manifold(MetricResult):
         return cls.METRIC
 
 
-def manifold_figures(synthetic: np.ndarray, real: np.ndarray, *, neighbours: int = NEIGHBOURS) -> Manifold:
+def manifold_figures(
+    synthetic: np.ndarray, real: np.ndarray, *, neighbours: int = NEIGHBOURS
+) -> Manifold:
     """Returns precision, recall, density and coverage.
 
     All four depend on how many rows there are: compare figures of equal numbers only. Features are (rows, dim), (other
@@ -177,12 +211,21 @@ def manifold_figures(synthetic: np.ndarray, real: np.ndarray, *, neighbours: int
     from sklearn.metrics.pairwise import euclidean_distances
     from sklearn.utils import gen_batches
 
-    if isinstance(neighbours, bool) or not isinstance(neighbours, int) or neighbours < 1:
-        raise OptionError(f"neighbours is {neighbours!r}; expected a whole number, at least 1")
+    if (
+        isinstance(neighbours, bool)
+        or not isinstance(neighbours, int)
+        or neighbours < 1
+    ):
+        raise OptionError(
+            f"neighbours is {neighbours!r}; expected a whole number, at least 1"
+        )
     check_features(synthetic, real, least=neighbours + 1)
     # Distances do not change, and rounding is smallest around the mean.
     centre = real.astype(np.float64).mean(axis=0)
-    ours, theirs = synthetic.astype(np.float64) - centre, real.astype(np.float64) - centre
+    ours, theirs = (
+        synthetic.astype(np.float64) - centre,
+        real.astype(np.float64) - centre,
+    )
     our_balls, their_balls = (_balls(rows, neighbours) for rows in (ours, theirs))
     inside_theirs = np.zeros(len(ours), dtype=np.int64)
     inside_ours = np.zeros(len(theirs), dtype=np.int64)
@@ -206,5 +249,11 @@ def _balls(rows: np.ndarray, neighbours: int) -> np.ndarray:
     """Squared distance of each row to its k-th nearest neighbour, which is not itself; rounded up."""
     from sklearn.neighbors import NearestNeighbors
 
-    nearest = NearestNeighbors(n_neighbors=neighbours, algorithm="brute").fit(rows).kneighbors()[0]
-    return np.asarray(np.square(nearest[:, -1]) + _ROUNDING * float(np.square(rows).sum(axis=1).max()))
+    nearest = (
+        NearestNeighbors(n_neighbors=neighbours, algorithm="brute")
+        .fit(rows)
+        .kneighbors()[0]
+    )
+    return np.asarray(
+        np.square(nearest[:, -1]) + _ROUNDING * float(np.square(rows).sum(axis=1).max())
+    )

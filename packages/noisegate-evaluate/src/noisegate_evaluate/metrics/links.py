@@ -10,9 +10,21 @@ import numpy as np
 
 from noisegate.linked.schema import Link
 from noisegate.records import Rows
-from noisegate_evaluate.metrics.marginals import Counts, OrderDistance, cell_counts, order_distance
+from noisegate_evaluate.metrics.marginals import (
+    Counts,
+    OrderDistance,
+    cell_counts,
+    order_distance,
+)
 from noisegate_evaluate.metrics.result import as_json
-from noisegate_evaluate.reading import ColumnLevels, LinkedPair, LinkedTables, cells, read_levels, read_numbers
+from noisegate_evaluate.reading import (
+    ColumnLevels,
+    LinkedPair,
+    LinkedTables,
+    cells,
+    read_levels,
+    read_numbers,
+)
 
 _MOST_DIFFERENT = 10
 
@@ -51,7 +63,9 @@ class LinkDistances:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the figures as JSON values."""
-        told = {field.name: as_json(getattr(self, field.name)) for field in fields(self)}
+        told = {
+            field.name: as_json(getattr(self, field.name)) for field in fields(self)
+        }
         return {**told, "gaps": None if self.gaps is None else asdict(self.gaps)}
 
     def lines(self) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -63,10 +77,21 @@ class LinkDistances:
             "different values": self.distinct_values,
         }
         for name, distance in several.items():
-            largest = "" if distance is None else f"{distance.largest:.4f}  {' × '.join(distance.largest_columns)}"
-            yield name, ("–", "") if distance is None else (f"{distance.mean:.4f}", largest)
+            largest = (
+                ""
+                if distance is None
+                else f"{distance.largest:.4f}  {' × '.join(distance.largest_columns)}"
+            )
+            yield (
+                name,
+                ("–", "") if distance is None else (f"{distance.mean:.4f}", largest),
+            )
         yield "gaps", ("–" if self.gaps is None else f"{self.gaps.largest:.4f}", "")
-        flaws = {"orphans": self.orphans, "repeated keys": self.repeated_keys, "going back": self.backwards}
+        flaws = {
+            "orphans": self.orphans,
+            "repeated keys": self.repeated_keys,
+            "going back": self.backwards,
+        }
         flaws["breaking a rule"] = self.broken
         yield from ((name, (f"{number:,}", "")) for name, number in flaws.items())
 
@@ -84,22 +109,38 @@ class _Side:
     def of(cls, linked: LinkedTables, link: Link, bins: int) -> _Side:
         families = linked.families[link.name]
         parents, children = (
-            {one.name: cells(linked.tables[table.name], one, table.schema, bins=bins) for one in table.schema.columns}
+            {
+                one.name: cells(linked.tables[table.name], one, table.schema, bins=bins)
+                for one in table.schema.columns
+            }
             for table in (link.parent, link.child)
         )
         children = {name: column.at(families.rows) for name, column in children.items()}
-        return cls(families=families, parents=parents, children=children, order=link.child.order)
+        return cls(
+            families=families,
+            parents=parents,
+            children=children,
+            order=link.child.order,
+        )
 
     @property
     def parent_child(self) -> Crossed:
         """The columns of each child's parent, and its own."""
-        return Crossed({name: column.at(self.families.parent) for name, column in self.parents.items()}, self.children)
+        return Crossed(
+            {
+                name: column.at(self.families.parent)
+                for name, column in self.parents.items()
+            },
+            self.children,
+        )
 
     @property
     def transitions(self) -> Crossed:
         """The columns of each child that has a next one, and of that one; but for the column that orders them."""
         before, after = self.families.consecutive
-        columns = {name: column for name, column in self.children.items() if name != self.order}
+        columns = {
+            name: column for name, column in self.children.items() if name != self.order
+        }
         return Crossed(
             {name: column.at(before) for name, column in columns.items()},
             {f"next {name}": column.at(after) for name, column in columns.items()},
@@ -113,16 +154,22 @@ class _Side:
         return np.zeros(0) if position is None else position[after] - position[before]
 
 
-def link_distances(synthetic: LinkedTables, real: LinkedTables, link: Link, *, bins: int) -> LinkDistances:
+def link_distances(
+    synthetic: LinkedTables, real: LinkedTables, link: Link, *, bins: int
+) -> LinkDistances:
     """Returns how far a link of synthetic tables is from that of real ones; numbers and dates in ``bins``."""
     ours, theirs = (_Side.of(linked, link, bins) for linked in (synthetic, real))
     families = ours.families
     return LinkDistances(
-        child_counts=count_distance(families.counts, theirs.families.counts, most=link.child.most or 1),
+        child_counts=count_distance(
+            families.counts, theirs.families.counts, most=link.child.most or 1
+        ),
         parent_child=crossed_distances(ours.parent_child, theirs.parent_child),
         transitions=crossed_distances(ours.transitions, theirs.transitions),
         distinct_values=distinct_distance(
-            ours.children, theirs.children, parents=(families.parent, theirs.families.parent)
+            ours.children,
+            theirs.children,
+            parents=(families.parent, theirs.families.parent),
         ),
         gaps=gap_distance(ours.gaps, theirs.gaps),
         orphans=families.orphans,
@@ -148,7 +195,10 @@ def crossed_distances(synthetic: Crossed, real: Crossed) -> OrderDistance | None
     return _of_all(
         {
             (left, right): cell_counts(
-                [both(synthetic.left[left], real.left[left]), both(synthetic.right[right], real.right[right])],
+                [
+                    both(synthetic.left[left], real.left[left]),
+                    both(synthetic.right[right], real.right[right]),
+                ],
                 len(synthetic.left[left].codes),
             )
             for left in real.left
@@ -157,7 +207,9 @@ def crossed_distances(synthetic: Crossed, real: Crossed) -> OrderDistance | None
     )
 
 
-def count_distance(synthetic: np.ndarray, real: np.ndarray, *, most: int) -> OrderDistance:
+def count_distance(
+    synthetic: np.ndarray, real: np.ndarray, *, most: int
+) -> OrderDistance:
     """Returns how far numbers of children of two tables are apart, each number a cell, ``most`` and more the last one.
 
     Examples:
@@ -165,12 +217,18 @@ def count_distance(synthetic: np.ndarray, real: np.ndarray, *, most: int) -> Ord
         >>> count_distance(np.array([0, 1, 1, 2]), np.array([0, 1, 2, 7]), most=2).mean
         0.25
     """
-    ours, theirs = (np.bincount(np.minimum(counts, most), minlength=most + 1) for counts in (synthetic, real))
+    ours, theirs = (
+        np.bincount(np.minimum(counts, most), minlength=most + 1)
+        for counts in (synthetic, real)
+    )
     return order_distance({("number of children",): (ours, theirs)})
 
 
 def distinct_distance(
-    synthetic: Mapping[str, ColumnLevels], real: Mapping[str, ColumnLevels], *, parents: tuple[np.ndarray, np.ndarray]
+    synthetic: Mapping[str, ColumnLevels],
+    real: Mapping[str, ColumnLevels],
+    *,
+    parents: tuple[np.ndarray, np.ndarray],
 ) -> OrderDistance | None:
     """Returns how far apart numbers of different cells among a parent's children are, 10 and more as one number."""
     # Parents with fewer than two children are left aside. `parents` are those of the synthetic and of the real
@@ -181,20 +239,37 @@ def distinct_distance(
         values = np.unique(parent * column.size + column.codes) // column.size
         several = np.bincount(parent) > 1
         different = np.bincount(values, minlength=len(several))[several]
-        return np.bincount(np.minimum(different, _MOST_DIFFERENT), minlength=_MOST_DIFFERENT + 1)
+        return np.bincount(
+            np.minimum(different, _MOST_DIFFERENT), minlength=_MOST_DIFFERENT + 1
+        )
 
-    return _of_all({(name,): (numbers(synthetic[name], parents[0]), numbers(real[name], parents[1])) for name in real})
+    return _of_all(
+        {
+            (name,): (
+                numbers(synthetic[name], parents[0]),
+                numbers(real[name], parents[1]),
+            )
+            for name in real
+        }
+    )
 
 
 def gap_distance(synthetic: np.ndarray, real: np.ndarray) -> GapDistance | None:
     """Returns how far two samples of gaps on the same scale are apart; None where one of them is empty."""
     # Differences of positions that are equal as numbers of days must be equal here.
-    ours, theirs = (np.sort(gaps[np.isfinite(gaps)].round(9)) for gaps in (synthetic, real))
+    ours, theirs = (
+        np.sort(gaps[np.isfinite(gaps)].round(9)) for gaps in (synthetic, real)
+    )
     if not len(ours) or not len(theirs):
         return None
     at = np.concatenate([ours, theirs])
-    shares = (np.searchsorted(gaps, at, side="right") / len(gaps) for gaps in (ours, theirs))
-    medians = {"synthetic_median": float(np.median(ours)), "real_median": float(np.median(theirs))}
+    shares = (
+        np.searchsorted(gaps, at, side="right") / len(gaps) for gaps in (ours, theirs)
+    )
+    medians = {
+        "synthetic_median": float(np.median(ours)),
+        "real_median": float(np.median(theirs)),
+    }
     return GapDistance(largest=float(np.abs(np.subtract(*shares)).max()), **medians)
 
 
@@ -206,10 +281,19 @@ def broken_rules(linked: LinkedTables, link: Link) -> int:
     numeric, codes = [], []
     for table, rows in ((link.parent, families.parent), (link.child, families.rows)):
         records, schema = linked.tables[table.name], table.schema
-        numeric += [read_numbers(records, column, schema).unit[rows] for column in schema.layout.numeric]
-        codes += [read_levels(records, column, schema).codes[rows] for column in schema.layout.coded]
+        numeric += [
+            read_numbers(records, column, schema).unit[rows]
+            for column in schema.layout.numeric
+        ]
+        codes += [
+            read_levels(records, column, schema).codes[rows]
+            for column in schema.layout.coded
+        ]
     count = len(families.rows)
-    beside = Rows(np.array(numeric, np.float64).reshape(-1, count).T, np.array(codes, np.int32).reshape(-1, count).T)
+    beside = Rows(
+        np.array(numeric, np.float64).reshape(-1, count).T,
+        np.array(codes, np.int32).reshape(-1, count).T,
+    )
     return int(link.records.broken(beside).sum())
 
 

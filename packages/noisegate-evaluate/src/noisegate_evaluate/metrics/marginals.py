@@ -56,7 +56,12 @@ class OrderDistance:
         told = {"mean": self.mean, "sampling": self.sampling, "largest": self.largest}
         figures = {f"{name}_total_variation": figure for name, figure in told.items()}
         many = {"marginals_used": self.used, "marginals_total": self.total}
-        return {"order": self.order, **figures, "largest_columns": list(self.largest_columns), **many}
+        return {
+            "order": self.order,
+            **figures,
+            "largest_columns": list(self.largest_columns),
+            **many,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +81,11 @@ class MarginalReport:
     def drawn_too_few(self) -> float:
         """What chance does to single columns since fewer synthetic records than half the real ones were drawn; or 0."""
         drawn, real = self.rows
-        return 0.0 if 2 * drawn >= real else self.orders[0].sampling * math.sqrt(real / (drawn + real))
+        return (
+            0.0
+            if 2 * drawn >= real
+            else self.orders[0].sampling * math.sqrt(real / (drawn + real))
+        )
 
     def order(self, order: int) -> OrderDistance:
         """The entry of one order; a KeyError where it was not measured."""
@@ -85,7 +94,12 @@ class MarginalReport:
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
         orders = [entry.to_json() for entry in self.orders]
-        told = {"bins": self.bins, "seed": self.seed, "rows": list(self.rows), "orders": orders}
+        told = {
+            "bins": self.bins,
+            "seed": self.seed,
+            "rows": list(self.rows),
+            "orders": orders,
+        }
         return {"caveat": CAVEAT, **told}
 
 
@@ -99,12 +113,19 @@ class ColumnShares:
     distance: float
 
 
-def column_shares(synthetic: pa.Table, real: pa.Table, column: Column, schema: Schema, *, bins: int) -> ColumnShares:
+def column_shares(
+    synthetic: pa.Table, real: pa.Table, column: Column, schema: Schema, *, bins: int
+) -> ColumnShares:
     """Returns one column of two tables that are not empty; numbers and dates in equal-width bins of the bounds."""
     both = (cells(table, column, schema, bins=bins) for table in (synthetic, real))
     ours, theirs = (np.bincount(found.codes, minlength=found.size) for found in both)
     shares, real_shares = ours / ours.sum(), theirs / theirs.sum()
-    return ColumnShares(column=column, real=real_shares, synthetic=shares, distance=total_variation(ours, theirs))
+    return ColumnShares(
+        column=column,
+        real=real_shares,
+        synthetic=shares,
+        distance=total_variation(ours, theirs),
+    )
 
 
 def marginal_distances(
@@ -134,25 +155,45 @@ def marginal_distances(
     if max_subsets is not None and max_subsets < 1:
         raise OptionError(f"max_subsets is {max_subsets}; expected at least 1")
     if wrong := [order for order in orders if order < 1]:
-        raise OptionError(f"orders has {wrong[0]}; expected numbers of columns, at least 1")
+        raise OptionError(
+            f"orders has {wrong[0]}; expected numbers of columns, at least 1"
+        )
     tables = {"synthetic": synthetic, "real": real}
     for what, table in tables.items():
         if table.num_rows == 0:
-            raise DataError(f"the {what} table has no rows; distances need at least one row in each table")
-    read = [[cells(table, column, schema, bins=bins) for table in tables.values()] for column in schema.columns]
-    columns = [(np.concatenate([ours.codes, theirs.codes]), ours.size) for ours, theirs in read]
+            raise DataError(
+                f"the {what} table has no rows; distances need at least one row in each table"
+            )
+    read = [
+        [cells(table, column, schema, bins=bins) for table in tables.values()]
+        for column in schema.columns
+    ]
+    columns = [
+        (np.concatenate([ours.codes, theirs.codes]), ours.size) for ours, theirs in read
+    ]
     entries = []
     for order in sorted(set(orders)):
         if subsets := _subsets(len(columns), order, max_subsets, seed):
             counted = {
-                tuple(schema.names[i] for i in subset): cell_counts([columns[i] for i in subset], synthetic.num_rows)
+                tuple(schema.names[i] for i in subset): cell_counts(
+                    [columns[i] for i in subset], synthetic.num_rows
+                )
                 for subset in subsets
             }
-            entries.append(order_distance(counted, total=math.comb(len(columns), order)))
-    return MarginalReport(orders=tuple(entries), bins=bins, seed=seed, rows=(synthetic.num_rows, real.num_rows))
+            entries.append(
+                order_distance(counted, total=math.comb(len(columns), order))
+            )
+    return MarginalReport(
+        orders=tuple(entries),
+        bins=bins,
+        seed=seed,
+        rows=(synthetic.num_rows, real.num_rows),
+    )
 
 
-def order_distance(counted: Mapping[tuple[str, ...], Counts], *, total: int | None = None) -> OrderDistance:
+def order_distance(
+    counted: Mapping[tuple[str, ...], Counts], *, total: int | None = None
+) -> OrderDistance:
     """Returns the distance of marginals, each with the counts of its cells in two tables; there are ``total``."""
     distances = {names: total_variation(*counts) for names, counts in counted.items()}
     worst = max(distances, key=lambda names: distances[names])
@@ -161,7 +202,9 @@ def order_distance(counted: Mapping[tuple[str, ...], Counts], *, total: int | No
         mean=float(np.mean(list(distances.values()))),
         largest=distances[worst],
         largest_columns=worst,
-        sampling=float(np.mean([expected_distance(*counts) for counts in counted.values()])),
+        sampling=float(
+            np.mean([expected_distance(*counts) for counts in counted.values()])
+        ),
         used=len(distances),
         total=len(distances) if total is None else total,
     )
@@ -197,10 +240,14 @@ def expected_distance(left: np.ndarray, right: np.ndarray) -> float:
     ways = gammaln(counts + 1) - gammaln(low + 1) - gammaln(counts - low)
     deviation = 2 * np.exp(ways + xlogy(low + 1, share) + xlog1py(counts - low, -share))
     finite = np.sqrt((rows - counts) / max(rows - 1, 1))
-    return float(0.5 * (times * deviation * finite).sum() * (1 / dealt + 1 / (rows - dealt)))
+    return float(
+        0.5 * (times * deviation * finite).sum() * (1 / dealt + 1 / (rows - dealt))
+    )
 
 
-def _subsets(columns: int, order: int, most: int | None, seed: int) -> list[tuple[int, ...]]:
+def _subsets(
+    columns: int, order: int, most: int | None, seed: int
+) -> list[tuple[int, ...]]:
     if order <= 2 or most is None or math.comb(columns, order) <= most:
         return list(itertools.combinations(range(columns), order))
     generator = np.random.default_rng([seed, order])
@@ -209,8 +256,12 @@ def _subsets(columns: int, order: int, most: int | None, seed: int) -> list[tupl
     for _ in range(_MAX_ATTEMPTS * most):
         if len(drawn) == most:
             return sorted(drawn)
-        drawn.add(tuple(sorted(generator.choice(columns, order, replace=False).tolist())))
-    others = (one for one in itertools.combinations(range(columns), order) if one not in drawn)
+        drawn.add(
+            tuple(sorted(generator.choice(columns, order, replace=False).tolist()))
+        )
+    others = (
+        one for one in itertools.combinations(range(columns), order) if one not in drawn
+    )
     drawn.update(itertools.islice(others, most - len(drawn)))
     return sorted(drawn)
 
@@ -224,7 +275,9 @@ def cell_counts(columns: Sequence[tuple[np.ndarray, int]], split: int) -> Counts
             # Renumbering after each column also keeps the mixed-radix code far from int64 overflow.
             present, codes = np.unique(codes, return_inverse=True)
             size = len(present)
-    return np.bincount(codes[:split], minlength=size), np.bincount(codes[split:], minlength=size)
+    return np.bincount(codes[:split], minlength=size), np.bincount(
+        codes[split:], minlength=size
+    )
 
 
 MOST_ROWS = 20_000
@@ -245,12 +298,16 @@ class RulesKept(MetricResult):
     broken: Sequence[tuple[str, float, float]]
 
     @classmethod
-    def measured(cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any) -> RulesKept | None:
+    def measured(
+        cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any
+    ) -> RulesKept | None:
         """Returns the figures; None where real records show no rule, or have too many columns to look for some."""
         schema: Schema = more["schema"]
         if len(schema.names) > MOST_COLUMNS:
             return None
-        ours, theirs = (read_rows(table, schema, MOST_ROWS) for table in (synthetic, real))
+        ours, theirs = (
+            read_rows(table, schema, MOST_ROWS) for table in (synthetic, real)
+        )
         rules = find_rules(theirs, schema)
         told = [
             (str(rule), _share(rule, theirs, schema), _share(rule, ours, schema))
@@ -263,8 +320,13 @@ class RulesKept(MetricResult):
 
     def page(self, name: str) -> dict[str, str]:
         """Returns how many rules are kept, and those that are broken most."""
-        told = {"rules of real records kept": f"{self.found - len(self.broken)} of {self.found}"}
-        return told | {f"broken: {rule}": f"{made:.1%} for {real:.1%}" for rule, real, made in self.broken[:5]}
+        told = {
+            "rules of real records kept": f"{self.found - len(self.broken)} of {self.found}"
+        }
+        return told | {
+            f"broken: {rule}": f"{made:.1%} for {real:.1%}"
+            for rule, real, made in self.broken[:5]
+        }
 
 
 def _share(rule: Constraint | Sum, rows: Rows, schema: Schema) -> float:

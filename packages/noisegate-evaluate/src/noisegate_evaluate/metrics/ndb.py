@@ -38,9 +38,15 @@ class DifferentBins(MetricResult):
     """Jensen-Shannon divergence of the two histograms in nats, in [0, log 2]."""
 
     @classmethod
-    def measured(cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any) -> DifferentBins | None:
+    def measured(
+        cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any
+    ) -> DifferentBins | None:
         """Returns the figures of the authors' number of bins, or of fewer for few images."""
-        return different_bins(synthetic, real, seed=seed) if len(real) >= 2 * PER_BIN else None
+        return (
+            different_bins(synthetic, real, seed=seed)
+            if len(real) >= 2 * PER_BIN
+            else None
+        )
 
     @property
     def share(self) -> float:
@@ -53,7 +59,12 @@ class DifferentBins(MetricResult):
 
 
 def different_bins(
-    synthetic: np.ndarray, real: np.ndarray, *, bins: int = BINS, level: float = LEVEL, seed: int = 0
+    synthetic: np.ndarray,
+    real: np.ndarray,
+    *,
+    bins: int = BINS,
+    level: float = LEVEL,
+    seed: int = 0,
 ) -> DifferentBins:
     """Returns the bins of real rows whose share among the synthetic ones is another.
 
@@ -69,15 +80,23 @@ def different_bins(
 
     check_seed(seed, most=MOST_EVALUATION_SEED)
     if bins < 2 or not 0 < level < 1:
-        raise OptionError(f"bins is {bins} and level is {level}; expected at least 2, and a level between 0 and 1")
+        raise OptionError(
+            f"bins is {bins} and level is {level}; expected at least 2, and a level between 0 and 1"
+        )
     check_features(synthetic, real, least=2)
     count = min(bins, len(real) // PER_BIN)
     if count < 2:
-        raise DataError(f"{len(real)} real image(s) cannot be cut into bins of {PER_BIN}; this figure needs 20 or more")
+        raise DataError(
+            f"{len(real)} real image(s) cannot be cut into bins of {PER_BIN}; this figure needs 20 or more"
+        )
     ours, theirs = _counts(synthetic, real, count, seed)
     shares = np.stack([ours / len(synthetic), theirs / len(real)])
     return DifferentBins(
-        different=int((np.abs(share_scores(ours, theirs)) > NormalDist().inv_cdf(1 - level / 2)).sum()),
+        different=int(
+            (
+                np.abs(share_scores(ours, theirs)) > NormalDist().inv_cdf(1 - level / 2)
+            ).sum()
+        ),
         bins=count,
         divergence=float(rel_entr(shares, shares.mean(axis=0)).sum()) / 2,
     )
@@ -89,22 +108,36 @@ def share_scores(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     pooled = (first + second) / (n + m)
     error = np.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
     apart = first / n - second / m
-    return np.asarray(np.divide(apart, error, out=np.zeros_like(apart), where=error > 0))
+    return np.asarray(
+        np.divide(apart, error, out=np.zeros_like(apart), where=error > 0)
+    )
 
 
-def _counts(synthetic: np.ndarray, real: np.ndarray, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _counts(
+    synthetic: np.ndarray, real: np.ndarray, count: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     from sklearn.cluster import KMeans
 
     width = real.shape[1]
     seen = np.arange(width)
     if width > _WIDE:
-        seen = np.sort(np.random.default_rng(seed).choice(width, width // 6, replace=False))
-    means = KMeans(count, n_init=1, max_iter=_STEPS, random_state=seed).fit(real[:, seen].astype(np.float64))
+        seen = np.sort(
+            np.random.default_rng(seed).choice(width, width // 6, replace=False)
+        )
+    means = KMeans(count, n_init=1, max_iter=_STEPS, random_state=seed).fit(
+        real[:, seen].astype(np.float64)
+    )
     ours = means.predict(synthetic[:, seen].astype(np.float64))
-    return np.bincount(ours, minlength=count), np.bincount(means.labels_, minlength=count)
+    return np.bincount(ours, minlength=count), np.bincount(
+        means.labels_, minlength=count
+    )
 
 
-CLUSTERS, RUNS, BETA = 20, 10, 8.0  # the authors': clusters, clusterings that are averaged, and the β of the two scores
+CLUSTERS, RUNS, BETA = (
+    20,
+    10,
+    8.0,
+)  # the authors': clusters, clusterings that are averaged, and the β of the two scores
 
 _ANGLES = 1001
 _TINY = 1e-10  # away from the ends of the angles, and from 0 in quotients
@@ -115,7 +148,10 @@ _TINY = 1e-10  # away from the ends of the angles, and from 0 in quotients
 class DistributionScores(MetricResult):
     """What stands for the curve."""
 
-    PRINTED: ClassVar = {"{name} precision": "{it.precision:.3f}", "{name} recall": "{it.recall:.3f}"}
+    PRINTED: ClassVar = {
+        "{name} precision": "{it.precision:.3f}",
+        "{name} recall": "{it.recall:.3f}",
+    }
     precision: float
     """The largest F_{1/8} of the curve, in [0, 1]."""
     recall: float
@@ -128,7 +164,9 @@ class DistributionScores(MetricResult):
     """Images of either set."""
 
     @classmethod
-    def measured(cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any) -> DistributionScores | None:
+    def measured(
+        cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any
+    ) -> DistributionScores | None:
         """Returns the scores by the authors' numbers of clusters and clusterings."""
         enough = 2 * min(len(synthetic), len(real)) >= CLUSTERS
         return distribution_scores(synthetic, real, seed=seed) if enough else None
@@ -136,11 +174,20 @@ class DistributionScores(MetricResult):
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values; each score under the name that says what it is."""
         figures = asdict(self)
-        return {"precision_f_1/8": figures.pop("precision"), "recall_f_8": figures.pop("recall"), **figures}
+        return {
+            "precision_f_1/8": figures.pop("precision"),
+            "recall_f_8": figures.pop("recall"),
+            **figures,
+        }
 
 
 def distribution_scores(
-    synthetic: np.ndarray, real: np.ndarray, *, clusters: int = CLUSTERS, runs: int = RUNS, seed: int = 0
+    synthetic: np.ndarray,
+    real: np.ndarray,
+    *,
+    clusters: int = CLUSTERS,
+    runs: int = RUNS,
+    seed: int = 0,
 ) -> DistributionScores:
     """Returns precision and recall of the distribution of the synthetic features.
 
@@ -153,19 +200,35 @@ def distribution_scores(
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)
     if clusters < 2 or runs < 1:
-        raise OptionError(f"clusters is {clusters} and runs is {runs}; expected at least 2 clusters and 1 run")
+        raise OptionError(
+            f"clusters is {clusters} and runs is {runs}; expected at least 2 clusters and 1 run"
+        )
     check_features(synthetic, real, least=2)
     size = min(len(synthetic), len(real))
     if 2 * size < clusters:
-        raise DataError(f"two sets of {size} image(s) cannot be cut into {clusters} clusters; take more images")
+        raise DataError(
+            f"two sets of {size} image(s) cannot be cut into {clusters} clusters; take more images"
+        )
     random = np.random.default_rng(seed)
-    ours, theirs = (rows[np.sort(random.choice(len(rows), size, replace=False))] for rows in (synthetic, real))
+    ours, theirs = (
+        rows[np.sort(random.choice(len(rows), size, replace=False))]
+        for rows in (synthetic, real)
+    )
     starts = random.integers(2**31, size=runs)
-    curves = [prd_curve(*_histograms(ours, theirs, clusters, int(start))) for start in starts]
+    curves = [
+        prd_curve(*_histograms(ours, theirs, clusters, int(start))) for start in starts
+    ]
     precision, recall = np.mean(curves, axis=0)
     # The largest F_β of the pairs, 0 where both are.
     best = {
-        name: float(((1 + beta**2) * precision * recall / (beta**2 * precision + recall + _TINY)).max())
+        name: float(
+            (
+                (1 + beta**2)
+                * precision
+                * recall
+                / (beta**2 * precision + recall + _TINY)
+            ).max()
+        )
         for name, beta in (("precision", 1 / BETA), ("recall", BETA))
     }
     return DistributionScores(**best, clusters=clusters, runs=runs, size=size)
@@ -178,12 +241,17 @@ def prd_curve(synthetic: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.n
     return np.clip(precision, 0, 1), np.clip(precision / slopes, 0, 1)
 
 
-def _histograms(synthetic: np.ndarray, real: np.ndarray, clusters: int, start: int) -> tuple[np.ndarray, np.ndarray]:
+def _histograms(
+    synthetic: np.ndarray, real: np.ndarray, clusters: int, start: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The share of either set in each cluster of both."""
     from sklearn.cluster import MiniBatchKMeans
 
     both = np.concatenate([synthetic, real]).astype(np.float64)
     both = both[np.random.default_rng(start).permutation(len(both))]
     means = MiniBatchKMeans(clusters, n_init=10, random_state=start).fit(both)
-    found = [np.bincount(means.predict(rows.astype(np.float64)), minlength=clusters) for rows in (synthetic, real)]
+    found = [
+        np.bincount(means.predict(rows.astype(np.float64)), minlength=clusters)
+        for rows in (synthetic, real)
+    ]
     return found[0] / len(synthetic), found[1] / len(real)

@@ -40,7 +40,9 @@ class MetricResult(ABC):
 
     @classmethod
     @abstractmethod
-    def measured(cls, synthetic: Any, real: Any, *, seed: int, **more: Any) -> Self | None:
+    def measured(
+        cls, synthetic: Any, real: Any, *, seed: int, **more: Any
+    ) -> Self | None:
         """Returns the figures; None where there are too few records for them.
 
         Both sets are features or intensities, (rows, dim), or tables, of which ``more`` has the ``schema``; ``seed`` is
@@ -58,7 +60,10 @@ class MetricResult(ABC):
 
     def page(self, name: str) -> dict[str, str]:
         """Returns the figures as they are printed, by what each is called; ``name`` is that of the metric."""
-        return {what.format(name=name): told.format(it=self) for what, told in self.PRINTED.items()}
+        return {
+            what.format(name=name): told.format(it=self)
+            for what, told in self.PRINTED.items()
+        }
 
 
 def as_json(value: Any) -> Any:
@@ -76,7 +81,9 @@ def numbers_in(value: Any, *path: str) -> Iterator[tuple[str, float]]:
     elif isinstance(value, Sequence) and not isinstance(value, str):
         named = path + tuple(one for one in value[:1] if isinstance(one, str))
         for place, one in enumerate(value[len(named) - len(path) :], 1):
-            yield from numbers_in(one, *named, *([] if isinstance(one, Sequence) else [str(place)]))
+            yield from numbers_in(
+                one, *named, *([] if isinstance(one, Sequence) else [str(place)])
+            )
     elif isinstance(value, int | float):
         yield ".".join(path) or "value", float(value)
 
@@ -85,14 +92,21 @@ _METRICS: dict[str, type[MetricResult]] = {}
 _Result = TypeVar("_Result", bound=MetricResult)
 
 
-def metric(name: str, kind: Kind = "features") -> Callable[[type[_Result]], type[_Result]]:
+def metric(
+    name: str, kind: Kind = "features"
+) -> Callable[[type[_Result]], type[_Result]]:
     """Returns a decorator that adds a result type to the metrics that are measured on ``kind``."""
 
     def add(result: type[_Result]) -> type[_Result]:
         other = _METRICS.get(name, result)
-        if (other.__module__, other.__qualname__) != (result.__module__, result.__qualname__):
+        if (other.__module__, other.__qualname__) != (
+            result.__module__,
+            result.__qualname__,
+        ):
             taken = f"{other.__module__}.{other.__qualname__}"
-            raise OptionError(f"metric={name!r} is {taken} already; choose another name.")
+            raise OptionError(
+                f"metric={name!r} is {taken} already; choose another name."
+            )
         result.METRIC, result.KIND = name, kind
         _METRICS[name] = result
         return result
@@ -109,7 +123,9 @@ def metrics_of(*kinds: Kind) -> list[type[MetricResult]]:
         try:
             point.load()
         except (ImportError, AttributeError) as error:
-            raise OptionError(f"metric={point.name!r} of an installed package cannot be loaded: {error}.") from None
+            raise OptionError(
+                f"metric={point.name!r} of an installed package cannot be loaded: {error}."
+            ) from None
     return sorted(
         (each for each in _METRICS.values() if each.KIND in kinds),
         key=lambda each: (kinds.index(each.KIND), each.METRIC),
@@ -120,11 +136,19 @@ def check_features(*several: np.ndarray, least: int) -> None:
     """Checks that sets of features, (images, features), are finite and alike, with ``least`` images or more each."""
     for features in several:
         if features.ndim != 2 or features.shape[1] == 0:
-            raise DataError(f"features have the shape {features.shape}; expected (images, features)")
+            raise DataError(
+                f"features have the shape {features.shape}; expected (images, features)"
+            )
         if features.shape[1] != several[0].shape[1]:
             cure = "compare features of the same network"
-            raise DataError(f"one set has {several[0].shape[1]} features, another {features.shape[1]}; {cure}")
+            raise DataError(
+                f"one set has {several[0].shape[1]} features, another {features.shape[1]}; {cure}"
+            )
         if len(features) < least:
-            raise DataError(f"a set has {len(features)} image(s); this figure needs at least {least} in each")
+            raise DataError(
+                f"a set has {len(features)} image(s); this figure needs at least {least} in each"
+            )
         if not np.isfinite(features).all():
-            raise DataError("features hold nan or infinity; the network that made them is broken")
+            raise DataError(
+                "features hold nan or infinity; the network that made them is broken"
+            )

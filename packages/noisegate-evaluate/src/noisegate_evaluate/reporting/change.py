@@ -47,11 +47,23 @@ class Change:
     def card(self, place: int) -> Card:
         """Returns its share over the periods."""
         pairs = list(zip(self.shares.tolist(), self.noise.tolist(), strict=True))
-        rows = [Bar(name=f"period {at}", value=share, error=error) for at, (share, error) in enumerate(pairs, 1)]
-        table = [(row.name, f"{percent(row.value)} ± {percent(row.error)}") for row in rows]
-        name, told = f"{self.column}: {self.cell}", "Share of the records of each period, with the noise on it."
+        rows = [
+            Bar(name=f"period {at}", value=share, error=error)
+            for at, (share, error) in enumerate(pairs, 1)
+        ]
+        table = [
+            (row.name, f"{percent(row.value)} ± {percent(row.error)}") for row in rows
+        ]
+        name, told = (
+            f"{self.column}: {self.cell}",
+            "Share of the records of each period, with the noise on it.",
+        )
         drawing = bars(f"change-{place}", name, told, rows)
-        return Card(name=name, told=told, chart=Chart(drawing=drawing, headings=("", "share"), rows=table))
+        return Card(
+            name=name,
+            told=told,
+            chart=Chart(drawing=drawing, headings=("", "share"), rows=table),
+        )
 
 
 def changes(release: Release, read: Read) -> list[Change]:
@@ -62,18 +74,37 @@ def changes(release: Release, read: Read) -> list[Change]:
     if certificate.stream is None or certificate.stream.period < 2:
         return []
     periods = [_tables(release, read, at) for at in range(certificate.stream.period)]
-    names = [cell_names(*both) for both in zip(layout.numeric, periods[0][0], strict=True)] if periods[0][0] else []
+    names = (
+        [cell_names(*both) for both in zip(layout.numeric, periods[0][0], strict=True)]
+        if periods[0][0]
+        else []
+    )
     names = names or [[] for _ in layout.numeric]
-    weights = next(event.weights for event in certificate.events if isinstance(event, ContinualGaussianEvent))
+    weights = next(
+        event.weights
+        for event in certificate.events
+        if isinstance(event, ContinualGaussianEvent)
+    )
     taken = np.array([0.0] * len(periods) + noise_taken(weights, len(periods)))
-    rows = np.stack([taken[at + 1 : at + 1 + len(periods)][::-1] for at in range(len(periods))])
+    rows = np.stack(
+        [taken[at + 1 : at + 1 + len(periods)][::-1] for at in range(len(periods))]
+    )
     found: list[tuple[float, Change]] = []
     for place, cells in enumerate([*names, *map(level_names, layout.coded)]):
         tables = [best_table(tables, (place,)) for _, tables in periods]
         if not cells or any(one is None for one in tables):
             continue
-        counts, std = np.stack([one[0] for one in tables if one]), max(one[1] for one in tables if one)
-        found += _of_column([*layout.numeric, *layout.coded][place].name, cells, counts, std / _norm(rows[-1]), rows)
+        counts, std = (
+            np.stack([one[0] for one in tables if one]),
+            max(one[1] for one in tables if one),
+        )
+        found += _of_column(
+            [*layout.numeric, *layout.coded][place].name,
+            cells,
+            counts,
+            std / _norm(rows[-1]),
+            rows,
+        )
     least = NormalDist().inv_cdf(1 - _ALARM / 2 / max(len(found), 1))
     found.sort(key=lambda one: -one[0])
     return [replace(one, clear=score > least) for score, one in found[:_MOST_SHOWN]]
@@ -88,12 +119,22 @@ def _of_column(
     totals, size = counts.sum(axis=1), counts.shape[1]
     if (totals < _TOLD * fresh * math.sqrt(size) * np.linalg.norm(rows, axis=1)).any():
         return []
-    before, whole = counts[:-1].sum(axis=0) / totals[:-1].sum(), np.clip(counts.sum(axis=0) / totals.sum(), 0, 1)
+    before, whole = (
+        counts[:-1].sum(axis=0) / totals[:-1].sum(),
+        np.clip(counts.sum(axis=0) / totals.sum(), 0, 1),
+    )
     # Of a share of the cells' own total: noise on a cell, less its part in the noise on all.
     spread = fresh * np.sqrt(1 - 2 * whole + size * whole**2)
-    noise = spread * _norm(rows[-1] / totals[-1] - rows[:-1].sum(axis=0) / totals[:-1].sum())
-    error = np.sqrt(noise**2 + whole * (1 - whole) * (1 / totals[-1] + 1 / totals[:-1].sum()))
-    shares, each = counts / totals[:, None], 2 * np.outer(np.linalg.norm(rows, axis=1) / totals, spread)
+    noise = spread * _norm(
+        rows[-1] / totals[-1] - rows[:-1].sum(axis=0) / totals[:-1].sum()
+    )
+    error = np.sqrt(
+        noise**2 + whole * (1 - whole) * (1 / totals[-1] + 1 / totals[:-1].sum())
+    )
+    shares, each = (
+        counts / totals[:, None],
+        2 * np.outer(np.linalg.norm(rows, axis=1) / totals, spread),
+    )
     return [
         (
             abs(shares[-1, at] - before[at]) / error[at],
@@ -115,7 +156,9 @@ def _norm(row: Floats) -> float:
     return float(np.linalg.norm(row))
 
 
-def _tables(release: Release, read: Read, period: int) -> tuple[Sequence[NumericBins], list[Table]]:
+def _tables(
+    release: Release, read: Read, period: int
+) -> tuple[Sequence[NumericBins], list[Table]]:
     """Returns the tables of one period: those whose answers are told by the period."""
     values = {name: np.full_like(one, np.nan) for name, one in release.values.items()}
     stds = dict(release.noise_std)

@@ -36,14 +36,24 @@ def percent(share: float) -> str:
         >>> [percent(share) for share in (0.0, 0.000412, 0.0312, 0.57)]
         ['0 %', '0.041 %', '3.1 %', '57 %']
     """
-    return "–" if not math.isfinite(share) else f"{100 * share:.2g} %" if abs(share) < 0.1 else f"{100 * share:.0f} %"
+    return (
+        "–"
+        if not math.isfinite(share)
+        else f"{100 * share:.2g} %"
+        if abs(share) < 0.1
+        else f"{100 * share:.0f} %"
+    )
 
 
 def number(value: float) -> str:
     """Returns a number with at most four digits that count; a whole one with all of them."""
     if not math.isfinite(value):
         return "–"
-    return f"{round(value):,}" if abs(value) >= 1000 or float(value).is_integer() else f"{value:.4g}"
+    return (
+        f"{round(value):,}"
+        if abs(value) >= 1000 or float(value).is_integer()
+        else f"{value:.4g}"
+    )
 
 
 def coded(text: str) -> Markup:
@@ -81,9 +91,17 @@ class Chart:
     wide: bool = False
 
 
-def _drawn(chart: str, key: str, title: str, told: str, size: tuple[int, int], **parts: Any) -> Markup:
+def _drawn(
+    chart: str, key: str, title: str, told: str, size: tuple[int, int], **parts: Any
+) -> Markup:
     """Returns the SVG element of a chart by its template, with what it says in words; `key` is its own."""
-    head = {"key": key, "title": title, "told": told, "width": size[0], "height": size[1]}
+    head = {
+        "key": key,
+        "title": title,
+        "told": told,
+        "width": size[0],
+        "height": size[1],
+    }
     return Markup(_environment().get_template(f"{chart}.svg").render(head | parts))
 
 
@@ -110,10 +128,14 @@ class Bar:
 def bars(key: str, title: str, told: str, rows: Sequence[Bar]) -> Markup:
     """Returns the drawing of rows, from top to bottom, on one scale from 0."""
     ends = [max(row.value + row.error, row.mark or 0.0) for row in rows]
-    share = min(max([*ends, 1e-6]), 1.0)  # where the noise is larger than the records, bars are cut
+    share = min(
+        max([*ends, 1e-6]), 1.0
+    )  # where the noise is larger than the records, bars are cut
     power = 10.0 ** math.floor(math.log10(share))
     steps = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
-    most = min(next(step for step in steps if share <= step * power * (1 + 1e-9)) * power, 1.0)
+    most = min(
+        next(step for step in steps if share <= step * power * (1 + 1e-9)) * power, 1.0
+    )
     height = _BAR_ROW * len(rows) + _BAR_AXIS
     scale = (_BAR_WIDTH - _BAR_NAMES - _BAR_RIGHT) / most
 
@@ -121,7 +143,11 @@ def bars(key: str, title: str, told: str, rows: Sequence[Bar]) -> Markup:
         return _BAR_NAMES + min(max(share, 0.0), most) * scale
 
     # One path for all bars, and so on: a page of many columns stays small.
-    shapes = {"grid": "".join(f"M{at(part):.4g} 0v{height - _BAR_AXIS + 4}" for part in (0.0, most))}
+    shapes = {
+        "grid": "".join(
+            f"M{at(part):.4g} 0v{height - _BAR_AXIS + 4}" for part in (0.0, most)
+        )
+    }
     shapes |= dict.fromkeys(("bar", "error", "mark"), "")
     for place, row in enumerate(rows):
         middle = place * _BAR_ROW + _BAR_ROW // 2
@@ -131,8 +157,17 @@ def bars(key: str, title: str, told: str, rows: Sequence[Bar]) -> Markup:
             shapes["error"] += f"M{low:.4g} {middle - 3}v6m0-3H{high:.4g}m0-3v6"
         if row.mark is not None:
             shapes["mark"] += f"M{at(row.mark):.4g} {middle}h0"
-    parts: Any = {"rows": rows, "shapes": shapes, "left": _BAR_NAMES, "right": _BAR_WIDTH - _BAR_RIGHT}
-    parts |= {"row_height": _BAR_ROW, "letters": _BAR_LETTERS, "most": f"{100 * most:.3g} %"}
+    parts: Any = {
+        "rows": rows,
+        "shapes": shapes,
+        "left": _BAR_NAMES,
+        "right": _BAR_WIDTH - _BAR_RIGHT,
+    }
+    parts |= {
+        "row_height": _BAR_ROW,
+        "letters": _BAR_LETTERS,
+        "most": f"{100 * most:.3g} %",
+    }
     return _drawn("bars", key, title, told, (_BAR_WIDTH, height), **parts)
 
 
@@ -154,33 +189,61 @@ def heat_map(
 
     Below it stand the shades with their `ends`, and what hatched cells are.
     """
-    side, letters = 22 if len(names) <= 24 else 16, min(max(map(len, names), default=0), _LETTERS)
+    side, letters = (
+        22 if len(names) <= 24 else 16,
+        min(max(map(len, names), default=0), _LETTERS),
+    )
     margin = round(LETTER * letters) + 12
     end = margin + side * len(names)
-    shades = np.where(np.isnan(values), -1, np.ceil(np.clip(values / most, 0, 1) * SHADES - 1e-9))
+    shades = np.where(
+        np.isnan(values), -1, np.ceil(np.clip(values / most, 0, 1) * SHADES - 1e-9)
+    )
 
     def marked(where: npt.NDArray[np.bool_], mark: str) -> str:
         """One path for all squares of a shade, in squares: a page of 200 columns stays small."""
-        return "".join(f"M{column} {row}{mark}" for row, column in np.argwhere(where).tolist())
+        return "".join(
+            f"M{column} {row}{mark}" for row, column in np.argwhere(where).tolist()
+        )
 
-    squares = {f"shade-{shade}": marked(shades == shade, "h1") for shade in range(SHADES + 1)}
+    squares = {
+        f"shade-{shade}": marked(shades == shade, "h1") for shade in range(SHADES + 1)
+    }
     squares |= {"nothing": marked(shades < 0, "h1")}
-    squares |= {"hatched": marked((shades < 0) & ~np.eye(len(names), dtype=bool), ".5l1-1")}
-    parts = {"names": names, "squares": squares, "ends": ends, "side": side, "margin": margin, "letters": _LETTERS}
-    return _drawn("heat_map", key, title, told, (max(end + 2, margin + 340), end + 40), **parts)
+    squares |= {
+        "hatched": marked((shades < 0) & ~np.eye(len(names), dtype=bool), ".5l1-1")
+    }
+    parts = {
+        "names": names,
+        "squares": squares,
+        "ends": ends,
+        "side": side,
+        "margin": margin,
+        "letters": _LETTERS,
+    }
+    return _drawn(
+        "heat_map", key, title, told, (max(end + 2, margin + 340), end + 40), **parts
+    )
 
 
 _SIDE, _LEFT, _BOTTOM, _TOP, _RIGHT = 240, 52, 40, 8, 22
 Points: TypeAlias = Sequence[tuple[float, float]]
 
 
-def lines(key: str, title: str, told: str, curves: Mapping[str, Points], axes: tuple[str, str]) -> Markup:
+def lines(
+    key: str, title: str, told: str, curves: Mapping[str, Points], axes: tuple[str, str]
+) -> Markup:
     """Returns curves, points in [0, 1] by the class of their style, over axes named to the right and upwards."""
     drawn = {
-        style: "M" + "L".join(f"{_LEFT + x * _SIDE:.1f} {_TOP + (1 - y) * _SIDE:.1f}" for x, y in points)
+        style: "M"
+        + "L".join(
+            f"{_LEFT + x * _SIDE:.1f} {_TOP + (1 - y) * _SIDE:.1f}" for x, y in points
+        )
         for style, points in curves.items()
     }
-    size, parts = (_LEFT + _SIDE + _RIGHT, _TOP + _SIDE + _BOTTOM), {"left": _LEFT, "top": _TOP, "side": _SIDE}
+    size, parts = (
+        (_LEFT + _SIDE + _RIGHT, _TOP + _SIDE + _BOTTOM),
+        {"left": _LEFT, "top": _TOP, "side": _SIDE},
+    )
     return _drawn("lines", key, title, told, size, curves=drawn, axes=axes, **parts)
 
 
@@ -212,19 +275,34 @@ def card(
     column = " × ".join(one.name for one in columns)
     ordered = len(columns) > 1 or isinstance(columns[0], NumericColumn | Ordinal)
     shown = zip(cells, *shares, strict=True)
-    rows = [Bar(name=name, value=float(bar), mark=float(mark), error=error) for name, bar, mark in shown]
+    rows = [
+        Bar(name=name, value=float(bar), mark=float(mark), error=error)
+        for name, bar, mark in shown
+    ]
     between = f" ± {percent(error)}" if error else ""
-    table = [(row.name, percent(row.value) + between, percent(row.mark or 0.0)) for row in rows]
+    table = [
+        (row.name, percent(row.value) + between, percent(row.mark or 0.0))
+        for row in rows
+    ]
     whole = f"{headings[0]} as bars, {headings[1]} as dots."
     drawn = bars(key, column, whole, rows if ordered else _fitting(rows, error))
-    return Card(name=column, told=told, chart=Chart(drawing=drawn, headings=("", *headings), rows=table))
+    return Card(
+        name=column,
+        told=told,
+        chart=Chart(drawing=drawn, headings=("", *headings), rows=table),
+    )
 
 
 def _fitting(rows: list[Bar], error: float) -> list[Bar]:
     if len(rows) <= _MOST_ROWS + 1:
         return rows
-    ranked = np.argsort([-max(row.value, row.mark or 0.0) for row in rows], kind="stable")
-    kept, rest = sorted(ranked[:_MOST_ROWS]), [rows[place] for place in ranked[_MOST_ROWS:]]
+    ranked = np.argsort(
+        [-max(row.value, row.mark or 0.0) for row in rows], kind="stable"
+    )
+    kept, rest = (
+        sorted(ranked[:_MOST_ROWS]),
+        [rows[place] for place in ranked[_MOST_ROWS:]],
+    )
     together = Bar(
         name=f"{len(rest)} others",
         value=sum(row.value for row in rest),

@@ -29,7 +29,9 @@ PREFIX = "private-"  # what the name of the file must start with, so that it is 
 
 WARNING = "PRIVATE, DO NOT PUBLISH"
 
-_EXPLAINED = "left: synthetic; right of the line: the nearest REAL records, nearest first"
+_EXPLAINED = (
+    "left: synthetic; right of the line: the nearest REAL records, nearest first"
+)
 _AT_ONCE = 2000
 _SIDE = 64  # pixels of one image on the sheet; larger ones keep their size
 _GAP, _RULE = 4, 12
@@ -49,30 +51,61 @@ class MapRow:
 
 
 def maps_picture(
-    rows: Sequence[MapRow], path: str | Path, *, shape: ImageShape, title: str, smooth: float = 0.0
+    rows: Sequence[MapRow],
+    path: str | Path,
+    *,
+    shape: ImageShape,
+    title: str,
+    smooth: float = 0.0,
 ) -> None:
     """Draws linear maps as images into a PNG file, one line after the other; every map on a scale of its own."""
     # Maps over several channels are drawn as the mean over them. With `smooth` they are blurred for the eye by a
     # Gaussian of that standard deviation, in pixels, as noise in single pixels hides what neighbours have in common.
     require("matplotlib", "a picture of maps")
     import matplotlib
-    from matplotlib.figure import Figure  # off screen, without touching the state of pyplot
+    from matplotlib.figure import (
+        Figure,
+    )  # off screen, without touching the state of pyplot
 
     across = max((len(row.maps) + (row.image is not None) for row in rows), default=0)
     if not 1 <= across <= _MOST_ACROSS:
-        raise OptionError(f"a picture of maps has from 1 to {_MOST_ACROSS} images in a line; found {across}")
+        raise OptionError(
+            f"a picture of maps has from 1 to {_MOST_ACROSS} images in a line; found {across}"
+        )
     for row in rows:
         if row.maps.ndim != 2 or row.maps.shape[1] != shape.size:
             says = f"maps of shape {row.maps.shape} for images of {shape}, which have {shape.size} inputs"
-            raise OptionError(f"{says}; give the shape of the images that the classifier was trained on")
+            raise OptionError(
+                f"{says}; give the shape of the images that the classifier was trained on"
+            )
     if not 0 <= smooth <= max(shape.height, shape.width):
-        raise OptionError(f"smooth={smooth!r} must be from 0 to the longer side of the images, in pixels")
+        raise OptionError(
+            f"smooth={smooth!r} must be from 0 to the longer side of the images, in pixels"
+        )
     width, height = _NAMES + across * _PANEL + 0.1, _HEAD + len(rows) * _PANEL + 0.1
     with matplotlib.rc_context({"text.parse_math": False, "font.family": [FONT]}):
         figure = Figure(figsize=(width, height), facecolor="white")
-        figure.text(0.1 / width, 1 - 0.28 / height, title, fontsize=12, fontweight="bold", color=INK, va="center")
-        grid = {"left": _NAMES / width, "right": 1 - 0.1 / width, "top": 1 - _HEAD / height, "bottom": 0.1 / height}
-        panels = figure.subplots(len(rows), across, squeeze=False, gridspec_kw=grid | {"wspace": 0.08, "hspace": 0.25})
+        figure.text(
+            0.1 / width,
+            1 - 0.28 / height,
+            title,
+            fontsize=12,
+            fontweight="bold",
+            color=INK,
+            va="center",
+        )
+        grid = {
+            "left": _NAMES / width,
+            "right": 1 - 0.1 / width,
+            "top": 1 - _HEAD / height,
+            "bottom": 0.1 / height,
+        }
+        panels = figure.subplots(
+            len(rows),
+            across,
+            squeeze=False,
+            gridspec_kw=grid | {"wspace": 0.08, "hspace": 0.25},
+        )
         for line, row in zip(panels, rows, strict=True):
             for axes in line:
                 axes.set_axis_off()
@@ -84,10 +117,14 @@ def maps_picture(
             _line(line, row, shape, smooth)
         target = io.BytesIO()
         figure.savefig(target, format="png", dpi=110)
-    save_picture(path, target.getvalue(), private=any(row.image is not None for row in rows))
+    save_picture(
+        path, target.getvalue(), private=any(row.image is not None for row in rows)
+    )
 
 
-def _line(panels: Sequence[Axes], row: MapRow, shape: ImageShape, smooth: float) -> None:
+def _line(
+    panels: Sequence[Axes], row: MapRow, shape: ImageShape, smooth: float
+) -> None:
     from scipy.ndimage import gaussian_filter
 
     start = 0
@@ -100,11 +137,17 @@ def _line(panels: Sequence[Axes], row: MapRow, shape: ImageShape, smooth: float)
         largest = float(np.abs(gray).max()) or 1.0
         panels[start + place].imshow(gray, cmap="RdBu_r", vmin=-largest, vmax=largest)
         if place < len(row.captions):
-            panels[start + place].set_title(legible(row.captions[place], 14), fontsize=7.5, color=INK, pad=2)
+            panels[start + place].set_title(
+                legible(row.captions[place], 14), fontsize=7.5, color=INK, pad=2
+            )
 
 
-def _gray(values: npt.NDArray[np.floating], shape: ImageShape) -> npt.NDArray[np.floating]:
-    return np.asarray(values.reshape(shape.height, shape.width, shape.channels).mean(axis=2))
+def _gray(
+    values: npt.NDArray[np.floating], shape: ImageShape
+) -> npt.NDArray[np.floating]:
+    return np.asarray(
+        values.reshape(shape.height, shape.width, shape.channels).mean(axis=2)
+    )
 
 
 def nearest_picture(
@@ -123,8 +166,14 @@ def nearest_picture(
         cure = f"give it a name that starts with {PREFIX!r}, for instance {PREFIX + target.name!r}"
         raise OptionError(f"the picture {str(target)!r} shows private records; {cure}")
     if rows < 1 or neighbours < 1:
-        raise OptionError(f"rows is {rows} and neighbours is {neighbours}; expected at least 1 of each")
-    if not len(synthetic) or not len(real) or synthetic.pixels.shape[1:] != real.pixels.shape[1:]:
+        raise OptionError(
+            f"rows is {rows} and neighbours is {neighbours}; expected at least 1 of each"
+        )
+    if (
+        not len(synthetic)
+        or not len(real)
+        or synthetic.pixels.shape[1:] != real.pixels.shape[1:]
+    ):
         says = f"images of the shapes {synthetic.pixels.shape} and {real.pixels.shape} cannot be put side by side"
         raise DataError(f"{says}; expected at least one in each set, all of one size")
     require("PIL", "the picture of nearest images")
@@ -138,19 +187,28 @@ def nearest_picture(
     save_picture(target, content.getvalue(), private=True)
 
 
-def nearest(shown: np.ndarray, real: np.ndarray, features: ImageFeatures, neighbours: int) -> np.ndarray:
+def nearest(
+    shown: np.ndarray, real: np.ndarray, features: ImageFeatures, neighbours: int
+) -> np.ndarray:
     """Returns positions of the nearest real images, (rows, neighbours), nearest first; of equals the first."""
     ours = features(shown).astype(np.float64)
     places = np.empty((len(shown), 0), dtype=np.int64)
     apart = np.empty((len(shown), 0))
     for start in range(0, len(real), _AT_ONCE):
         theirs = features(real[start : start + _AT_ONCE]).astype(np.float64)
-        squares = np.square(ours).sum(axis=1)[:, None] + np.square(theirs).sum(axis=1) - 2 * ours @ theirs.T
+        squares = (
+            np.square(ours).sum(axis=1)[:, None]
+            + np.square(theirs).sum(axis=1)
+            - 2 * ours @ theirs.T
+        )
         apart = np.hstack([apart, squares])
         found = np.broadcast_to(np.arange(start, start + len(theirs)), squares.shape)
         places = np.hstack([places, found])
         best = np.argsort(apart, axis=1, kind="stable")[:, :neighbours]
-        apart, places = np.take_along_axis(apart, best, axis=1), np.take_along_axis(places, best, axis=1)
+        apart, places = (
+            np.take_along_axis(apart, best, axis=1),
+            np.take_along_axis(places, best, axis=1),
+        )
     return places
 
 
@@ -162,7 +220,9 @@ def _sheet(shown: np.ndarray, near: np.ndarray) -> Image.Image:
     height, width = (scale * side + _GAP for side in shown.shape[1:3])
     across = max(width * (1 + near.shape[1]) + _RULE + _GAP, 480)
     banner, small = 64, 24
-    sheet = Image.new("RGB", (across, 2 * banner + small + height * len(shown) + _GAP), _PAPER)
+    sheet = Image.new(
+        "RGB", (across, 2 * banner + small + height * len(shown) + _GAP), _PAPER
+    )
     draw = ImageDraw.Draw(sheet)
     _write(draw, WARNING, (0, 0, across, banner))
     _write(draw, _EXPLAINED, (0, banner, across, banner + small))
@@ -171,7 +231,9 @@ def _sheet(shown: np.ndarray, near: np.ndarray) -> Image.Image:
         for column, pixels in enumerate((ours, *theirs)):
             left = _GAP + width * column + (_RULE if column else 0)
             large = pixels.repeat(scale, axis=0).repeat(scale, axis=1)
-            large = Image.fromarray(large[:, :, 0] if large.shape[2] == 1 else large).convert("RGB")
+            large = Image.fromarray(
+                large[:, :, 0] if large.shape[2] == 1 else large
+            ).convert("RGB")
             sheet.paste(large, (left, top + _GAP + height * row))
     middle = width + _RULE // 2
     draw.line((middle, top, middle, top + height * len(shown)), fill=_INK, width=2)
@@ -179,14 +241,28 @@ def _sheet(shown: np.ndarray, near: np.ndarray) -> Image.Image:
     return sheet
 
 
-def _write(draw: ImageDraw.ImageDraw, text: str, box: tuple[int, int, int, int]) -> None:
+def _write(
+    draw: ImageDraw.ImageDraw, text: str, box: tuple[int, int, int, int]
+) -> None:
     """Writes in the middle of a box, as large as fits."""
     from noisegate_images.output.formats import font_of
 
     left, top, right, bottom = box
-    fonts = (font_of("DejaVuSans-Bold", size) for size in range((bottom - top) * 3 // 4, 6, -1))
-    font = next((one for one in fonts if draw.textlength(text, one) <= right - left - 2 * _GAP), None)
-    draw.text(((left + right) / 2, (top + bottom) / 2), text, fill=_INK, font=font, anchor="mm")
+    fonts = (
+        font_of("DejaVuSans-Bold", size)
+        for size in range((bottom - top) * 3 // 4, 6, -1)
+    )
+    font = next(
+        (one for one in fonts if draw.textlength(text, one) <= right - left - 2 * _GAP),
+        None,
+    )
+    draw.text(
+        ((left + right) / 2, (top + bottom) / 2),
+        text,
+        fill=_INK,
+        font=font,
+        anchor="mm",
+    )
 
 
 def save_picture(path: str | Path, picture: bytes, *, private: bool) -> None:
@@ -206,7 +282,10 @@ def save_picture(path: str | Path, picture: bytes, *, private: bool) -> None:
 def legible(value: object, most: int) -> str:
     """Returns a value on one line: at most so many characters, a middle dot for each that the font does not have."""
     drawable = _drawable()
-    text = "".join(letter if ord(letter) in drawable else "·" for letter in " ".join(str(value).split()))
+    text = "".join(
+        letter if ord(letter) in drawable else "·"
+        for letter in " ".join(str(value).split())
+    )
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

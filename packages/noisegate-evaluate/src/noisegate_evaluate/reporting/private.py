@@ -13,14 +13,37 @@ from noisegate.linked.table_schema import ticks_at
 from noisegate.models.synthesizer import Synthesizer
 from noisegate.schema import Column, EncodedTable, NumericColumn, Schema, decode
 from noisegate.schema.numeric import SteppedColumn
-from noisegate_evaluate import CAVEAT, Report, evaluate_images, evaluate_tables, images_of, read_classifiers
+from noisegate_evaluate import (
+    CAVEAT,
+    Report,
+    evaluate_images,
+    evaluate_tables,
+    images_of,
+    read_classifiers,
+)
 from noisegate_evaluate.comparison import ImageReport, LinkedReport, printed
 from noisegate_evaluate.metrics.analyses import associations
-from noisegate_evaluate.metrics.copies import NearestRecords, nearest_images, nearest_records
+from noisegate_evaluate.metrics.copies import (
+    NearestRecords,
+    nearest_images,
+    nearest_records,
+)
 from noisegate_evaluate.metrics.marginals import ColumnShares, column_shares
 from noisegate_evaluate.reading import LinkedTables, Tables, beside, bring_together
-from noisegate_evaluate.reporting.page import Card, Chart, card, heat_map, percent, render_page
-from noisegate_evaluate.reporting.released import MISSING, level_names, numbered, span_name
+from noisegate_evaluate.reporting.page import (
+    Card,
+    Chart,
+    card,
+    heat_map,
+    percent,
+    render_page,
+)
+from noisegate_evaluate.reporting.released import (
+    MISSING,
+    level_names,
+    numbered,
+    span_name,
+)
 from noisegate_evaluate.utility.runner import Progress
 
 _BINS = 20
@@ -40,9 +63,13 @@ class Relation:
     """One link on a page."""
 
     title: str
-    figures: Sequence[tuple[str, ...]]  # of what, synthetic, by sampling alone, where largest
+    figures: Sequence[
+        tuple[str, ...]
+    ]  # of what, synthetic, by sampling alone, where largest
     shares: Sequence[ColumnShares]
-    successions: Sequence[Chart]  # how a column of a child goes with one of the next, real and synthetic
+    successions: Sequence[
+        Chart
+    ]  # how a column of a child goes with one of the next, real and synthetic
     columns: int  # how many columns a child has; of more than 40 the first ones are among `successions`
 
 
@@ -70,10 +97,16 @@ def private_page(measured: Measured, *, title: str = "", owner: str = "") -> str
     departures: list[tuple[str, ...]] = []
     if measured.synthetic is not None and measured.real is not None:
         shares = [
-            column_shares(measured.synthetic, measured.real, column, schema, bins=_BINS) for column in schema.columns
+            column_shares(measured.synthetic, measured.real, column, schema, bins=_BINS)
+            for column in schema.columns
         ]
         shares.sort(key=lambda one: -one.distance)
-        pairs, departures = _pairs(measured.synthetic, measured.real, schema, [one.column.name for one in shares])
+        pairs, departures = _pairs(
+            measured.synthetic,
+            measured.real,
+            schema,
+            [one.column.name for one in shares],
+        )
     return render_page(
         "private.html",
         title=title,
@@ -83,9 +116,18 @@ def private_page(measured: Measured, *, title: str = "", owner: str = "") -> str
         report=report,
         copies=measured.copies,
         counted=measured.counted,
-        cards_=[_card(f"column-{place}", one, report.compared_with) for place, one in enumerate(shares)],
+        cards_=[
+            _card(f"column-{place}", one, report.compared_with)
+            for place, one in enumerate(shares)
+        ],
         relations=[
-            (one, [_card(f"link-{place}-{part}", part_, report.compared_with) for part, part_ in enumerate(one.shares)])
+            (
+                one,
+                [
+                    _card(f"link-{place}-{part}", part_, report.compared_with)
+                    for part, part_ in enumerate(one.shares)
+                ],
+            )
             for place, one in enumerate(measured.relations)
         ],
         largest=[(one.column.name, percent(one.distance)) for one in shares[:_LARGEST]],
@@ -103,15 +145,24 @@ def _card(key: str, shown: ColumnShares, compared_with: str) -> Card:
     cells: list[str | None]
     if isinstance(column, NumericColumn):
         bins = len(real) - 2
-        cells = [span_name(column, cell / bins, (cell + 1) / bins) for cell in range(bins)]
+        cells = [
+            span_name(column, cell / bins, (cell + 1) / bins) for cell in range(bins)
+        ]
     else:
         cells = list(level_names(column)[: len(real) - 2])
     cells += [MISSING, "(outside the schema)"]
     occurs = [(real[cell] > 0 or synthetic[cell] > 0) for cell in range(len(cells))]
-    kept = [cell for cell, name in enumerate(cells) if name is not None and (occurs[cell] or cell < len(cells) - 2)]
+    kept = [
+        cell
+        for cell, name in enumerate(cells)
+        if name is not None and (occurs[cell] or cell < len(cells) - 2)
+    ]
     names = numbered([str(cells[cell]) for cell in kept])
     told = f"{percent(shown.distance)} of the records are in another cell."
-    headings, shares = (f"real ({compared_with})", "synthetic"), (real[kept], synthetic[kept])
+    headings, shares = (
+        (f"real ({compared_with})", "synthetic"),
+        (real[kept], synthetic[kept]),
+    )
     return card(key, [column], names, shares, told, headings)
 
 
@@ -125,19 +176,30 @@ def _pairs(
     if len(columns) < 2:
         return [], []
     theirs, ours = (associations(table, columns, schema) for table in (real, synthetic))
-    title, upper = "Association of each pair of columns", np.triu(np.ones_like(theirs), 1)
+    title, upper = (
+        "Association of each pair of columns",
+        np.triu(np.ones_like(theirs), 1),
+    )
     return _beside("pairs", title, columns, (theirs, ours), upper > 0, " × ")
 
 
 def _beside(
-    key: str, title: str, columns: Sequence[Column], maps: Sequence[np.ndarray], looked: np.ndarray, between: str
+    key: str,
+    title: str,
+    columns: Sequence[Column],
+    maps: Sequence[np.ndarray],
+    looked: np.ndarray,
+    between: str,
 ) -> tuple[list[Chart], list[tuple[str, ...]]]:
     """Returns maps of real and of synthetic records, and the pairs that are looked at by how far they are apart."""
     names, (real, made) = [column.name for column in columns], maps
     apart = np.where(looked, np.abs(real - made), math.nan)
     order = np.argsort(-apart, axis=None, kind="stable")[: np.isfinite(apart).sum()]
     rows = [
-        (f"{names[i]}{between}{names[j]}", *(f"{one[i, j]:.2f}" for one in (real, made, apart)))
+        (
+            f"{names[i]}{between}{names[j]}",
+            *(f"{one[i, j]:.2f}" for one in (real, made, apart)),
+        )
         for i, j in zip(*np.unravel_index(order, apart.shape), strict=True)
     ]
     drawn = [
@@ -146,22 +208,46 @@ def _beside(
     ]
     headings = ("pair", "real", "synthetic", "difference")
     first = Chart(drawing=drawn[0], headings=(), rows=[], wide=True)
-    return [first, Chart(drawing=drawn[1], headings=headings, rows=rows[:_MOST_PAIRS], of=len(rows), wide=True)], rows
+    return [
+        first,
+        Chart(
+            drawing=drawn[1],
+            headings=headings,
+            rows=rows[:_MOST_PAIRS],
+            of=len(rows),
+            wide=True,
+        ),
+    ], rows
 
 
 def _distances(report: Report | ImageReport) -> Iterator[tuple[str, ...]]:
     """Yields rows of distances: what, synthetic against real, the floor that sampling alone sets."""
     if isinstance(report, ImageReport):
-        ours, floor = report.distances.page(), report.floor.page() if report.floor else {}
+        ours, floor = (
+            report.distances.page(),
+            report.floor.page() if report.floor else {},
+        )
         for name, told in ours.items():
             yield name, told, floor.get(name, "–")
         return
     for entry in report.marginals.orders:
-        least = percent(entry.sampling if report.floor is None else report.floor.order(entry.order).mean)
+        least = percent(
+            entry.sampling
+            if report.floor is None
+            else report.floor.order(entry.order).mean
+        )
         largest = f"{percent(entry.largest)} in {' × '.join(entry.largest_columns)}"
-        yield f"{entry.order} column{'s' * (entry.order > 1)} at a time", percent(entry.mean), least, largest
+        yield (
+            f"{entry.order} column{'s' * (entry.order > 1)} at a time",
+            percent(entry.mean),
+            least,
+            largest,
+        )
     floor = printed(report.metrics_floor)
-    yield from ((name, told, floor.get(name, "–"), "") for name, told in printed(report.metrics).items())
+    yield from (
+        (name, told, floor.get(name, "–"), "")
+        for name, told in printed(report.metrics).items()
+    )
 
 
 def measure(
@@ -175,43 +261,76 @@ def measure(
 ) -> Measured:
     """Returns what as many synthetic records as there are real ones are worth, at most 50,000 rows or 5,000 images."""
     if model.schema.images is not None:
-        return _measure_images(model, test, train, min(records, _MOST_IMAGES), classifiers or "cnn", progress)
+        return _measure_images(
+            model,
+            test,
+            train,
+            min(records, _MOST_IMAGES),
+            classifiers or "cnn",
+            progress,
+        )
     schema, drawn = model.schema, min(records, _MOST_ROWS)
 
     def read(batches: Iterable[EncodedTable]) -> pa.Table:
         return decode(EncodedTable.concatenate(list(batches)), schema)
 
-    made, held_out, used = read(model.records(drawn, seed=SEED)), read(test), None if train is None else read(train)
+    made, held_out, used = (
+        read(model.records(drawn, seed=SEED)),
+        read(test),
+        None if train is None else read(train),
+    )
     how: Any = {"classifiers": classifiers or "three", "progress": progress}
     report = evaluate_tables(made, held_out, schema, used, seed=SEED, **how)
     return compared(replace(report, fitted=model.verdict), made, held_out, used, schema)
 
 
 def _measure_images(
-    model: Synthesizer, test: Batches, train: Batches | None, count: int, classifiers: str, progress: Progress | None
+    model: Synthesizer,
+    test: Batches,
+    train: Batches | None,
+    count: int,
+    classifiers: str,
+    progress: Progress | None,
 ) -> Measured:
     schema = model.schema
-    made, held_out = images_of(model.records(count, seed=SEED), schema), images_of(test, schema)
+    made, held_out = (
+        images_of(model.records(count, seed=SEED), schema),
+        images_of(test, schema),
+    )
     used = None if train is None else images_of(train, schema)
-    how: Any = {"classifiers": read_classifiers(classifiers), "images": _IMAGES_COMPARED, "progress": progress}
+    how: Any = {
+        "classifiers": read_classifiers(classifiers),
+        "images": _IMAGES_COMPARED,
+        "progress": progress,
+    }
     report = evaluate_images(made, held_out, schema, used, seed=SEED, **how)
     return Measured(
         schema=schema,
         report=replace(report, fitted=model.verdict),
-        copies=None if used is None else nearest_images(made.pixels, used.pixels, held_out.pixels, seed=SEED),
+        copies=None
+        if used is None
+        else nearest_images(made.pixels, used.pixels, held_out.pixels, seed=SEED),
         counted=(len(made), len(held_out if used is None else used)),
     )
 
 
 def compared(
-    report: Report, synthetic: pa.Table, test: pa.Table, train: pa.Table | None, schema: Schema, *, seed: int = SEED
+    report: Report,
+    synthetic: pa.Table,
+    test: pa.Table,
+    train: pa.Table | None,
+    schema: Schema,
+    *,
+    seed: int = SEED,
 ) -> Measured:
     """Returns an evaluation of tables with what the page shows beside it."""
     real = test if train is None else train
     return Measured(
         schema=schema,
         report=report,
-        copies=None if train is None else nearest_records(synthetic, train, test, schema, seed=seed),
+        copies=None
+        if train is None
+        else nearest_records(synthetic, train, test, schema, seed=seed),
         counted=(synthetic.num_rows, real.num_rows),
         synthetic=synthetic,
         real=real,
@@ -228,16 +347,36 @@ def compared_linked(
     seed: int = SEED,
 ) -> Measured:
     """Returns an evaluation of linked tables with what the page shows: parents beside their children, and each link."""
-    made, held_out = (bring_together(tables, schema, "given") for tables in (synthetic, test))
+    made, held_out = (
+        bring_together(tables, schema, "given") for tables in (synthetic, test)
+    )
     used = None if train is None else bring_together(train, schema, "given")
     (flat, described), (real, _) = beside(made, schema), beside(held_out, schema)
-    measured = compared(report, flat, real, None if used is None else beside(used, schema)[0], described, seed=seed)
-    return replace(measured, relations=[relation(made, used or held_out, link, report) for link in schema.links])
+    measured = compared(
+        report,
+        flat,
+        real,
+        None if used is None else beside(used, schema)[0],
+        described,
+        seed=seed,
+    )
+    return replace(
+        measured,
+        relations=[
+            relation(made, used or held_out, link, report) for link in schema.links
+        ],
+    )
 
 
-def relation(synthetic: LinkedTables, real: LinkedTables, link: Link, report: LinkedReport) -> Relation:
+def relation(
+    synthetic: LinkedTables, real: LinkedTables, link: Link, report: LinkedReport
+) -> Relation:
     """Returns what is shown of a link."""
-    floor = {} if report.links_floor is None else dict(report.links_floor[link.name].lines())
+    floor = (
+        {}
+        if report.links_floor is None
+        else dict(report.links_floor[link.name].lines())
+    )
     figures = [
         (what, figure, floor[what][0] if what in floor else "–", largest)
         for what, (figure, largest) in report.links[link.name].lines()
@@ -249,10 +388,17 @@ def relation(synthetic: LinkedTables, real: LinkedTables, link: Link, report: Li
         if len(made[name]) and len(true[name]):
             both = pa.table({name: made[name]}), pa.table({name: true[name]})
             # Each number for itself where these are few.
-            bins = column.last + 1 if isinstance(column, SteppedColumn) and column.last < _MOST_COLUMNS else _BINS
+            bins = (
+                column.last + 1
+                if isinstance(column, SteppedColumn) and column.last < _MOST_COLUMNS
+                else _BINS
+            )
             shares.append(column_shares(*both, column, link.schema, bins=bins))
     title = f"{link.parent.name} and their {link.name}"
-    told: Any = {"successions": _successions(synthetic, real, link), "columns": len(link.child.schema.columns)}
+    told: Any = {
+        "successions": _successions(synthetic, real, link),
+        "columns": len(link.child.schema.columns),
+    }
     return Relation(title=title, figures=figures, shares=shares, **told)
 
 
@@ -260,7 +406,11 @@ def _numbers(linked: LinkedTables, link: Link) -> dict[str, np.ndarray]:
     """Returns the number of children of each parent and the gap before each child but the first, by column."""
     families = linked.families[link.name]
     found = {link.number: families.counts}
-    if link.gap is not None and link.order is not None and families.position is not None:
+    if (
+        link.gap is not None
+        and link.order is not None
+        and families.position is not None
+    ):
         before, after = families.consecutive
         known = ~np.isnan(families.position)
         ticks = np.zeros(len(known))
@@ -270,20 +420,42 @@ def _numbers(linked: LinkedTables, link: Link) -> dict[str, np.ndarray]:
     return found
 
 
-def _successions(synthetic: LinkedTables, real: LinkedTables, link: Link) -> list[Chart]:
-    columns = [column for column in link.child.schema.columns if column.name != link.child.order][:_MOST_COLUMNS]
+def _successions(
+    synthetic: LinkedTables, real: LinkedTables, link: Link
+) -> list[Chart]:
+    columns = [
+        column
+        for column in link.child.schema.columns
+        if column.name != link.child.order
+    ][:_MOST_COLUMNS]
     maps = [_succession(linked, link, columns) for linked in (real, synthetic)]
-    if not columns or any(len(linked.families[link.name].consecutive[0]) < 2 for linked in (synthetic, real)):
+    if not columns or any(
+        len(linked.families[link.name].consecutive[0]) < 2
+        for linked in (synthetic, real)
+    ):
         return []
     title = f"How a record of {link.name} (rows) goes with the next one of the same parent (columns)"
-    return _beside(f"successions-{link.name}", title, columns, maps, np.ones_like(maps[0], dtype=bool), " → ")[0]
+    return _beside(
+        f"successions-{link.name}",
+        title,
+        columns,
+        maps,
+        np.ones_like(maps[0], dtype=bool),
+        " → ",
+    )[0]
 
 
-def _succession(linked: LinkedTables, link: Link, columns: Sequence[Column]) -> np.ndarray:
+def _succession(
+    linked: LinkedTables, link: Link, columns: Sequence[Column]
+) -> np.ndarray:
     """Returns how strongly each column goes with each of the next child, (columns, columns)."""
     table, families = linked.tables[link.name], linked.families[link.name]
-    before, after = (table.take(pa.array(families.rows[place])) for place in families.consecutive)
-    following: list[Column] = [replace(column, name=f"next {column.name}") for column in columns]
+    before, after = (
+        table.take(pa.array(families.rows[place])) for place in families.consecutive
+    )
+    following: list[Column] = [
+        replace(column, name=f"next {column.name}") for column in columns
+    ]
     both = {column.name: before[column.name] for column in columns}
     both |= {f"next {column.name}": after[column.name] for column in columns}
     every = [*columns, *following]

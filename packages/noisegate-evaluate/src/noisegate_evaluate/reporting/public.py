@@ -34,7 +34,16 @@ from noisegate.schema.columns import column_form
 from noisegate.tables.associations import WEAKENED
 from noisegate.verdict import Verdict
 from noisegate_evaluate.reporting.change import Change
-from noisegate_evaluate.reporting.page import Card, Chart, card, heat_map, lines, number, percent, render_page
+from noisegate_evaluate.reporting.page import (
+    Card,
+    Chart,
+    card,
+    heat_map,
+    lines,
+    number,
+    percent,
+    render_page,
+)
 from noisegate_evaluate.reporting.released import (
     Marginal,
     PairError,
@@ -46,7 +55,9 @@ from noisegate_evaluate.reporting.released import (
     typical_error,
 )
 
-_PARTS = tuple(10 ** (-exponent / 24) for exponent in range(8, 145))  # from a half down to 1e-6
+_PARTS = tuple(
+    10 ** (-exponent / 24) for exponent in range(8, 145)
+)  # from a half down to 1e-6
 _DELTAS = (*(1 - part for part in _PARTS[:48]), *_PARTS)
 _FEW = (0.5, 0.2, 0.05, 0.01, 1e-3, 1e-4)  # where each takes up to a second
 _ALARMS = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
@@ -70,7 +81,9 @@ _MEANINGS = {
 }
 
 
-def questions(certificate: Certificate, noise_std: Mapping[str, float]) -> list[dict[str, Any]]:
+def questions(
+    certificate: Certificate, noise_std: Mapping[str, float]
+) -> list[dict[str, Any]]:
     """Returns the queries, in order; `noise_std` gives the noise of released sums in the units of a record."""
     events = certificate.events
     if certificate.silos is not None:
@@ -78,7 +91,12 @@ def questions(certificate: Certificate, noise_std: Mapping[str, float]) -> list[
     gaussian = all(isinstance(event, GaussianEvent) for event in events)
     total = math.fsum(_squared(event) for event in events) if gaussian else 0.0
     return [
-        _question(certificate, event, noise_std.get(event.name), _squared(event) / total if gaussian else None)
+        _question(
+            certificate,
+            event,
+            noise_std.get(event.name),
+            _squared(event) / total if gaussian else None,
+        )
         for event in events
     ]
 
@@ -91,23 +109,44 @@ def tradeoff_chart(curve: Tradeoff) -> Chart:
     title = "What an attacker can reach at most"
     told = f"At 5 % false alarms at most {100 * curve.catches(0.05):.3g} % of those who are there are caught."
     headings = ("false alarms", "caught, at most")
-    drawn = lines("tradeoff", title, told, {"guess": [(0.0, 0.0), (1.0, 1.0)], "curve": points}, headings)
+    drawn = lines(
+        "tradeoff",
+        title,
+        told,
+        {"guess": [(0.0, 0.0), (1.0, 1.0)], "curve": points},
+        headings,
+    )
     rows = [
-        (f"{100 * alarm:g} %", f"{math.ceil(100 * curve.catches(alarm) * 100 - 1e-9) / 100:g} %") for alarm in _ALARMS
+        (
+            f"{100 * alarm:g} %",
+            f"{math.ceil(100 * curve.catches(alarm) * 100 - 1e-9) / 100:g} %",
+        )
+        for alarm in _ALARMS
     ]
     return Chart(drawing=drawn, headings=headings, rows=rows)
 
 
-def _question(certificate: Certificate, event: Event, std: float | None, share: float | None) -> dict[str, Any]:
+def _question(
+    certificate: Certificate, event: Event, std: float | None, share: float | None
+) -> dict[str, Any]:
     # How much one unit moves the sum at most, and the noise over that; no share where costs do not add up in parts.
     alone = accounting.epsilon([event], certificate.delta, certificate.adjacency)
-    told = {"name": event.name, "meaning": _MEANINGS.get(event.name, ""), "share": share, "alone": alone}
+    told = {
+        "name": event.name,
+        "meaning": _MEANINGS.get(event.name, ""),
+        "share": share,
+        "alone": alone,
+    }
     if isinstance(event, ZeroConcentratedEvent):
         texts = ("chosen on the way", "-", f"ρ = {event.rho:.4g}", "-")
     else:
-        unit = 1.0 if std is None else std / event.noise_std  # of a grid step, in the units of a record's vector
+        unit = (
+            1.0 if std is None else std / event.noise_std
+        )  # of a grid step, in the units of a record's vector
         grid = " (grid)" * (std is None)
-        moved, noise = (f"{size * unit:.4g}{grid}" for size in (event.sensitivity, event.noise_std))
+        moved, noise = (
+            f"{size * unit:.4g}{grid}" for size in (event.sensitivity, event.noise_std)
+        )
         texts = (_released(event), moved, noise, f"{event.noise_multiplier:.4g}")
     return told | dict(zip(("numbers", "moved", "noise", "ratio"), texts, strict=True))
 
@@ -125,7 +164,9 @@ def _released(event: Event) -> str:
 
 
 def _squared(event: Event) -> float:
-    return accounting.total_mu([event]) ** 2 if isinstance(event, GaussianEvent) else 0.0
+    return (
+        accounting.total_mu([event]) ** 2 if isinstance(event, GaussianEvent) else 0.0
+    )
 
 
 @dataclass(frozen=True)
@@ -145,7 +186,11 @@ class Tradeoff:
         """Returns the largest share of cases that a test catches which raises at most this share of false alarms."""
         caught = []
         for epsilon, delta in self.pairs:
-            caught.append(min(math.exp(min(epsilon, 700)) * false_alarms + delta, 1.0) if false_alarms else delta)
+            caught.append(
+                min(math.exp(min(epsilon, 700)) * false_alarms + delta, 1.0)
+                if false_alarms
+                else delta
+            )
             caught.append(1 - math.exp(-epsilon) * max(1 - delta - false_alarms, 0.0))
         return min(caught)
 
@@ -153,13 +198,18 @@ class Tradeoff:
     def right(self) -> float:
         """The largest share of guesses that are right where both cases are equally likely; of coins it is one half."""
         # (e^ε + δ)/(e^ε + 1), by what cannot overflow.
-        return min((1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon)) for epsilon, delta in self.pairs)
+        return min(
+            (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))
+            for epsilon, delta in self.pairs
+        )
 
 
 def tradeoff(certificate: Certificate) -> Tradeoff:
     """Returns what follows from all that a certificate states, or from its own pair alone if that is of no events."""
     events, adjacency = certificate.composed, certificate.adjacency
-    slow = any(isinstance(event, SampledGaussianEvent) and event.rate < 1 for event in events)
+    slow = any(
+        isinstance(event, SampledGaussianEvent) and event.rate < 1 for event in events
+    )
     deltas: Sequence[float] = () if not events else _FEW if slow else _DELTAS
     found = [(accounting.epsilon(events, delta, adjacency), delta) for delta in deltas]
     pairs = [(epsilon, delta) for epsilon, delta in found if math.isfinite(epsilon)]
@@ -173,10 +223,26 @@ _MOST_NAMED = 300  # columns that a heat map has room for
 _NOTHING: dict[str, Any] = {
     **dict.fromkeys(("title", "owner"), ""),
     **dict.fromkeys(
-        ("cards_", "marginals", "unfitted", "worst", "associations", "bounds", "relations", "changed", "change_cards"),
+        (
+            "cards_",
+            "marginals",
+            "unfitted",
+            "worst",
+            "associations",
+            "bounds",
+            "relations",
+            "changed",
+            "change_cards",
+        ),
         (),
     ),
-    **{"errors": None, "picture": None, "unmeasured": 0, "unfitted_cells": (0, 0), "unfitted_error": 0.0},
+    **{
+        "errors": None,
+        "picture": None,
+        "unmeasured": 0,
+        "unfitted_cells": (0, 0),
+        "unfitted_error": 0.0,
+    },
     **{"rules": None, "refusal": ""},
 }
 """What the template shows of a release that has none of it."""
@@ -235,7 +301,11 @@ def public_page(
     """
     schema = release.schema
     found = noisy_marginals(released, drawn) if drawn is not None and len(drawn) else []
-    places = {name: place for place, name in enumerate(schema.names)} if schema.images is None else {}
+    places = (
+        {name: place for place, name in enumerate(schema.names)}
+        if schema.images is None
+        else {}
+    )
     found.sort(key=lambda one: places.get(one.name, 0))
     apart = noisy_tables(unfitted, drawn) if drawn is not None and len(drawn) else []
     errors = pair_errors(released)
@@ -254,23 +324,36 @@ def public_page(
         records=told_records(released),
         bounds=bounds,
         cards_=[measured_card(place, one) for place, one in enumerate(found)],
-        marginals=[(one.name, f"{len(one.cells):,}", percent(one.error)) for one in found],
-        unfitted=[measured_card(place, one, "unfitted") for place, one in enumerate(apart)],
-        unfitted_cells=(sum(one.explained for one in apart), sum(len(one.cells) for one in apart)),
+        marginals=[
+            (one.name, f"{len(one.cells):,}", percent(one.error)) for one in found
+        ],
+        unfitted=[
+            measured_card(place, one, "unfitted") for place, one in enumerate(apart)
+        ],
+        unfitted_cells=(
+            sum(one.explained for one in apart),
+            sum(len(one.cells) for one in apart),
+        ),
         unfitted_error=typical_error(apart) if apart else 0.0,
-        columns=None if schema.images is not None else [described(column) for column in schema.columns],
+        columns=None
+        if schema.images is not None
+        else [described(column) for column in schema.columns],
         errors=errors_chart(found, errors),
         worst=sorted(errors, key=lambda error: -error.error)[:10],
         **_associations(verdict),
         changed=[one.row for one in changed if one.clear],
-        change_cards=[one.card(place) for place, one in enumerate(changed[:_MOST_CHANGED])],
+        change_cards=[
+            one.card(place) for place, one in enumerate(changed[:_MOST_CHANGED])
+        ],
         rules=rules,
         picture=None if png is None else base64.b64encode(png).decode("ascii"),
         **heading,
     )
 
 
-def _rendered(release: Release, verdict: Verdict | None, distance: float | None, **shown: Any) -> str:
+def _rendered(
+    release: Release, verdict: Verdict | None, distance: float | None, **shown: Any
+) -> str:
     told = {"verdict_": verdict, "distance": distance, **promised(release)}
     return render_page("public.html", **_NOTHING | told | shown)
 
@@ -279,7 +362,10 @@ def _associations(verdict: Verdict | None) -> dict[str, Any]:
     """Returns what the fit keeps of the associations that the release shows, and how many pairs nobody looked at."""
     figures = {} if verdict is None else verdict.figures
     found = figures.get("associations", {})
-    rows = [(pair, "kept" if part >= WEAKENED else "weakened", percent(min(part, 1.0))) for pair, part in found.items()]
+    rows = [
+        (pair, "kept" if part >= WEAKENED else "weakened", percent(min(part, 1.0)))
+        for pair, part in found.items()
+    ]
     return {"associations": rows, "unmeasured": figures.get("pairs_not_measured", 0)}
 
 
@@ -289,22 +375,30 @@ def promised(release: Release) -> dict[str, Any]:
     together, settings = with_schema(certificate), certificate.public.get("settings")
     curve = tradeoff(together)
     # A unit that has several records is called "all records of ..." or "one record of ... with all that belongs to it".
-    whole = bool(certificate.contributions) or isinstance(release.stated_schema, LinkedSchema)
+    whole = bool(certificate.contributions) or isinstance(
+        release.stated_schema, LinkedSchema
+    )
     return {
         "certificate": certificate,
         "together": together,
         "recomputed": certificate.check(),
         "digest": certificate.digest(),
         "somebody": certificate.unit if whole else f"one {certificate.unit}",
-        "neighbours": certificate.adjacency.sentence(certificate.unit) if whole else certificate.adjacency.sentence(),
+        "neighbours": certificate.adjacency.sentence(certificate.unit)
+        if whole
+        else certificate.adjacency.sentence(),
         "whole": whole,
         "replaced": certificate.adjacency is Adjacency.REPLACE_ONE,
-        "right": min(math.ceil(100 * curve.right - 1e-9), 100),  # of 100 guesses at even odds, at most
+        "right": min(
+            math.ceil(100 * curve.right - 1e-9), 100
+        ),  # of 100 guesses at even odds, at most
         "tradeoff": tradeoff_chart(curve),
         "caught": math.ceil(1000 * curve.catches(0.05) - 1e-9) / 10,
         "questions": questions(certificate, release.noise_std),
         "bought": schema_cost(certificate),
-        "settings": [(str(name), str(value)) for name, value in settings.items()] if isinstance(settings, dict) else [],
+        "settings": [(str(name), str(value)) for name, value in settings.items()]
+        if isinstance(settings, dict)
+        else [],
     }
 
 
@@ -315,7 +409,10 @@ def told_records(released: Released) -> tuple[str, str]:
     records, error = released.total
     if not error:
         return number(records), "records; their number is public"
-    return f"about {number(max(round(records), 0))}", f"records, ± {number(round(error))} by the noise"
+    return (
+        f"about {number(max(round(records), 0))}",
+        f"records, ± {number(round(error))} by the noise",
+    )
 
 
 def measured_card(place: int, shown: Marginal, key: str = "column") -> Card:
@@ -332,9 +429,16 @@ def measured_card(place: int, shown: Marginal, key: str = "column") -> Card:
     )
 
 
-def errors_chart(found: Sequence[Marginal], errors: Sequence[PairError], key: str = "pair-errors") -> Chart | None:
+def errors_chart(
+    found: Sequence[Marginal], errors: Sequence[PairError], key: str = "pair-errors"
+) -> Chart | None:
     """Returns a map of the expected errors of pairs of columns; None where there are none, or too many columns."""
-    names = list(dict.fromkeys([one.name for one in found] + [name for error in errors for name in error.columns]))
+    names = list(
+        dict.fromkeys(
+            [one.name for one in found]
+            + [name for error in errors for name in error.columns]
+        )
+    )
     if not 1 < len(names) <= _MOST_NAMED or not errors:
         return None
     matrix = error_matrix(names, errors)
@@ -342,9 +446,19 @@ def errors_chart(found: Sequence[Marginal], errors: Sequence[PairError], key: st
     worst = max(errors, key=lambda error: error.error)
     told = f"The largest is {percent(worst.error)}, of {' and '.join(worst.columns)}."
     scale: Any = {"most": most, "ends": ("0 %", percent(most))}
-    drawn = heat_map(key, "Expected error of each pair of columns", told, names, matrix, **scale)
-    rows = [(" × ".join(error.columns), f"{error.cells:,}", percent(error.error)) for error in errors]
-    return Chart(drawing=drawn, headings=("pair", "cells", "expected error"), rows=rows, wide=True)
+    drawn = heat_map(
+        key, "Expected error of each pair of columns", told, names, matrix, **scale
+    )
+    rows = [
+        (" × ".join(error.columns), f"{error.cells:,}", percent(error.error))
+        for error in errors
+    ]
+    return Chart(
+        drawing=drawn,
+        headings=("pair", "cells", "expected error"),
+        rows=rows,
+        wide=True,
+    )
 
 
 def described(column: Any) -> tuple[str, str, str]:
@@ -356,7 +470,11 @@ def described(column: Any) -> tuple[str, str, str]:
     else:
         told = [", ".join(map(str, form.pop("levels", ()))) or "yes or no"]
     told += [f"{name} {value}" for name, value in form.items() if name != "missing"]
-    return column.name, str(kind), "; ".join(told) + ("; may be missing" if column.missing else "")
+    return (
+        column.name,
+        str(kind),
+        "; ".join(told) + ("; may be missing" if column.missing else ""),
+    )
 
 
 def linked_page(
@@ -373,8 +491,16 @@ def linked_page(
 
     Without links, the `refusal` says why no tables could be drawn.
     """
-    records, unit = told_records(links[0].released) if links else ("–", "records: no table could be drawn")
-    own = [f"{table.name}: {rule}" for table in schema.tables for rule in table.schema.constraints]
+    records, unit = (
+        told_records(links[0].released)
+        if links
+        else ("–", "records: no table could be drawn")
+    )
+    own = [
+        f"{table.name}: {rule}"
+        for table in schema.tables
+        for rule in table.schema.constraints
+    ]
     return _rendered(
         release,
         verdict,
@@ -383,7 +509,9 @@ def linked_page(
         drawn=0,
         what=f"A synthetic copy of {len(schema.tables)} linked tables: {', '.join(schema.names)}",
         records=(records, unit.replace("records", f"records of {schema.root.name}")),
-        columns=[described(column) for table in schema.tables for column in qualified(table)],
+        columns=[
+            described(column) for table in schema.tables for column in qualified(table)
+        ],
         relations=[_shown(one, founding=not place) for place, one in enumerate(links)],
         refusal=refusal,
         **heading,
@@ -395,11 +523,20 @@ def _shown(one: ReleasedLink, *, founding: bool) -> dict[str, Any]:
     link = one.link
     left_out = {link.step, *(column.name for column in link.previous_columns)}
     left_out |= set() if founding else {column.name for column in link.parent_columns}
-    found = [marginal for marginal in noisy_marginals(one.released, one.drawn) if marginal.name not in left_out]
+    found = [
+        marginal
+        for marginal in noisy_marginals(one.released, one.drawn)
+        if marginal.name not in left_out
+    ]
     found.sort(key=lambda marginal: link.schema.names.index(marginal.name))
     return {
         "title": f"{link.parent.name} and their {link.name}",
         "drawn": len(one.drawn),
-        "cards": [measured_card(place, marginal, f"link-{link.name}") for place, marginal in enumerate(found)],
-        "errors": errors_chart(found, pair_errors(one.released), f"pair-errors-{link.name}"),
+        "cards": [
+            measured_card(place, marginal, f"link-{link.name}")
+            for place, marginal in enumerate(found)
+        ],
+        "errors": errors_chart(
+            found, pair_errors(one.released), f"pair-errors-{link.name}"
+        ),
     }

@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.features.binning import NumericBins
-from noisegate.schema import CodedColumn, Column, Continuous, Date, Datetime, EncodedTable, Layout, NumericColumn
+from noisegate.schema import (
+    CodedColumn,
+    Column,
+    Continuous,
+    Date,
+    Datetime,
+    EncodedTable,
+    Layout,
+    NumericColumn,
+)
 from noisegate.schema.layout import body
 from noisegate.tables.released import Table, best_table
 
@@ -68,12 +77,19 @@ class Marginal:
     @property
     def variance(self) -> Floats:
         """What noise and draw do to each difference, as a variance."""
-        return (self.two_sigma / 2) ** 2 + self.synthetic * (1 - self.synthetic) / max(self.drawn, 1)
+        return (self.two_sigma / 2) ** 2 + self.synthetic * (1 - self.synthetic) / max(
+            self.drawn, 1
+        )
 
     @property
     def explained(self) -> int:
         """How many cells differ by no more than two standard deviations of noise and draw together."""
-        return int((np.abs(self.noisy - self.synthetic) <= 2 * np.sqrt(self.variance) + 1e-12).sum())
+        return int(
+            (
+                np.abs(self.noisy - self.synthetic)
+                <= 2 * np.sqrt(self.variance) + 1e-12
+            ).sum()
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,13 +103,22 @@ class PairError:
 
 def noisy_marginals(released: Released, drawn: EncodedTable) -> list[Marginal]:
     """Returns every column of which the release has a table, in the order of the tables' numbers."""
-    found = ((place, best_table(released.tables, (place,))) for place in range(len(released.columns)))
-    return [_marginal(released, (place,), *best, drawn) for place, best in found if best is not None]
+    found = (
+        (place, best_table(released.tables, (place,)))
+        for place in range(len(released.columns))
+    )
+    return [
+        _marginal(released, (place,), *best, drawn)
+        for place, best in found
+        if best is not None
+    ]
 
 
 def noisy_tables(released: Released, drawn: EncodedTable) -> list[Marginal]:
     """Returns every table as it was released."""
-    shown = ((table.columns, table.counts, table.noise_std) for table in released.tables)
+    shown = (
+        (table.columns, table.counts, table.noise_std) for table in released.tables
+    )
     return [_marginal(released, *table, drawn, apart=" · ") for table in shown]
 
 
@@ -104,13 +129,22 @@ def typical_error(several: Sequence[Marginal]) -> float:
 
 
 def _marginal(
-    released: Released, places: tuple[int, ...], counts: Floats, std: float, drawn: EncodedTable, *, apart: str = ""
+    released: Released,
+    places: tuple[int, ...],
+    counts: Floats,
+    std: float,
+    drawn: EncodedTable,
+    *,
+    apart: str = "",
 ) -> Marginal:
     both = [_cells(released, place, drawn) for place in places]
     sizes = [len(names) for names, _ in both]
     # A long name is cut at its end, so what is short comes first.
     order = sorted(range(len(both)), key=lambda axis: max(map(len, both[axis][0])))
-    names = [apart.join(cell[axis] for axis in order) for cell in product(*(names for names, _ in both))]
+    names = [
+        apart.join(cell[axis] for axis in order)
+        for cell in product(*(names for names, _ in both))
+    ]
     codes = np.ravel_multi_index(tuple(codes for _, codes in both), sizes)
     return Marginal(
         columns=tuple(released.columns[place] for place in places),
@@ -123,12 +157,16 @@ def _marginal(
     )
 
 
-def _cells(released: Released, place: int, drawn: EncodedTable) -> tuple[list[str], npt.NDArray[np.int32]]:
+def _cells(
+    released: Released, place: int, drawn: EncodedTable
+) -> tuple[list[str], npt.NDArray[np.int32]]:
     """Returns the names of a column's cells, and in which of them each record is."""
     layout = released.layout
     if place < len(layout.numeric):
         bins = released.bins[place]
-        return cell_names(layout.numeric[place], bins), bins.codes(drawn.numeric[:, place])
+        return cell_names(layout.numeric[place], bins), bins.codes(
+            drawn.numeric[:, place]
+        )
     coded = place - len(layout.numeric)
     return level_names(layout.coded[coded]), drawn.codes[:, coded]
 
@@ -145,7 +183,13 @@ def pair_errors(released: Released) -> list[PairError]:
         assert best is not None
         counts, std = best
         names = columns[pair[0]].name, columns[pair[1]].name
-        found.append(PairError(columns=names, cells=counts.size, error=_misplaced(counts.size, std, released.records)))
+        found.append(
+            PairError(
+                columns=names,
+                cells=counts.size,
+                error=_misplaced(counts.size, std, released.records),
+            )
+        )
     return found
 
 
@@ -169,7 +213,9 @@ def at(column: NumericColumn, unit: float) -> str:
     unit = (unit - lower) / (upper - lower)
     if isinstance(column, Date | Datetime):
         start, end = column.steps
-        day = timedelta(days=1) if isinstance(column, Date) else timedelta(microseconds=1)
+        day = (
+            timedelta(days=1) if isinstance(column, Date) else timedelta(microseconds=1)
+        )
         moment = datetime(1970, 1, 1) + day * round(start + unit * (end - start))
         return f"{moment:%Y-%m-%d}"
     number = float(column.lower) + unit * (float(column.upper) - float(column.lower))
@@ -187,7 +233,10 @@ def level_names(column: CodedColumn) -> list[str]:
 
 def cell_names(column: NumericColumn, bins: NumericBins) -> list[str]:
     """Returns the name of each cell: the values between two cuts, or the one value that is there."""
-    names = [span_name(column, low, high) or "" for low, high in pairwise((0.0, *bins.cuts, 1.0))]
+    names = [
+        span_name(column, low, high) or ""
+        for low, high in pairwise((0.0, *bins.cuts, 1.0))
+    ]
     return [*names, MISSING] if bins.nullable else names
 
 
@@ -205,10 +254,16 @@ def span_name(column: NumericColumn, low: float, high: float) -> str | None:
     """Returns the values from one position up to another, the last bound with it; None where there are none."""
     if isinstance(column, Continuous):
         # A bound is a cell of its own, and the next one begins at the float64 above it.
-        ends = [round(low, 12)] if high - low < _CLOSE else [round(low, 12), round(high, 12)]
+        ends = (
+            [round(low, 12)]
+            if high - low < _CLOSE
+            else [round(low, 12), round(high, 12)]
+        )
     else:
         first = math.ceil(low * column.last - _CLOSE)
-        last = column.last if high == 1.0 else math.ceil(high * column.last - _CLOSE) - 1
+        last = (
+            column.last if high == 1.0 else math.ceil(high * column.last - _CLOSE) - 1
+        )
         if last < first:
             return None
         ends = [first / column.last, last / column.last]

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from noisegate.models.record_model import FittedModel
 
 _FIELDS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
-    (files("noisegate_evaluate.reporting") / "templates" / "fields.toml").read_text(encoding="utf-8")
+    (files("noisegate_evaluate.reporting") / "templates" / "fields.toml").read_text(
+        encoding="utf-8"
+    )
 )
 OWNER: Mapping[str, str] = {name: field["says"] for name, field in _FIELDS.items()}
 """What only the owner of a model knows: the name of each field, and what it says."""
@@ -64,10 +66,18 @@ def export(
         >>> export(model, registry="survey.yaml", fields={"name": "Survey"})[:2]
         ('data_curators', 'intended_use')
     """
-    out = {name: Path(file) for name, file in (("registry", registry), ("nist", nist)) if file is not None}
+    out = {
+        name: Path(file)
+        for name, file in (("registry", registry), ("nist", nist))
+        if file is not None
+    }
     if not out or len(set(out.values())) < len(out):
-        raise OptionError(f"{said('registry')} or {said('nist')}: name a file for each that you want; they differ.")
-    if "registry" in out and not re.fullmatch(r"[a-z0-9_]+\.yaml", out["registry"].name):
+        raise OptionError(
+            f"{said('registry')} or {said('nist')}: name a file for each that you want; they differ."
+        )
+    if "registry" in out and not re.fullmatch(
+        r"[a-z0-9_]+\.yaml", out["registry"].name
+    ):
         cure = "name a file of lowercase letters, digits and underscores that ends in .yaml, as the registry asks."
         raise OptionError(f"{said('registry', out['registry'])}: {cure}")
     owner = {name: _stated(name, value) for name, value in (fields or {}).items()}
@@ -75,25 +85,34 @@ def export(
         verify_model(model_path(model))
         model = load(model)
     if not isinstance(getattr(model, "release", None), Release):
-        raise OptionError(f"model={type(model).__name__}: expected the path of a model folder, or a fitted model.")
+        raise OptionError(
+            f"model={type(model).__name__}: expected the path of a model folder, or a fitted model."
+        )
     facts = _facts(model, owner)
     with ExitStack() as opened:
         for name, path in out.items():
             text = render_page(_TEMPLATES[name], **facts)
-            opened.enter_context(new_file(path, name)).write_text(text, encoding="utf-8")
+            opened.enter_context(new_file(path, name)).write_text(
+                text, encoding="utf-8"
+            )
     return tuple(facts["missing"])
 
 
 def _stated(name: str, value: str | Sequence[str]) -> list[str]:
     """Returns what the owner states in a field, as lines of text."""
     if name not in OWNER:
-        raise OptionError(f"{said('field', name)} is not known; choose one of {choices(name, OWNER)}.")
+        raise OptionError(
+            f"{said('field', name)} is not known; choose one of {choices(name, OWNER)}."
+        )
     field, lines = _FIELDS[name], [value] if isinstance(value, str) else list(value)
     shown = said("field", f"{name}={', '.join(map(str, lines))}")
     if len(lines) > 1 and not field.get("several"):
         raise OptionError(f"{shown}: is given {len(lines)} times; give it once.")
     form = re.compile(field.get("form", r".*\S.*"))
-    fits = bool(lines) and all(isinstance(one, str) and one.isprintable() and form.fullmatch(one) for one in lines)
+    fits = bool(lines) and all(
+        isinstance(one, str) and one.isprintable() and form.fullmatch(one)
+        for one in lines
+    )
     with suppress(ValueError):
         if fits and (name != "publication_date" or date.fromisoformat(lines[0])):
             return lines
@@ -105,20 +124,41 @@ def _facts(model: Any, owner: Mapping[str, list[str]]) -> dict[str, Any]:
     certificate, schema = model.release.certificate, model.release.stated_schema
     linked = isinstance(schema, LinkedSchema)
     images = None if linked else schema.images
-    tables = [qualified(table) for table in schema.tables] if linked else [() if images else schema.columns]
-    told = {name: owner.get(name, [f"TO BE FILLED IN: {meaning}"]) for name, meaning in OWNER.items()}
-    day = owner.get("publication_date", ["1900-01-01"])[0]  # as the registry's own template has it
+    tables = (
+        [qualified(table) for table in schema.tables]
+        if linked
+        else [() if images else schema.columns]
+    )
+    told = {
+        name: owner.get(name, [f"TO BE FILLED IN: {meaning}"])
+        for name, meaning in OWNER.items()
+    }
+    day = owner.get("publication_date", ["1900-01-01"])[
+        0
+    ]  # as the registry's own template has it
     named = told["name"][0], "-".join(told["data_curators"]), day[:4]
     return promised(model.release) | {
         "owner": told,
         "missing": [name for name in OWNER if name not in owner],
         "day": day,
-        "slug": "_".join(re.sub(r"\W+", "_", part.lower()) for part in named).replace("_", "-"),
+        "slug": "_".join(re.sub(r"\W+", "_", part.lower()) for part in named).replace(
+            "_", "-"
+        ),
         "synthetic": isinstance(model, Synthesizer | LinkedModel),
         "verdict_": getattr(getattr(model, "summary", None), "verdict", None),
         "linked": linked,
         "images": images,
-        "columns": [[" ".join(text.split()) for text in described(column)] for table in tables for column in table],
+        "columns": [
+            [" ".join(text.split()) for text in described(column)]
+            for table in tables
+            for column in table
+        ],
         "kinds": [type(event).__name__ for event in certificate.events],
-        "samplers": sorted({event.sampler.value for event in certificate.events if hasattr(event, "sampler")}),
+        "samplers": sorted(
+            {
+                event.sampler.value
+                for event in certificate.events
+                if hasattr(event, "sampler")
+            }
+        ),
     }

@@ -17,8 +17,17 @@ if TYPE_CHECKING:
 NETWORKS_VERSION = SELECTION_VERSION = "2026.1"
 NETWORKS = ("ConvNet", "LeNet", "AlexNet", "VGG11", "ResNet18", "MLP")
 """Those of Private Set Generation, in the order of the paper's table."""
-SELECTED_NETWORKS = ("cnn", "resnet", "resnet9", "wrn")  # a small network, ResNet18, ResNet9 and WRN-16-2
-REPEATS, EPOCHS, AUGMENTED_EPOCHS = 3, 300, 1000  # fresh starts of each network in the paper, and epochs
+SELECTED_NETWORKS = (
+    "cnn",
+    "resnet",
+    "resnet9",
+    "wrn",
+)  # a small network, ResNet18, ResNet9 and WRN-16-2
+REPEATS, EPOCHS, AUGMENTED_EPOCHS = (
+    3,
+    300,
+    1000,
+)  # fresh starts of each network in the paper, and epochs
 LEARNING_RATE, LATER_RATE = 0.01, 0.001
 MOMENTUM, WEIGHT_DECAY, BATCH = 0.9, 5e-4, 256
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -42,10 +51,23 @@ class Training(Settings):
 
     def to_json(self) -> dict[str, Any]:
         """Returns every setting as JSON values, those that are fixed too."""
-        told: dict[str, Any] = {"optimizer": "SGD", "epochs": self.passes, "batch": BATCH}
-        told |= {"learning_rate": LEARNING_RATE, "learning_rate_after_half": LATER_RATE, "momentum": MOMENTUM}
-        told |= {"weight_decay": WEIGHT_DECAY, "augmentation": "crop, scale or rotate" if self.augment else None}
-        told["standardised_with"] = "mean and deviation of each channel of the training images"
+        told: dict[str, Any] = {
+            "optimizer": "SGD",
+            "epochs": self.passes,
+            "batch": BATCH,
+        }
+        told |= {
+            "learning_rate": LEARNING_RATE,
+            "learning_rate_after_half": LATER_RATE,
+            "momentum": MOMENTUM,
+        }
+        told |= {
+            "weight_decay": WEIGHT_DECAY,
+            "augmentation": "crop, scale or rotate" if self.augment else None,
+        }
+        told["standardised_with"] = (
+            "mean and deviation of each channel of the training images"
+        )
         return {**told, "scored": "after the last epoch"}
 
 
@@ -69,9 +91,13 @@ class SelectionRecipe(Settings):
     "Passes over the images trained on; the learning rate rises and falls once within them."
     batch: Annotated[int, Within(ge=2), "a whole number, 2 or more"] = 128
     "Images in a step."
-    learning_rates: Annotated[tuple[Positive, ...], Within(check=len), "positive numbers"] = (3e-3,)
+    learning_rates: Annotated[
+        tuple[Positive, ...], Within(check=len), "positive numbers"
+    ] = (3e-3,)
     "The highest of each cycle. Several are several trainings, of which the best is kept."
-    weight_decay: Annotated[float, Within(ge=0, lt=math.inf), "a number, 0 or more"] = 1e-2
+    weight_decay: Annotated[float, Within(ge=0, lt=math.inf), "a number, 0 or more"] = (
+        1e-2
+    )
     "Of AdamW."
     held_out: Annotated[float, Within(gt=0, lt=1), "a share between 0 and 1"] = 1 / 12
     "Share of the given images that are kept out of the training, to choose by."
@@ -83,10 +109,16 @@ class SelectionRecipe(Settings):
     def to_json(self) -> dict[str, Any]:
         """Returns every setting as JSON values, those that are fixed too."""
         return {
-            **{name: value for name, value in super().to_json().items() if name not in ("device", "shift")},
+            **{
+                name: value
+                for name, value in super().to_json().items()
+                if name not in ("device", "shift")
+            },
             "optimizer": "AdamW",
             "schedule": "linear rise of the learning rate over a quarter of the steps, then half a cosine down",
-            "augmentation": f"moved by up to {self.shift} pixels" if self.shift else None,
+            "augmentation": f"moved by up to {self.shift} pixels"
+            if self.shift
+            else None,
             "chosen": "the epoch with the highest accuracy on held-out images of the same source; of equals the last",
             "precision": "float32",
         }
@@ -98,11 +130,15 @@ def read_networks(names: str) -> tuple[str, ...]:
     asked = [name.strip() for name in names.split(",")]
     for name in asked:
         if name.lower() not in known:
-            raise OptionError(f"network {name!r} is not known; expected some of {', '.join(known)}")
+            raise OptionError(
+                f"network {name!r} is not known; expected some of {', '.join(known)}"
+            )
     return tuple(full for full in NETWORKS if full.lower() in map(str.lower, asked))
 
 
-def build_network(name: str, shape: ImageShape, classes: int, *, seed: int) -> nn.Module:
+def build_network(
+    name: str, shape: ImageShape, classes: int, *, seed: int
+) -> nn.Module:
     """Returns a network of :data:`NETWORKS` or :data:`SELECTED_NETWORKS` with fresh weights, in float32 on the CPU.
 
     Images may have any ``shape``: small ones are padded with zeros where a network needs that. It goes from (rows,
@@ -114,8 +150,19 @@ def build_network(name: str, shape: ImageShape, classes: int, *, seed: int) -> n
     from noisegate_images.networks import classifiers as room
 
     (known,) = (name,) if name in SELECTED_NETWORKS else read_networks(name)
-    builders: dict[str, Callable[..., nn.Module]] = {"ConvNet": room.build_convnet, "LeNet": room.build_lenet}
-    builders |= {"AlexNet": room.build_alexnet, "VGG11": room.build_vgg11, "ResNet18": room.build_resnet18}
-    builders |= {"MLP": room.build_perceptron, "cnn": room.build_small, "resnet": room.build_resnet18}
+    builders: dict[str, Callable[..., nn.Module]] = {
+        "ConvNet": room.build_convnet,
+        "LeNet": room.build_lenet,
+    }
+    builders |= {
+        "AlexNet": room.build_alexnet,
+        "VGG11": room.build_vgg11,
+        "ResNet18": room.build_resnet18,
+    }
+    builders |= {
+        "MLP": room.build_perceptron,
+        "cnn": room.build_small,
+        "resnet": room.build_resnet18,
+    }
     builders |= {"resnet9": room.build_resnet9, "wrn": room.build_wide}
     return builders[known](shape, classes, seed=seed)

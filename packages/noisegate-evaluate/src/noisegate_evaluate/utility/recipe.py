@@ -21,14 +21,26 @@ class Averaged:
     @classmethod
     def mean(cls, several: Sequence[Self]) -> Self:
         """Returns the average of each figure of at least one set; None where one is None."""
-        return cls(**{name: None if None in values else float(np.mean(values)) for name, values in _by_name(several)})
+        return cls(
+            **{
+                name: None if None in values else float(np.mean(values))
+                for name, values in _by_name(several)
+            }
+        )
 
     @classmethod
     def deviation(cls, several: Sequence[Self]) -> Self:
         """Returns how far each figure spreads: the sample standard deviation, with n - 1, of at least two sets."""
         if len(several) < 2:
-            raise OptionError(f"a standard deviation of {len(several)} set(s) of scores; expected at least 2")
-        return cls(**{name: float(np.std(values, ddof=1)) for name, values in _by_name(several)})
+            raise OptionError(
+                f"a standard deviation of {len(several)} set(s) of scores; expected at least 2"
+            )
+        return cls(
+            **{
+                name: float(np.std(values, ddof=1))
+                for name, values in _by_name(several)
+            }
+        )
 
 
 def _by_name(several: Sequence[Averaged]) -> Iterator[tuple[str, list[Any]]]:
@@ -66,7 +78,11 @@ def score(labels: np.ndarray, probabilities: np.ndarray) -> Scores:
 
     predicted = probabilities.argmax(axis=1)
     accuracy = float(np.mean(predicted == labels))
-    targets = [1] if probabilities.shape[1] == 2 else [int(target) for target in np.unique(labels)]
+    targets = (
+        [1]
+        if probabilities.shape[1] == 2
+        else [int(target) for target in np.unique(labels)]
+    )
     each = []
     for target in targets:
         truth, given = labels == target, probabilities[:, target]
@@ -81,7 +97,10 @@ def score(labels: np.ndarray, probabilities: np.ndarray) -> Scores:
 def log_odds(joint: np.ndarray) -> np.ndarray:
     """Returns log of p / (1 - p) of unnormalised log-probabilities, float64, (rows, classes), at least two classes."""
     # Without forming p, which would round to 0 and 1: rows that are tied have no order.
-    rest = [np.logaddexp.reduce(np.delete(joint, column, axis=1), axis=1) for column in range(joint.shape[1])]
+    rest = [
+        np.logaddexp.reduce(np.delete(joint, column, axis=1), axis=1)
+        for column in range(joint.shape[1])
+    ]
     return np.asarray(joint - np.column_stack(rest))
 
 
@@ -104,7 +123,9 @@ class PrintedScores(Averaged):
     """F1 of each class, weighted by its share of the test rows."""
 
 
-def printed_scores(labels: np.ndarray, predicted: np.ndarray, *, classes: int) -> PrintedScores:
+def printed_scores(
+    labels: np.ndarray, predicted: np.ndarray, *, classes: int
+) -> PrintedScores:
     """Returns the scores of hard predictions as the programs of DP-MERF and DP-HP do.
 
     Examples:
@@ -118,12 +139,18 @@ def printed_scores(labels: np.ndarray, predicted: np.ndarray, *, classes: int) -
 
     return PrintedScores(
         roc_auc=float(roc_auc_score(labels, predicted)) if classes == 2 else None,
-        average_precision=float(average_precision_score(labels, predicted)) if classes == 2 else None,
-        weighted_f1=float(f1_score(labels, predicted, average="weighted", zero_division=0.0)),
+        average_precision=float(average_precision_score(labels, predicted))
+        if classes == 2
+        else None,
+        weighted_f1=float(
+            f1_score(labels, predicted, average="weighted", zero_division=0.0)
+        ),
     )
 
 
-EpochDone = Callable[[int, int], None]  # told how many epochs are done, and how many there will be
+EpochDone = Callable[
+    [int, int], None
+]  # told how many epochs are done, and how many there will be
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,14 +170,21 @@ class LabelledRows:
 
     def check(self, what: str, classes: int) -> None:
         """Checks shapes, finite features and class codes of these rows, which are ``what`` in a DataError."""
-        if self.features.ndim not in (2, 4) or self.labels.shape != self.features.shape[:1]:
+        if (
+            self.features.ndim not in (2, 4)
+            or self.labels.shape != self.features.shape[:1]
+        ):
             found = f"features of shape {self.features.shape} and labels of shape {self.labels.shape}"
             expected = "(records, columns) or (records, height, width, channels), and (records,)"
             raise DataError(f"the {what} rows have {found}; expected {expected}")
         if not np.isfinite(self.features).all():
-            raise DataError(f"the {what} features hold nan or infinity; fill or drop such rows first")
+            raise DataError(
+                f"the {what} features hold nan or infinity; fill or drop such rows first"
+            )
         if len(self.labels) and (self.labels.min() < 0 or self.labels.max() >= classes):
-            raise DataError(f"the {what} labels are not all in 0 .. {classes - 1}, the codes of {classes} classes")
+            raise DataError(
+                f"the {what} labels are not all in 0 .. {classes - 1}, the codes of {classes} classes"
+            )
 
 
 class UntrainableError(Exception):
@@ -168,7 +202,11 @@ class NetworkChoice:
     def to_json(self) -> dict[str, object]:
         """Returns the choice as JSON values."""
         accuracies = [list(run) for run in self.held_out_accuracy]
-        return {"held_out_accuracy": accuracies, "learning_rate": self.rate, "epoch": self.epoch}
+        return {
+            "held_out_accuracy": accuracies,
+            "learning_rate": self.rate,
+            "epoch": self.epoch,
+        }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -204,7 +242,13 @@ class Recipe(ABC):
 
     @abstractmethod
     def answer(
-        self, train: LabelledRows, test: LabelledRows, *, classes: int, seed: int, progress: EpochDone | None
+        self,
+        train: LabelledRows,
+        test: LabelledRows,
+        *,
+        classes: int,
+        seed: int,
+        progress: EpochDone | None,
     ) -> Answer:
         """Returns the answer after training on rows of at least two classes, then ask once about the test rows.
 

@@ -14,8 +14,22 @@ import numpy as np
 from noisegate.errors import OptionError
 from noisegate.schema.pixels import ImageShape
 from noisegate_evaluate.utility import networks as offered
-from noisegate_evaluate.utility.networks import NETWORKS, SELECTED_NETWORKS, NetworkOptions, SelectionRecipe, Training
-from noisegate_evaluate.utility.recipe import Answer, EpochDone, LabelledRows, Recipe, Suite, UntrainableError, log_odds
+from noisegate_evaluate.utility.networks import (
+    NETWORKS,
+    SELECTED_NETWORKS,
+    NetworkOptions,
+    SelectionRecipe,
+    Training,
+)
+from noisegate_evaluate.utility.recipe import (
+    Answer,
+    EpochDone,
+    LabelledRows,
+    Recipe,
+    Suite,
+    UntrainableError,
+    log_odds,
+)
 
 if TYPE_CHECKING:
     from torch import nn
@@ -52,10 +66,20 @@ class Estimator(Recipe):
 
     def to_json(self) -> dict[str, object]:
         """Returns the recipe as JSON values."""
-        return {"class": self.maker, "settings": dict(self.settings), "replaced": self.replaced}
+        return {
+            "class": self.maker,
+            "settings": dict(self.settings),
+            "replaced": self.replaced,
+        }
 
     def answer(
-        self, train: LabelledRows, test: LabelledRows, *, classes: int, seed: int, progress: EpochDone | None = None
+        self,
+        train: LabelledRows,
+        test: LabelledRows,
+        *,
+        classes: int,
+        seed: int,
+        progress: EpochDone | None = None,
     ) -> Answer:
         """Returns the answer after a fit on the training rows; warnings are counted, one note for each kind."""
         found, compact = np.unique(train.labels, return_inverse=True)
@@ -71,16 +95,25 @@ class Estimator(Recipe):
                 reason = (str(error).strip() or "no reason given").splitlines()[0][:120]
                 raise UntrainableError(f"{type(error).__name__}: {reason}") from error
         kinds = Counter(warning.category.__name__ for warning in caught)
-        return Answer(scores=scores, notes=tuple(f"{count} {kind}" for kind, count in sorted(kinds.items())))
+        return Answer(
+            scores=scores,
+            notes=tuple(f"{count} {kind}" for kind, count in sorted(kinds.items())),
+        )
 
 
-def class_scores(classifier: Any, features: np.ndarray, found: np.ndarray, classes: int) -> np.ndarray:
+def class_scores(
+    classifier: Any, features: np.ndarray, found: np.ndarray, classes: int
+) -> np.ndarray:
     """Returns scores of a fitted classifier, float64, (rows, classes): probabilities, else its decision function."""
     # Naive Bayes gives log-odds, as its probabilities round to 0 and 1 with hundreds of features. `found` has the codes
     # that training saw, ascending; a class that it never saw is below all others. A ValueError if a score is not
     # finite.
-    if hasattr(classifier, "predict_joint_log_proba"):  # in float64: float32 would tie rows again
-        given = log_odds(np.asarray(classifier.predict_joint_log_proba(features.astype(np.float64))))
+    if hasattr(
+        classifier, "predict_joint_log_proba"
+    ):  # in float64: float32 would tie rows again
+        given = log_odds(
+            np.asarray(classifier.predict_joint_log_proba(features.astype(np.float64)))
+        )
     else:
         ask = getattr(classifier, "predict_proba", None) or classifier.decision_function
         given = np.asarray(ask(features), dtype=np.float64)
@@ -118,44 +151,115 @@ class Network(Recipe):
         return choose_device(self.training.device).type
 
     def answer(
-        self, train: LabelledRows, test: LabelledRows, *, classes: int, seed: int, progress: EpochDone | None = None
+        self,
+        train: LabelledRows,
+        test: LabelledRows,
+        *,
+        classes: int,
+        seed: int,
+        progress: EpochDone | None = None,
     ) -> Answer:
         """Returns its answer; ``seed`` decides weights, held-out images, their order and changes."""
         from noisegate_evaluate.utility import training
 
-        shape = ImageShape(height=train.image[0], width=train.image[1], channels=train.image[2])
+        shape = ImageShape(
+            height=train.image[0], width=train.image[1], channels=train.image[2]
+        )
 
         def fresh() -> nn.Module:
-            return offered.build_network(self.name, shape, classes, seed=seed).to(self.device)
+            return offered.build_network(self.name, shape, classes, seed=seed).to(
+                self.device
+            )
 
         if isinstance(self.training, Training):
-            return training.last_answer(fresh(), train, test, self.training, seed, progress)
+            return training.last_answer(
+                fresh(), train, test, self.training, seed, progress
+            )
         if len(train.labels) < 4:
-            raise UntrainableError(f"there are {len(train.labels)} training images, of which some must be held out")
-        return training.selected_answer(fresh, train, test, self.training, seed, progress)
+            raise UntrainableError(
+                f"there are {len(train.labels)} training images, of which some must be held out"
+            )
+        return training.selected_answer(
+            fresh, train, test, self.training, seed, progress
+        )
 
 
 # The defaults of xgboost 0.90, which are other ones today; a process works on one classifier, so one thread.
-_XGB_THEN: dict[str, object] = {"max_depth": 3, "learning_rate": 0.1, "tree_method": "exact", "n_jobs": 1}
+_XGB_THEN: dict[str, object] = {
+    "max_depth": 3,
+    "learning_rate": 0.1,
+    "tree_method": "exact",
+    "n_jobs": 1,
+}
 _XGB_IMAGES = {"colsample_bytree": 0.1, "n_estimators": 50, **_XGB_THEN}
-_LDA_THEN: dict[str, object] = {"solver": "eigen", "n_components": 9, "tol": 1e-8, "shrinkage": 0.5}
+_LDA_THEN: dict[str, object] = {
+    "solver": "eigen",
+    "n_components": 9,
+    "tol": 1e-8,
+    "shrinkage": 0.5,
+}
 
 # Name, class, settings for pixels in [0, 1], settings for standardised columns. In linear SVC, dual was the default
 # then; today scikit-learn chooses by the shape of the features. XGBoost's objective multi:softprob of the papers is
 # what it chooses by itself above two classes.
 _TWELVE: tuple[tuple[str, str, dict[str, object], dict[str, object]], ...] = (
-    ("logistic regression", "sklearn.linear_model.LogisticRegression", {"max_iter": 5_000}, {"max_iter": 2_000}),
-    ("random forest", "sklearn.ensemble.RandomForestClassifier", {"n_estimators": 100, "class_weight": "balanced"}, {}),
+    (
+        "logistic regression",
+        "sklearn.linear_model.LogisticRegression",
+        {"max_iter": 5_000},
+        {"max_iter": 2_000},
+    ),
+    (
+        "random forest",
+        "sklearn.ensemble.RandomForestClassifier",
+        {"n_estimators": 100, "class_weight": "balanced"},
+        {},
+    ),
     ("Gaussian naive Bayes", "sklearn.naive_bayes.GaussianNB", {}, {}),
-    ("Bernoulli naive Bayes", "sklearn.naive_bayes.BernoulliNB", {"binarize": 0.5}, {"alpha": 0.02}),
-    ("linear SVC", "sklearn.svm.LinearSVC", {"loss": "hinge", "max_iter": 10_000, "tol": 1e-8}, {"dual": True}),
-    ("decision tree", "sklearn.tree.DecisionTreeClassifier", {"class_weight": "balanced"}, {}),
-    ("linear discriminant", "sklearn.discriminant_analysis.LinearDiscriminantAnalysis", _LDA_THEN, {}),
+    (
+        "Bernoulli naive Bayes",
+        "sklearn.naive_bayes.BernoulliNB",
+        {"binarize": 0.5},
+        {"alpha": 0.02},
+    ),
+    (
+        "linear SVC",
+        "sklearn.svm.LinearSVC",
+        {"loss": "hinge", "max_iter": 10_000, "tol": 1e-8},
+        {"dual": True},
+    ),
+    (
+        "decision tree",
+        "sklearn.tree.DecisionTreeClassifier",
+        {"class_weight": "balanced"},
+        {},
+    ),
+    (
+        "linear discriminant",
+        "sklearn.discriminant_analysis.LinearDiscriminantAnalysis",
+        _LDA_THEN,
+        {},
+    ),
     ("AdaBoost", "sklearn.ensemble.AdaBoostClassifier", {"n_estimators": 100}, {}),
     ("multi-layer perceptron", "sklearn.neural_network.MLPClassifier", {}, {}),
-    ("bagging", "sklearn.ensemble.BaggingClassifier", {"max_samples": 0.1, "n_estimators": 20}, {}),
-    ("gradient boosting", "sklearn.ensemble.GradientBoostingClassifier", {"subsample": 0.1, "n_estimators": 50}, {}),
-    ("xgboost", "xgboost.XGBClassifier", _XGB_IMAGES, {"n_estimators": 100, **_XGB_THEN}),
+    (
+        "bagging",
+        "sklearn.ensemble.BaggingClassifier",
+        {"max_samples": 0.1, "n_estimators": 20},
+        {},
+    ),
+    (
+        "gradient boosting",
+        "sklearn.ensemble.GradientBoostingClassifier",
+        {"subsample": 0.1, "n_estimators": 50},
+        {},
+    ),
+    (
+        "xgboost",
+        "xgboost.XGBClassifier",
+        _XGB_IMAGES,
+        {"n_estimators": 100, **_XGB_THEN},
+    ),
 )
 _UNSEEDED = ("Gaussian naive Bayes", "Bernoulli naive Bayes", "linear discriminant")
 _REPLACED = {
@@ -169,13 +273,35 @@ _SHORT = {"logistic": "logistic regression", "mlp": "multi-layer perceptron"}
 
 def three() -> Suite:
     """Returns the default list for tables: logistic regression and two ensembles of 100 trees, on every core."""
-    forest, boosting = "sklearn.ensemble.RandomForestClassifier", "sklearn.ensemble.HistGradientBoostingClassifier"
-    recipes = (
-        Estimator(name="logistic regression", maker=_TWELVE[0][1], settings={"max_iter": 5_000}, seeded=False),
-        Estimator(name="random forest", maker=forest, settings={"n_estimators": 100, "n_jobs": -1}),
-        Estimator(name="gradient boosting", maker=boosting, settings={"max_iter": 100, "early_stopping": False}),
+    forest, boosting = (
+        "sklearn.ensemble.RandomForestClassifier",
+        "sklearn.ensemble.HistGradientBoostingClassifier",
     )
-    return Suite(name="three", version=THREE_VERSION, recipes=recipes, details=_listed(recipes), alone=True)
+    recipes = (
+        Estimator(
+            name="logistic regression",
+            maker=_TWELVE[0][1],
+            settings={"max_iter": 5_000},
+            seeded=False,
+        ),
+        Estimator(
+            name="random forest",
+            maker=forest,
+            settings={"n_estimators": 100, "n_jobs": -1},
+        ),
+        Estimator(
+            name="gradient boosting",
+            maker=boosting,
+            settings={"max_iter": 100, "early_stopping": False},
+        ),
+    )
+    return Suite(
+        name="three",
+        version=THREE_VERSION,
+        recipes=recipes,
+        details=_listed(recipes),
+        alone=True,
+    )
 
 
 def twelve(variant: Variant) -> Suite:
@@ -191,17 +317,29 @@ def twelve(variant: Variant) -> Suite:
     """
     variants = get_args(Variant)
     if variant not in variants:
-        raise OptionError(f"variant is {variant!r}; expected one of {', '.join(map(repr, variants))}")
+        raise OptionError(
+            f"variant is {variant!r}; expected one of {', '.join(map(repr, variants))}"
+        )
     place, recipes = variants.index(variant), list[Estimator]()
     for name, maker, *settings in _TWELVE:
         more: Any = {"seeded": name not in _UNSEEDED, "replaced": _REPLACED.get(name)}
-        recipes.append(Estimator(name=name, maker=maker, settings=settings[place], **more))
+        recipes.append(
+            Estimator(name=name, maker=maker, settings=settings[place], **more)
+        )
     details = {"variant": variant, **_listed(recipes)}
     tables = variant == "tables"
-    return Suite(name="twelve", version=TWELVE_VERSION, recipes=tuple(recipes), details=details, printed=tables)
+    return Suite(
+        name="twelve",
+        version=TWELVE_VERSION,
+        recipes=tuple(recipes),
+        details=details,
+        printed=tables,
+    )
 
 
-def networks(names: Sequence[str] = NETWORKS, options: NetworkOptions | None = None) -> Suite:
+def networks(
+    names: Sequence[str] = NETWORKS, options: NetworkOptions | None = None
+) -> Suite:
     """Returns networks of Private Set Generation, each trained from several fresh starts.
 
     Their ``names`` are some of `networks.NETWORKS`; ``options`` say fresh starts and training, None for the paper's.
@@ -213,7 +351,13 @@ def networks(names: Sequence[str] = NETWORKS, options: NetworkOptions | None = N
     recipes = tuple(Network(name=name, training=options.training) for name in known)
     details = {"networks": list(known), "training": options.training.to_json()}
     version = offered.NETWORKS_VERSION
-    return Suite(name="networks", version=version, recipes=recipes, repeats=options.repeats, details=details)
+    return Suite(
+        name="networks",
+        version=version,
+        recipes=recipes,
+        repeats=options.repeats,
+        details=details,
+    )
 
 
 def read_suite(classifiers: str, options: NetworkOptions | None = None) -> Suite:
@@ -231,7 +375,9 @@ def read_suite(classifiers: str, options: NetworkOptions | None = None) -> Suite
     return networks(classifiers.split(","), options)
 
 
-def read_classifiers(names: str, *, repeats: int = 1, selection: SelectionRecipe | None = None) -> Suite:
+def read_classifiers(
+    names: str, *, repeats: int = 1, selection: SelectionRecipe | None = None
+) -> Suite:
     """Returns the classifiers that are meant for images.
 
     Of ``names``, separated by commas, "cnn", "resnet", "resnet9" and "wrn" are networks that are chosen by held-out
@@ -247,15 +393,28 @@ def read_classifiers(names: str, *, repeats: int = 1, selection: SelectionRecipe
     asked = [name.strip().lower() for name in names.split(",")]
     for name in asked:
         if name not in known:
-            raise OptionError(f"classifiers has {name!r}; expected some of {', '.join(known)}, separated by commas")
+            raise OptionError(
+                f"classifiers has {name!r}; expected some of {', '.join(known)}, separated by commas"
+            )
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise OptionError(f"repeats={repeats!r} must be a positive whole number.")
-    full, selection = {_SHORT[name] for name in asked if name in _SHORT}, selection or SelectionRecipe()
-    chosen = (Network(name=name, training=selection) for name in SELECTED_NETWORKS if name in asked)
-    others = (one for one in twelve("images").recipes if "twelve" in asked or one.name in full)
+    full, selection = (
+        {_SHORT[name] for name in asked if name in _SHORT},
+        selection or SelectionRecipe(),
+    )
+    chosen = (
+        Network(name=name, training=selection)
+        for name in SELECTED_NETWORKS
+        if name in asked
+    )
+    others = (
+        one for one in twelve("images").recipes if "twelve" in asked or one.name in full
+    )
     details = {"name": "chosen by synthetic images", "recipe": selection.to_json()}
     version, every = offered.SELECTION_VERSION, (*chosen, *others)
-    suite = Suite(name="images", version=version, recipes=every, repeats=repeats, details=details)
+    suite = Suite(
+        name="images", version=version, recipes=every, repeats=repeats, details=details
+    )
     suite.check_installed()
     return suite
 

@@ -14,7 +14,14 @@ from torch import nn
 
 from noisegate.devices import choose_device, one_thread
 from noisegate_evaluate.utility.networks import SelectionRecipe, Training
-from noisegate_evaluate.utility.recipe import Answer, EpochDone, LabelledRows, NetworkChoice, UntrainableError, log_odds
+from noisegate_evaluate.utility.recipe import (
+    Answer,
+    EpochDone,
+    LabelledRows,
+    NetworkChoice,
+    UntrainableError,
+    log_odds,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int64
@@ -24,11 +31,18 @@ Told: TypeAlias = EpochDone | None
 SHIFT, SCALE, DEGREES = 1 / 8, 0.2, 45.0
 RISE = 0.25  # share of the steps in which the learning rate rises
 _SEEN_AT_ONCE = 1000
-_Split: TypeAlias = tuple[np.ndarray, np.ndarray]  # places to train on, and places to choose by
+_Split: TypeAlias = tuple[
+    np.ndarray, np.ndarray
+]  # places to train on, and places to choose by
 
 
 def last_answer(
-    network: nn.Module, train: LabelledRows, test: LabelledRows, training: Training, seed: int, progress: Told
+    network: nn.Module,
+    train: LabelledRows,
+    test: LabelledRows,
+    training: Training,
+    seed: int,
+    progress: Told,
 ) -> Answer:
     """Returns what a network, which is on its device, says of the test images, asked once after the last epoch.
 
@@ -37,33 +51,56 @@ def last_answer(
     """
     device = next(network.parameters()).device
     fixed, random = training.to_json(), torch.Generator().manual_seed(seed)
-    rates = {"lr": fixed["learning_rate"], "momentum": fixed["momentum"], "weight_decay": fixed["weight_decay"]}
+    rates = {
+        "lr": fixed["learning_rate"],
+        "momentum": fixed["momentum"],
+        "weight_decay": fixed["weight_decay"],
+    }
     optimizer = torch.optim.SGD(network.parameters(), **rates)
     with one_thread(device):
-        images, real = (intensities(rows.features, device).contiguous() for rows in (train, test))
+        images, real = (
+            intensities(rows.features, device).contiguous() for rows in (train, test)
+        )
         mean = images.mean(dim=(0, 2, 3), keepdim=True)
         deviation = (images - mean).square().mean(dim=(0, 2, 3), keepdim=True).sqrt()
         # 1 for a channel that is the same everywhere.
         deviation = deviation.where(deviation > 0, deviation.new_ones(()))
-        images, labels = (images - mean) / deviation, torch.tensor(train.labels, dtype=torch.long, device=device)
+        images, labels = (
+            (images - mean) / deviation,
+            torch.tensor(train.labels, dtype=torch.long, device=device),
+        )
         network.train()
         for epoch in range(training.passes):
             if 2 * epoch >= training.passes:
                 optimizer.param_groups[0]["lr"] = fixed["learning_rate_after_half"]
             order = torch.randperm(len(images), generator=random).to(device)
             for batch in torch.split(order, fixed["batch"]):
-                shown = altered(images[batch], random) if training.augment else images[batch]
+                shown = (
+                    altered(images[batch], random)
+                    if training.augment
+                    else images[batch]
+                )
                 _descend(optimizer, network(shown), labels[batch])
             if progress is not None:
                 progress(epoch + 1, training.passes)
         network.eval()
         with torch.inference_mode():
-            logits = torch.cat([network((batch - mean) / deviation) for batch in torch.split(real, fixed["batch"])])
+            logits = torch.cat(
+                [
+                    network((batch - mean) / deviation)
+                    for batch in torch.split(real, fixed["batch"])
+                ]
+            )
     return Answer(scores=_finite_odds(logits))
 
 
 def selected_answer(
-    fresh: Fresh, train: LabelledRows, test: LabelledRows, recipe: SelectionRecipe, seed: int, progress: Told
+    fresh: Fresh,
+    train: LabelledRows,
+    test: LabelledRows,
+    recipe: SelectionRecipe,
+    seed: int,
+    progress: Told,
 ) -> Answer:
     """Returns what the best of fresh networks says, trained on a share of the images and chosen by the rest.
 
@@ -91,17 +128,26 @@ def selected_answer(
         _, rate, epoch, best = chosen
         assert best is not None  # there is at least one epoch
         scores = _finite_odds(_logits(best, source.like(test)))
-    return Answer(scores=scores, choice=NetworkChoice(held_out_accuracy=tuple(histories), rate=rate, epoch=epoch))
+    return Answer(
+        scores=scores,
+        choice=NetworkChoice(
+            held_out_accuracy=tuple(histories), rate=rate, epoch=epoch
+        ),
+    )
 
 
-def intensities(features: np.ndarray, device: torch.device) -> Float32[torch.Tensor, "rows channels height width"]:
+def intensities(
+    features: np.ndarray, device: torch.device
+) -> Float32[torch.Tensor, "rows channels height width"]:
     """Returns images, (rows, height, width, channels), as float32 in [0, 1], a view (rows, channels, height, width)."""
     images = torch.from_numpy(features).to(device).float()
     return (images / 255 if features.dtype == np.uint8 else images).permute(0, 3, 1, 2)
 
 
 def _descend(
-    optimizer: torch.optim.Optimizer, logits: Float[torch.Tensor, "rows classes"], labels: Int64[torch.Tensor, " rows"]
+    optimizer: torch.optim.Optimizer,
+    logits: Float[torch.Tensor, "rows classes"],
+    labels: Int64[torch.Tensor, " rows"],
 ) -> None:
     loss = nn.functional.cross_entropy(logits, labels)
     optimizer.zero_grad()
@@ -124,21 +170,31 @@ def altered(
     rows, _, height, width = images.shape
     kind = torch.randint(3, (rows,), generator=random)
     drawn = torch.rand((rows, 2), generator=random)
-    scales = nn.functional.pad(torch.diag_embed(1 / (1 + SCALE * (2 * drawn - 1))), (0, 1))
-    ways = torch.stack([_shifts(drawn, height, width), scales, _turns(drawn, height / width)])
+    scales = nn.functional.pad(
+        torch.diag_embed(1 / (1 + SCALE * (2 * drawn - 1))), (0, 1)
+    )
+    ways = torch.stack(
+        [_shifts(drawn, height, width), scales, _turns(drawn, height / width)]
+    )
     chosen = ways[kind, torch.arange(rows)].to(images.device)
     grid = nn.functional.affine_grid(chosen, list(images.shape), align_corners=False)
     return nn.functional.grid_sample(images, grid, align_corners=False)
 
 
-def _shifts(drawn: Float[torch.Tensor, "rows 2"], height: int, width: int) -> Float[torch.Tensor, "rows 2 3"]:
+def _shifts(
+    drawn: Float[torch.Tensor, "rows 2"], height: int, width: int
+) -> Float[torch.Tensor, "rows 2 3"]:
     pixels = torch.tensor([width, height], dtype=torch.float32)
     most = (pixels * SHIFT).round()
     moved = ((2 * most + 1) * drawn).floor().clamp(max=2 * most) - most
-    return torch.cat([torch.eye(2).expand(len(drawn), 2, 2), (2 * moved / pixels)[:, :, None]], dim=2)
+    return torch.cat(
+        [torch.eye(2).expand(len(drawn), 2, 2), (2 * moved / pixels)[:, :, None]], dim=2
+    )
 
 
-def _turns(drawn: Float[torch.Tensor, "rows 2"], aspect: float) -> Float[torch.Tensor, "rows 2 3"]:
+def _turns(
+    drawn: Float[torch.Tensor, "rows 2"], aspect: float
+) -> Float[torch.Tensor, "rows 2 3"]:
     angle = (2 * drawn[:, 0] - 1) * math.radians(DEGREES)
     # The square [-1, 1]² stands for an image that is wider or higher: a turn must not shear it.
     first = torch.stack([angle.cos(), -angle.sin() * aspect], dim=1)
@@ -153,13 +209,18 @@ class ImageBatches:
     where they are: a GPU need not hold them all.
     """
 
-    def __init__(self, rows: LabelledRows, device: torch.device, *, standard: np.ndarray) -> None:
+    def __init__(
+        self, rows: LabelledRows, device: torch.device, *, standard: np.ndarray
+    ) -> None:
         self.rows, self.device = rows, device
         height, width, channels = rows.image
         full = 255.0 if rows.features.dtype == np.uint8 else 1.0
         total = np.zeros((2, channels))
         for part in np.array_split(standard, -(-len(standard) // _SEEN_AT_ONCE)):
-            values = rows.features[part].reshape(len(part), -1, channels).astype(np.float64) / full
+            values = (
+                rows.features[part].reshape(len(part), -1, channels).astype(np.float64)
+                / full
+            )
             total += values.sum(axis=(0, 1)), np.square(values).sum(axis=(0, 1))
         mean, square = total / (len(standard) * height * width)
         spread = np.sqrt(np.maximum(square - mean**2, 0))
@@ -174,28 +235,41 @@ class ImageBatches:
         other.rows = rows
         return other
 
-    def batch(self, places: np.ndarray) -> Float32[torch.Tensor, "rows channels height width"]:
+    def batch(
+        self, places: np.ndarray
+    ) -> Float32[torch.Tensor, "rows channels height width"]:
         """Returns standardised images."""
-        return (intensities(self.rows.features[places], self.device) - self._mean) / self._spread
+        return (
+            intensities(self.rows.features[places], self.device) - self._mean
+        ) / self._spread
 
     def labels(self, places: np.ndarray) -> Int64[torch.Tensor, " rows"]:
         """Returns class codes."""
-        return torch.from_numpy(self.rows.labels[places].astype(np.int64)).to(self.device)
+        return torch.from_numpy(self.rows.labels[places].astype(np.int64)).to(
+            self.device
+        )
 
 
 def shifted(
-    images: Float[torch.Tensor, "rows channels height width"], most: int, random: np.random.Generator
+    images: Float[torch.Tensor, "rows channels height width"],
+    most: int,
+    random: np.random.Generator,
 ) -> Float[torch.Tensor, "rows channels height width"]:
     """Moves each image by at most so many pixels; its edge comes in from outside."""
     if not most:
         return images
     rows, _, height, width = images.shape
     padded = nn.functional.pad(images, (most,) * 4, mode="replicate")
-    down, right = (torch.from_numpy(random.integers(0, 2 * most + 1, rows)).to(images.device) for _ in range(2))
+    down, right = (
+        torch.from_numpy(random.integers(0, 2 * most + 1, rows)).to(images.device)
+        for _ in range(2)
+    )
     each = torch.arange(rows, device=images.device)[:, None, None]
     rows_of = down[:, None] + torch.arange(height, device=images.device)
     columns_of = right[:, None] + torch.arange(width, device=images.device)
-    return padded.permute(0, 2, 3, 1)[each, rows_of[:, :, None], columns_of[:, None, :]].permute(0, 3, 1, 2)
+    return padded.permute(0, 2, 3, 1)[
+        each, rows_of[:, :, None], columns_of[:, None, :]
+    ].permute(0, 3, 1, 2)
 
 
 def _split(rows: int, share: float, seed: int) -> _Split:
@@ -205,14 +279,23 @@ def _split(rows: int, share: float, seed: int) -> _Split:
 
 
 def _epochs(
-    network: nn.Module, images: ImageBatches, split: _Split, recipe: SelectionRecipe, rate: float, seed: int
+    network: nn.Module,
+    images: ImageBatches,
+    split: _Split,
+    recipe: SelectionRecipe,
+    rate: float,
+    seed: int,
 ) -> Iterator[float]:
     """Trains at one learning rate; yields the accuracy on the held-out images after each epoch."""
     kept, held = split
-    optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=recipe.weight_decay)
+    optimizer = torch.optim.AdamW(
+        network.parameters(), lr=rate, weight_decay=recipe.weight_decay
+    )
     # Whole batches, a little larger: batch normalisation wants no last one of a single image.
     steps = max(len(kept) // recipe.batch, 1)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, partial(_cycle, steps=recipe.epochs * steps))
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, partial(_cycle, steps=recipe.epochs * steps)
+    )
     random = np.random.default_rng([seed, 1])
     for _ in range(recipe.epochs):
         network.train()
@@ -237,5 +320,8 @@ def _logits(
     where = np.arange(len(images.rows.labels)) if places is None else places
     network.eval()
     with torch.inference_mode():
-        parts = [network(images.batch(part)) for part in np.array_split(where, -(-len(where) // _SEEN_AT_ONCE))]
+        parts = [
+            network(images.batch(part))
+            for part in np.array_split(where, -(-len(where) // _SEEN_AT_ONCE))
+        ]
     return torch.cat(parts)

@@ -12,10 +12,20 @@ from tests.shared.few_trees import LOGISTIC
 from noisegate.schema import Schema
 from noisegate.verdict import Verdict
 from noisegate_evaluate import evaluate_tables
-from noisegate_evaluate.metrics.analyses import Associations, EqualMass, Quantiles, Regressions, TwoSample
+from noisegate_evaluate.metrics.analyses import (
+    Associations,
+    EqualMass,
+    Quantiles,
+    Regressions,
+    TwoSample,
+)
 
 SCHEMA = Schema(
-    (*(continuous(name, -5, 5, missing=True) for name in ("x", "w", "u")), boolean("g"), categorical("c", "abc")),
+    (
+        *(continuous(name, -5, 5, missing=True) for name in ("x", "w", "u")),
+        boolean("g"),
+        categorical("c", "abc"),
+    ),
     label="g",
 )
 
@@ -26,28 +36,52 @@ def records(rows, seed, *, slope=0.6, sign=1):
     w = sign * slope * x + np.sqrt(1 - slope**2) * random.standard_normal(rows)
     g = random.random(rows) < 1 / (1 + np.exp(-1.5 * x))
     c = np.array(["a", "b", "c"])[np.clip(np.rint(u + 1), 0, 2).astype(int)]
-    return pa.table({"x": np.clip(x, -5, 5), "w": np.clip(w, -5, 5), "u": np.clip(u, -5, 5), "g": g, "c": c})
+    return pa.table(
+        {
+            "x": np.clip(x, -5, 5),
+            "w": np.clip(w, -5, 5),
+            "u": np.clip(u, -5, 5),
+            "g": g,
+            "c": c,
+        }
+    )
 
 
 def shuffled(table, seed=0):
     random = np.random.default_rng(seed)
-    return pa.table({name: table[name].take(random.permutation(table.num_rows)) for name in table.column_names})
+    return pa.table(
+        {
+            name: table[name].take(random.permutation(table.num_rows))
+            for name in table.column_names
+        }
+    )
 
 
 def measured(kind, synthetic, real=None):
-    return kind.measured(synthetic, records(6000, 1) if real is None else real, schema=SCHEMA, seed=0)
+    return kind.measured(
+        synthetic, records(6000, 1) if real is None else real, schema=SCHEMA, seed=0
+    )
 
 
 def test_strong_associations_are_those_of_scipy():
     real = records(6000, 1)
     found = measured(Associations, records(6000, 2), real)
     told = {pair: (truth, made) for pair, truth, made in found.strong}
-    assert found.pairs == 10 and "x × w" in told and "u × c" in told and "x × u" not in told
-    assert told["x × w"][0] == pytest.approx(spearmanr(real["x"], real["w"]).statistic, abs=1e-9)
+    assert (
+        found.pairs == 10
+        and "x × w" in told
+        and "u × c" in told
+        and "x × u" not in told
+    )
+    assert told["x × w"][0] == pytest.approx(
+        spearmanr(real["x"], real["w"]).statistic, abs=1e-9
+    )
     assert found.kept > 0.95 and found.lost == []
 
 
-@pytest.mark.parametrize("wrong", [shuffled(records(6000, 2)), records(6000, 2, sign=-1)])
+@pytest.mark.parametrize(
+    "wrong", [shuffled(records(6000, 2)), records(6000, 2, sign=-1)]
+)
 def test_associations_that_are_lost_or_turned_round_count_as_nothing(wrong):
     found = measured(Associations, wrong)
     assert "x × w" in [pair for pair, _, _ in found.lost]
@@ -55,7 +89,10 @@ def test_associations_that_are_lost_or_turned_round_count_as_nothing(wrong):
 
 
 def test_coefficients_have_the_size_and_the_sign_of_the_truth():
-    right, turned = measured(Regressions, records(6000, 2)), measured(Regressions, records(6000, 2, sign=-1))
+    right, turned = (
+        measured(Regressions, records(6000, 2)),
+        measured(Regressions, records(6000, 2, sign=-1)),
+    )
     assert right.signs == 1.0 and turned.signs < 1 and right.error < 0.1 < turned.error
 
 
@@ -70,10 +107,19 @@ def test_quantiles_count_by_rank_and_ties_are_right():
 
 
 def test_cells_of_equal_mass_see_what_crowds_and_what_is_shuffled():
-    same, apart = measured(EqualMass, records(6000, 2)), measured(EqualMass, shuffled(records(6000, 2)))
-    assert same.singles < 1.3 * same.sampling[0] and same.pairs < 1.1 * same.sampling[1] < apart.pairs
+    same, apart = (
+        measured(EqualMass, records(6000, 2)),
+        measured(EqualMass, shuffled(records(6000, 2))),
+    )
+    assert (
+        same.singles < 1.3 * same.sampling[0]
+        and same.pairs < 1.1 * same.sampling[1] < apart.pairs
+    )
     real = records(6000, 1)
-    narrow, wider = (real.set_column(0, "x", pa.array(np.asarray(real["x"]) * scale)) for scale in (0.01, 0.03))
+    narrow, wider = (
+        real.set_column(0, "x", pa.array(np.asarray(real["x"]) * scale))
+        for scale in (0.01, 0.03)
+    )
     assert measured(EqualMass, wider, narrow).singles > 0.05
 
 
@@ -91,17 +137,23 @@ def test_a_verdict_is_not_good_where_an_analyst_is_misled(good):
     test, train = records(3000, 3), records(3000, 4)
 
     def verdict(synthetic):
-        return evaluate_tables(synthetic, test, SCHEMA, train, classifiers=LOGISTIC).verdict
+        return evaluate_tables(
+            synthetic, test, SCHEMA, train, classifiers=LOGISTIC
+        ).verdict
 
     assert good.verdict.word == "good"
     lost = verdict(shuffled(records(3000, 5)))
-    assert lost.word in ("rough", "noise") and any("weakened or lost" in reason for reason in lost.reasons)
+    assert lost.word in ("rough", "noise") and any(
+        "weakened or lost" in reason for reason in lost.reasons
+    )
     # One column in the wrong place, among cells of equal width that hardly see it.
     narrow = records(3000, 5)
     column = pa.array(np.asarray(narrow["u"]) * 0.05 + 0.3)
     assert verdict(narrow.set_column(2, "u", column)).word in ("rough", "noise")
     few = verdict(records(5, 5))
-    assert few.word == "noise" and any(reason.startswith("5 synthetic records for 3,000") for reason in few.reasons)
+    assert few.word == "noise" and any(
+        reason.startswith("5 synthetic records for 3,000") for reason in few.reasons
+    )
 
 
 def test_a_weaker_regression_and_a_tail_out_of_place_make_a_copy_usable_at_most():
@@ -109,11 +161,22 @@ def test_a_weaker_regression_and_a_tail_out_of_place_make_a_copy_usable_at_most(
     wide = same["u"].to_numpy().copy()
     wide[np.argsort(wide)[-150:]] = np.linspace(3.5, 5, 150)
     weak, wide = records(6000, 2, slope=0.4), same.set_column(2, "u", pa.array(wide))
-    assert measured(Regressions, same).kept > 0.9 > 0.8 > measured(Regressions, weak).kept > 0.4
+    assert (
+        measured(Regressions, same).kept
+        > 0.9
+        > 0.8
+        > measured(Regressions, weak).kept
+        > 0.4
+    )
     assert measured(Quantiles, same).stretched < 0.1
-    assert (measured(Quantiles, wide).stretched > 0.4, measured(Quantiles, wide).reaching) == (True, "u")
+    assert (
+        measured(Quantiles, wide).stretched > 0.4,
+        measured(Quantiles, wide).reaching,
+    ) == (True, "u")
     for copy, figure in ((weak, "coefficients_kept"), (wide, "tail_error")):
-        found = evaluate_tables(copy, records(6000, 3), SCHEMA, real, classifiers=LOGISTIC).verdict
+        found = evaluate_tables(
+            copy, records(6000, 3), SCHEMA, real, classifiers=LOGISTIC
+        ).verdict
         assert found.word != "good" and figure in found.figures
 
 
@@ -128,5 +191,8 @@ def test_the_same_model_is_no_better_by_figures_than_by_its_fit(good):
     fitted = Verdict(word="rough", source="fit", reasons=("amounts lie in one cell",))
     told = replace(good, fitted=fitted).verdict
     assert good.verdict.word == "good" and told.word == "rough"
-    assert told.reasons[-1] == "the figures alone would be good; the fit said rough, since amounts lie in one cell"
+    assert (
+        told.reasons[-1]
+        == "the figures alone would be good; the fit said rough, since amounts lie in one cell"
+    )
     assert replace(good, fitted=replace(fitted, word="good")).verdict == good.verdict

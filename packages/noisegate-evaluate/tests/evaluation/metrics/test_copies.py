@@ -8,7 +8,9 @@ from tests.shared.columns import categorical, continuous
 from noisegate.schema import Schema
 from noisegate_evaluate.metrics.copies import nearest_images, nearest_records
 
-SCHEMA = Schema((continuous("x", 0.0, 10.0, missing=True), continuous("y"), categorical("c", "abc")))
+SCHEMA = Schema(
+    (continuous("x", 0.0, 10.0, missing=True), continuous("y"), categorical("c", "abc"))
+)
 
 
 def rows(seed, count=600):
@@ -36,7 +38,9 @@ def test_copies_stand_out_also_when_they_are_blurred():
     assert copied.nearer > 0.99
     assert copied.same == 1.0
     assert copied.distance == 0
-    blurred = train.set_column(1, "y", pa.array(np.clip(train["y"].to_numpy() + 0.001, 0, 1)))
+    blurred = train.set_column(
+        1, "y", pa.array(np.clip(train["y"].to_numpy() + 0.001, 0, 1))
+    )
     near = nearest_records(blurred, train, rows(2), SCHEMA)
     assert near.nearer > 0.9
     assert near.same < 0.1
@@ -55,9 +59,14 @@ def test_the_distance_is_the_mean_over_columns_and_missing_differs_from_every_nu
 
 def test_images_are_compared_by_their_pixels():
     draw = np.random.default_rng(0)
-    train, test = (draw.integers(0, 256, (40, 4, 4, 1), dtype=np.uint8) for _ in range(2))
+    train, test = (
+        draw.integers(0, 256, (40, 4, 4, 1), dtype=np.uint8) for _ in range(2)
+    )
     copied = nearest_images(train, train, test)
     assert copied.nearer == copied.same == 1.0
     assert copied.distance == 0
-    white, black = np.full((1, 2, 2, 1), 255, np.uint8), np.zeros((1, 2, 2, 1), np.uint8)
+    white, black = (
+        np.full((1, 2, 2, 1), 255, np.uint8),
+        np.zeros((1, 2, 2, 1), np.uint8),
+    )
     assert nearest_images(white, black, white).distance == pytest.approx(1.0)

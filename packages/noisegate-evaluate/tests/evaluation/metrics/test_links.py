@@ -4,18 +4,33 @@ import pytest
 
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.schema import Categorical, Comparison, Impossible, Integer, Schema
-from noisegate_evaluate.metrics.links import Crossed, crossed_distances, distinct_distance, gap_distance, link_distances
+from noisegate_evaluate.metrics.links import (
+    Crossed,
+    crossed_distances,
+    distinct_distance,
+    gap_distance,
+    link_distances,
+)
 from noisegate_evaluate.reading import ColumnLevels, bring_together
 
 SCHEMA = LinkedSchema(
     [
-        LinkedTable(name="people", key="id", schema=Schema([Categorical(name="kind", levels=("a", "b"))])),
+        LinkedTable(
+            name="people",
+            key="id",
+            schema=Schema([Categorical(name="kind", levels=("a", "b"))]),
+        ),
         LinkedTable(
             name="visits",
             parent="people",
             order="day",
             most=20,
-            schema=Schema([Integer(name="day", lower=0, upper=99), Categorical(name="state", levels=("x", "y"))]),
+            schema=Schema(
+                [
+                    Integer(name="day", lower=0, upper=99),
+                    Categorical(name="state", levels=("x", "y")),
+                ]
+            ),
         ),
     ]
 )
@@ -30,7 +45,9 @@ def made(stay=0.9, kind=True, seed=0, days=5):
     state = kinds if kind else random.integers(0, 2, PEOPLE)
     states = [state]
     for _ in range(VISITS - 1):
-        states.append(np.where(random.random(PEOPLE) < stay, states[-1], 1 - states[-1]))
+        states.append(
+            np.where(random.random(PEOPLE) < stay, states[-1], 1 - states[-1])
+        )
     keys = np.arange(PEOPLE)
     return {
         "people": pa.table({"id": keys, "kind": np.array(["a", "b"])[kinds]}),
@@ -45,7 +62,9 @@ def made(stay=0.9, kind=True, seed=0, days=5):
 
 
 def distances(synthetic, real):
-    ours, theirs = (bring_together(tables, SCHEMA, "test") for tables in (synthetic, real))
+    ours, theirs = (
+        bring_together(tables, SCHEMA, "test") for tables in (synthetic, real)
+    )
     return link_distances(ours, theirs, LINK, bins=10)
 
 
@@ -54,13 +73,20 @@ def test_children_that_break_a_rule_are_counted():
         Comparison(left="visits.day", relation=">=", right="people.since"),
         Impossible(values={"people.kind": "a", "visits.state": "y"}),
     ]
-    kind, since = Categorical(name="kind", levels=("a", "b")), Integer(name="since", lower=10, upper=59)
+    kind, since = (
+        Categorical(name="kind", levels=("a", "b")),
+        Integer(name="since", lower=10, upper=59),
+    )
     people = LinkedTable(name="people", key="id", schema=Schema([kind, since]))
     schema = LinkedSchema([people, SCHEMA.tables[1]], constraints=rules)
     tables = {
         "people": pa.table({"id": [1, 2], "kind": ["a", "b"], "since": [20, 30]}),
         "visits": pa.table(
-            {"id": [1, 1, 2, 2, 9], "day": [20, 19, 30, 31, 0], "state": ["y", "x", "y", "x", "y"]}  # 9 is nobody
+            {
+                "id": [1, 1, 2, 2, 9],
+                "day": [20, 19, 30, 31, 0],
+                "state": ["y", "x", "y", "x", "y"],
+            }  # 9 is nobody
         ),
     }
     together = bring_together(tables, schema, "test")
@@ -70,7 +96,13 @@ def test_children_that_break_a_rule_are_counted():
 def test_two_samples_of_one_source_are_near_in_everything():
     found = distances(made(seed=1), made(seed=2))
     assert found.child_counts.mean == 0.0
-    assert max(one.mean for one in (found.parent_child, found.transitions, found.distinct_values)) < 0.06
+    assert (
+        max(
+            one.mean
+            for one in (found.parent_child, found.transitions, found.distinct_values)
+        )
+        < 0.06
+    )
     assert found.gaps.largest == 0.0
     assert [found.orphans, found.repeated_keys, found.backwards] == [0, 0, 0]
 
@@ -89,14 +121,20 @@ def test_transitions_see_what_single_tables_do_not():
 def test_gaps_are_compared_whatever_their_length():
     found = distances(made(days=4), made(days=5))
     assert found.gaps.largest == 1.0
-    assert [found.gaps.synthetic_median, found.gaps.real_median] == pytest.approx([4 / 99, 5 / 99])
+    assert [found.gaps.synthetic_median, found.gaps.real_median] == pytest.approx(
+        [4 / 99, 5 / 99]
+    )
 
 
 def test_flaws_of_the_synthetic_tables_are_counted():
     tables = made()
     keys = tables["visits"]["id"].to_numpy().copy()
     keys[:3] = -1
-    turned = tables["visits"].set_column(0, "id", pa.array(keys)).take(np.arange(len(keys))[::-1])
+    turned = (
+        tables["visits"]
+        .set_column(0, "id", pa.array(keys))
+        .take(np.arange(len(keys))[::-1])
+    )
     people = pa.concat_tables([tables["people"], tables["people"].slice(0, 2)])
     found = distances({"people": people, "visits": turned}, tables)
     assert found.orphans == 3
@@ -109,17 +147,30 @@ def test_without_children_there_is_nothing_to_compare():
     none = {**tables, "visits": tables["visits"].slice(0, 0)}
     found = distances(none, tables)
     assert found.child_counts.mean == 1.0
-    assert (found.parent_child, found.transitions, found.distinct_values, found.gaps) == (None,) * 4
+    assert (
+        found.parent_child,
+        found.transitions,
+        found.distinct_values,
+        found.gaps,
+    ) == (None,) * 4
     assert found.to_json()["transitions"] is None
     assert dict(found.lines())["gaps"] == ("–", "")
 
 
 def test_crossed_columns_are_counted_together():
-    same, other = (ColumnLevels(np.array(codes), 2) for codes in ([0, 0, 1, 1], [0, 1, 0, 1]))
-    found = crossed_distances(
-        Crossed({"a": same}, {"b": same, "c": same}), Crossed({"a": same}, {"b": other, "c": same})
+    same, other = (
+        ColumnLevels(np.array(codes), 2) for codes in ([0, 0, 1, 1], [0, 1, 0, 1])
     )
-    assert (found.mean, found.largest, found.largest_columns, found.used) == (0.25, 0.5, ("a", "b"), 2)
+    found = crossed_distances(
+        Crossed({"a": same}, {"b": same, "c": same}),
+        Crossed({"a": same}, {"b": other, "c": same}),
+    )
+    assert (found.mean, found.largest, found.largest_columns, found.used) == (
+        0.25,
+        0.5,
+        ("a", "b"),
+        2,
+    )
 
 
 def test_parents_with_one_child_say_nothing_of_distinct_values():

@@ -21,7 +21,9 @@ def scores(*sets, **options):
 
 def at(precision, recall, slope):
     """The point of the curve at the angle next to arctan of `slope`."""
-    place = np.abs(np.linspace(0, np.pi / 2, len(precision)) - np.arctan(slope)).argmin()
+    place = np.abs(
+        np.linspace(0, np.pi / 2, len(precision)) - np.arctan(slope)
+    ).argmin()
     return precision[place], recall[place]
 
 

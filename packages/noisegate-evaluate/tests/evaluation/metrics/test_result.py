@@ -20,7 +20,11 @@ class Apart(MetricResult):
     @classmethod
     def measured(cls, synthetic, real, *, seed, schema=None, **_):
         if schema is None:
-            return cls(distance=float(synthetic.mean() - real.mean())) if len(real) > 20 else None
+            return (
+                cls(distance=float(synthetic.mean() - real.mean()))
+                if len(real) > 20
+                else None
+            )
         return cls(distance=float(np.mean(synthetic["x"]) - np.mean(real["x"])))
 
     def page(self, name):
@@ -46,10 +50,19 @@ def test_a_metric_of_images_is_in_the_report(installed):
     sets = images(0), images(1), SCHEMA, images(2)
     report = measured(*sets)
     told = report.to_json()
-    assert told["distances"]["apart(pixels)"] == {"distance": report.distances["apart"].distance}
-    assert told["distances_floor"]["apart(pixels)"] != told["distances"]["apart(pixels)"]
+    assert told["distances"]["apart(pixels)"] == {
+        "distance": report.distances["apart"].distance
+    }
+    assert (
+        told["distances_floor"]["apart(pixels)"] != told["distances"]["apart(pixels)"]
+    )
     assert "apart(pixels)!" in page(report)
-    assert measured(images(0), images(1, rows=20), SCHEMA).to_json()["distances"]["apart(pixels)"] is None
+    assert (
+        measured(images(0), images(1, rows=20), SCHEMA).to_json()["distances"][
+            "apart(pixels)"
+        ]
+        is None
+    )
 
 
 def test_two_metrics_of_one_name_are_refused():

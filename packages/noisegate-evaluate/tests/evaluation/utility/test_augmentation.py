@@ -22,7 +22,9 @@ def centres(images):
     mass = images.sum(dim=(1, 2, 3))
     along = [torch.arange(size) - (size - 1) / 2 for size in images.shape[2:]]
     down = (images.sum(dim=(1, 3)) * along[0]).sum(dim=1) / mass
-    return torch.stack([down, (images.sum(dim=(1, 2)) * along[1]).sum(dim=1) / mass], dim=1)
+    return torch.stack(
+        [down, (images.sum(dim=(1, 2)) * along[1]).sum(dim=1) / mass], dim=1
+    )
 
 
 def test_shifts_are_whole_pixels_up_to_an_eighth_of_the_side_and_the_rest_stays_in_the_middle():
@@ -38,7 +40,11 @@ def test_a_turn_is_no_shear_whatever_the_sides(height, width):
     maps = _turns(torch.rand((ROWS, 2), generator=random()), height / width)
     sides = torch.tensor([width, height], dtype=torch.float32)
     in_pixels = maps[:, :, :2] * sides[:, None] / sides[None, :]
-    assert torch.allclose(in_pixels @ in_pixels.transpose(1, 2), torch.eye(2).expand(ROWS, 2, 2), atol=1e-5)
+    assert torch.allclose(
+        in_pixels @ in_pixels.transpose(1, 2),
+        torch.eye(2).expand(ROWS, 2, 2),
+        atol=1e-5,
+    )
     angles = torch.atan2(in_pixels[:, 1, 0], in_pixels[:, 0, 0]) * 180 / torch.pi
     assert 40 < angles.max() <= 45
     assert -45 <= angles.min() < -40

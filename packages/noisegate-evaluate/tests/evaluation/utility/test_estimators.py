@@ -8,7 +8,9 @@ from sklearn.svm import LinearSVC
 from noisegate_evaluate import LabelledRows, Suite, utility_scores
 from noisegate_evaluate.utility.suites import Estimator, class_scores
 
-SVC = Estimator(name="svc", maker="sklearn.svm.LinearSVC", settings={"max_iter": 100_000})
+SVC = Estimator(
+    name="svc", maker="sklearn.svm.LinearSVC", settings={"max_iter": 100_000}
+)
 TREE = Estimator(name="tree", maker="sklearn.tree.DecisionTreeClassifier")
 
 
@@ -22,7 +24,9 @@ def train_and_score(recipe, train, test, *, classes, seed):
 def blobs(seed, classes, rows=300, columns=4, gap=1.0):
     generator = np.random.default_rng(seed)
     labels = generator.integers(0, classes, rows)
-    return (generator.normal(size=(rows, columns)) + gap * labels[:, None]).astype(np.float32), labels
+    return (generator.normal(size=(rows, columns)) + gap * labels[:, None]).astype(
+        np.float32
+    ), labels
 
 
 def rows(seed, classes=2):
@@ -33,12 +37,22 @@ def rows(seed, classes=2):
 def test_the_ranking_is_of_scores_and_not_of_hard_predictions():
     train, test = rows(0), rows(1)
     outcome = train_and_score(SVC, train, test, classes=2, seed=3)
-    fitted = LinearSVC(max_iter=100_000, random_state=3).fit(train.features, train.labels)
-    margins, hard = fitted.decision_function(test.features), fitted.predict(test.features)
+    fitted = LinearSVC(max_iter=100_000, random_state=3).fit(
+        train.features, train.labels
+    )
+    margins, hard = (
+        fitted.decision_function(test.features),
+        fitted.predict(test.features),
+    )
     assert outcome.scores.roc_auc == roc_auc_score(test.labels, margins)
-    assert outcome.scores.average_precision == average_precision_score(test.labels, margins)
+    assert outcome.scores.average_precision == average_precision_score(
+        test.labels, margins
+    )
     assert outcome.scores.roc_auc > roc_auc_score(test.labels, hard) + 0.02
-    assert outcome.scores.average_precision > average_precision_score(test.labels, hard) + 0.02
+    assert (
+        outcome.scores.average_precision
+        > average_precision_score(test.labels, hard) + 0.02
+    )
     assert outcome.scores.accuracy == np.mean(hard == test.labels)
     assert outcome.notes == ()
 
@@ -46,7 +60,9 @@ def test_the_ranking_is_of_scores_and_not_of_hard_predictions():
 @pytest.mark.parametrize("only", [0, 2])
 def test_one_class_scores_as_its_constant_prediction(only):
     train, test = rows(0, classes=3), rows(1, classes=3)
-    same = LabelledRows(features=train.features, labels=np.full_like(train.labels, only))
+    same = LabelledRows(
+        features=train.features, labels=np.full_like(train.labels, only)
+    )
     outcome = train_and_score(TREE, same, test, classes=3, seed=0)
     assert outcome.scores.roc_auc == 0.5
     assert outcome.scores.average_precision == pytest.approx(1 / 3)
@@ -58,7 +74,10 @@ def test_a_classifier_that_fails_predicts_the_most_frequent_class():
     shares = np.array([0] * 50 + [1] * 150)
     uneven = LabelledRows(features=train.features, labels=shares)
     broken = Estimator(
-        name="broken", maker="sklearn.linear_model.LogisticRegression", settings={"C": -1.0}, seeded=False
+        name="broken",
+        maker="sklearn.linear_model.LogisticRegression",
+        settings={"C": -1.0},
+        seeded=False,
     )
     outcome = train_and_score(broken, uneven, test, classes=2, seed=0)
     assert outcome.scores.accuracy == np.mean(test.labels == 1)
@@ -87,7 +106,9 @@ class Given:
 
 
 def test_a_class_that_training_never_saw_is_last_and_has_no_order():
-    scores = class_scores(Given(decision_function=[-5.0, 7.0]), np.zeros((2, 1)), np.array([0, 2]), 4)
+    scores = class_scores(
+        Given(decision_function=[-5.0, 7.0]), np.zeros((2, 1)), np.array([0, 2]), 4
+    )
     assert scores[:, [0, 2]].tolist() == [[5.0, -5.0], [-7.0, 7.0]]
     assert scores[:, [1, 3]].tolist() == [[-8.0, -8.0], [-8.0, -8.0]]
 
@@ -95,19 +116,37 @@ def test_a_class_that_training_never_saw_is_last_and_has_no_order():
 @pytest.mark.parametrize("classes", [2, 4])
 def test_the_largest_score_is_what_the_classifier_predicts(classes):
     (x, y), (held_out, _) = blobs(0, classes), blobs(1, classes)
-    for classifier in (LinearSVC(), GaussianNB(), RandomForestClassifier(n_estimators=15, random_state=0)):
-        scores = class_scores(classifier.fit(x, y), held_out, np.arange(classes), classes)
-        np.testing.assert_array_equal(scores.argmax(axis=1), classifier.predict(held_out))
+    for classifier in (
+        LinearSVC(),
+        GaussianNB(),
+        RandomForestClassifier(n_estimators=15, random_state=0),
+    ):
+        scores = class_scores(
+            classifier.fit(x, y), held_out, np.arange(classes), classes
+        )
+        np.testing.assert_array_equal(
+            scores.argmax(axis=1), classifier.predict(held_out)
+        )
 
 
 def test_log_odds_order_the_rows_as_the_probabilities_do_and_do_not_round():
     (x, y), (held_out, truth) = blobs(0, 3), blobs(1, 3)
     fitted = GaussianNB().fit(x, y)
-    odds, chances = class_scores(fitted, held_out, np.arange(3), 3), fitted.predict_proba(held_out)
+    odds, chances = (
+        class_scores(fitted, held_out, np.arange(3), 3),
+        fitted.predict_proba(held_out),
+    )
     np.testing.assert_allclose(1 / (1 + np.exp(-odds)), chances, rtol=1e-4)
-    (x, y), (held_out, truth) = blobs(0, 2, columns=1_500, gap=0.1), blobs(1, 2, columns=1_500, gap=0.1)
+    (x, y), (held_out, truth) = (
+        blobs(0, 2, columns=1_500, gap=0.1),
+        blobs(1, 2, columns=1_500, gap=0.1),
+    )
     fitted = GaussianNB().fit(x, y)
-    assert len(np.unique(fitted.predict_proba(held_out)[:, 1])) < 290  # this many are tied at 0 or 1
+    assert (
+        len(np.unique(fitted.predict_proba(held_out)[:, 1])) < 290
+    )  # this many are tied at 0 or 1
     odds = class_scores(fitted, held_out, np.arange(2), 2)
     assert len(np.unique(odds[:, 1])) == 300
-    assert roc_auc_score(truth, odds[:, 1]) > roc_auc_score(truth, fitted.predict(held_out))
+    assert roc_auc_score(truth, odds[:, 1]) > roc_auc_score(
+        truth, fitted.predict(held_out)
+    )

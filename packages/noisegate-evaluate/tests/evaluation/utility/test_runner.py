@@ -24,13 +24,17 @@ def test_all_twelve_learn_and_are_in_order(report):
     for name, scores in report.models.items():
         assert scores.roc_auc > (0.6 if name in weak else 0.75), name
         assert 0 < scores.accuracy < 1
-    assert report.mean.accuracy == pytest.approx(np.mean([scores.accuracy for scores in report.models.values()]))
+    assert report.mean.accuracy == pytest.approx(
+        np.mean([scores.accuracy for scores in report.models.values()])
+    )
     assert not [note for note in report.notes if "constant" in note]
 
 
 @pytest.mark.slow  # two processes load scikit-learn and XGBoost
 def test_the_scores_do_not_depend_on_the_number_of_processes(report):
-    assert utility_scores(twelve("images"), rows(0), rows(1), classes=3, jobs=2) == report
+    assert (
+        utility_scores(twelve("images"), rows(0), rows(1), classes=3, jobs=2) == report
+    )
 
 
 def test_a_test_set_of_one_class_is_refused():

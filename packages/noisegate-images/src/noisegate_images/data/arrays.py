@@ -39,9 +39,17 @@ class OneFile(ImageOrigin):
 
     def batches(self, rows: int) -> Iterator[Pictures]:
         """Yields the images, ``rows`` at a time, and fewer where they are large."""
-        for images, labels in self._parts(lambda size: max(1, min(rows, _BATCH_BYTES // max(1, size)))):
-            values = labels.tolist() if labels is not None and labels.dtype.kind == "U" else labels
-            yield Pictures(pictures=images, labels=None if values is None else pa.array(values))
+        for images, labels in self._parts(
+            lambda size: max(1, min(rows, _BATCH_BYTES // max(1, size)))
+        ):
+            values = (
+                labels.tolist()
+                if labels is not None and labels.dtype.kind == "U"
+                else labels
+            )
+            yield Pictures(
+                pictures=images, labels=None if values is None else pa.array(values)
+            )
 
     def _check(self) -> pa.DataType:
         return pa.int64()
@@ -75,31 +83,51 @@ class ImageArrays(OneFile):
     def _check(self) -> pa.DataType:
         with self._opened() as file:
             images = self._header(file, IMAGES)
-            if images.dtype != np.uint8 or len(images.shape) not in (3, 4) or not prod(images.shape[1:]):
+            if (
+                images.dtype != np.uint8
+                or len(images.shape) not in (3, 4)
+                or not prod(images.shape[1:])
+            ):
                 says = f"{self.name}: `images` is of {images.dtype} with {len(images.shape)} dimensions"
-                raise DataError(f"{says}; expected uint8, (images, height, width) or (images, height, width, channels)")
+                raise DataError(
+                    f"{says}; expected uint8, (images, height, width) or (images, height, width, channels)"
+                )
             if not self.labelled:
                 return pa.null()
             labels = self._header(file, LABELS)
-        if labels.shape != images.shape[:1] or not 0 < labels.dtype.itemsize <= _MAX_LABEL_BYTES:
-            raise DataError(f"{self.name}: `labels` must be one label for each of `images`, in their order")
-        return {"i": pa.int64(), "u": pa.int64(), "U": pa.string()}.get(labels.dtype.kind, pa.float64())
+        if (
+            labels.shape != images.shape[:1]
+            or not 0 < labels.dtype.itemsize <= _MAX_LABEL_BYTES
+        ):
+            raise DataError(
+                f"{self.name}: `labels` must be one label for each of `images`, in their order"
+            )
+        return {"i": pa.int64(), "u": pa.int64(), "U": pa.string()}.get(
+            labels.dtype.kind, pa.float64()
+        )
 
     def _parts(self, rows_of: Callable[[int], int]) -> Parts:
         with self._opened() as file:
             rows = rows_of(prod(self._header(file, IMAGES).shape[1:]))
             labels = self._read(file, LABELS, rows) if self.labelled else None
             for images in self._read(file, IMAGES, rows):
-                yield images.astype(np.uint8, copy=False), None if labels is None else next(labels)
+                yield (
+                    images.astype(np.uint8, copy=False),
+                    None if labels is None else next(labels),
+                )
 
-    def _read(self, file: zipfile.ZipFile, name: str, rows: int) -> Iterator[npt.NDArray[Any]]:
+    def _read(
+        self, file: zipfile.ZipFile, name: str, rows: int
+    ) -> Iterator[npt.NDArray[Any]]:
         """Yields an array some rows at a time, ended by an error where it is cut off."""
         (number, *shape), dtype = self._header(file, name)
         with self._member(file, name) as stream:
             _read_header(stream)
             for start in range(0, number, rows):
                 count = min(rows, number - start)
-                content = _exactly(stream, count * prod(shape) * dtype.itemsize, self._broken())
+                content = _exactly(
+                    stream, count * prod(shape) * dtype.itemsize, self._broken()
+                )
                 yield np.frombuffer(content, dtype).reshape(count, *shape)
 
     def _header(self, file: zipfile.ZipFile, name: str) -> _Header:
@@ -116,7 +144,9 @@ class ImageArrays(OneFile):
                 f"{self.name}: there is no array `{name}`, expected {IMAGES}{f' and {LABELS}' if self.labelled else ''}"
                 "; write the file as numpy.savez(path, images=..., labels=...)"
             )
-        with suppress(OSError, RuntimeError, zipfile.BadZipFile):  # RuntimeError: it is encrypted
+        with suppress(
+            OSError, RuntimeError, zipfile.BadZipFile
+        ):  # RuntimeError: it is encrypted
             return file.open(f"{name}.npy")
         raise self._broken()
 
@@ -126,13 +156,19 @@ class ImageArrays(OneFile):
         raise self._broken()
 
     def _broken(self) -> DataError:
-        return DataError(f"{self.name}: cannot be read as .npz; it is cut off or damaged: write or copy it again")
+        return DataError(
+            f"{self.name}: cannot be read as .npz; it is cut off or damaged: write or copy it again"
+        )
 
 
 def _read_header(stream: IO[bytes]) -> _Header | None:
     try:
         version = np.lib.format.read_magic(stream)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        read = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
         shape, fortran, dtype = read(stream)
     except (ValueError, OSError, EOFError, zipfile.BadZipFile):
         return None
@@ -146,7 +182,9 @@ class IdxImages(OneFile):
 
     @property
     def _labels(self) -> Path:
-        plain = self.path.with_name(self.name.replace("images-idx3", "labels-idx1").removesuffix(".gz"))
+        plain = self.path.with_name(
+            self.name.replace("images-idx3", "labels-idx1").removesuffix(".gz")
+        )
         return plain if plain.exists() else plain.with_name(f"{plain.name}.gz")
 
     def kept_in(self) -> Iterator[Path]:
@@ -156,7 +194,9 @@ class IdxImages(OneFile):
     def _check(self) -> pa.DataType:
         images = _shape(self.path, 3)
         if self.labelled and _shape(self._labels, 1)[0] != images[0]:
-            raise DataError(f"{self.name}: {self._labels.name} has another number of labels than there are images")
+            raise DataError(
+                f"{self.name}: {self._labels.name} has another number of labels than there are images"
+            )
         return pa.int64()
 
     def _parts(self, rows_of: Callable[[int], int]) -> Parts:
@@ -166,12 +206,16 @@ class IdxImages(OneFile):
             yield images, None if labels is None else next(labels).astype(np.int64)
 
 
-def _read_idx(path: Path, dimensions: int, rows: int) -> Iterator[npt.NDArray[np.uint8]]:
+def _read_idx(
+    path: Path, dimensions: int, rows: int
+) -> Iterator[npt.NDArray[np.uint8]]:
     with _opened(path) as stream:
         number, *shape = _dimensions(stream, dimensions, path)
         for start in range(0, number, rows):
             count = min(rows, number - start)
-            yield np.frombuffer(_exactly(stream, count * prod(shape), _cut_off(path)), np.uint8).reshape(count, *shape)
+            yield np.frombuffer(
+                _exactly(stream, count * prod(shape), _cut_off(path)), np.uint8
+            ).reshape(count, *shape)
 
 
 def _shape(path: Path, dimensions: int) -> list[int]:
@@ -181,11 +225,15 @@ def _shape(path: Path, dimensions: int) -> list[int]:
 
 def _opened(path: Path) -> IO[bytes]:
     try:
-        packed = not is_folder(path) and path.suffix == ".gz"  # it refuses a pipe, whose end would be waited for
+        packed = (
+            not is_folder(path) and path.suffix == ".gz"
+        )  # it refuses a pipe, whose end would be waited for
         return cast(IO[bytes], gzip.open(path)) if packed else path.open("rb")
     except OSError as error:
         reason = error.strerror
-    raise DataError(f"{path.name}: cannot be read: {reason}; expected it beside the images, under this name")
+    raise DataError(
+        f"{path.name}: cannot be read: {reason}; expected it beside the images, under this name"
+    )
 
 
 def _cut_off(path: Path) -> DataError:
@@ -194,6 +242,12 @@ def _cut_off(path: Path) -> DataError:
 
 def _dimensions(stream: IO[bytes], dimensions: int, path: Path) -> list[int]:
     if _exactly(stream, 4, _cut_off(path)) != bytes([0, 0, 8, dimensions]):
-        raise DataError(f"{path.name}: is no idx file of bytes with {dimensions} dimension(s); download it again")
-    lengths: list[int] = np.frombuffer(_exactly(stream, 4 * dimensions, _cut_off(path)), ">u4").astype(int).tolist()
+        raise DataError(
+            f"{path.name}: is no idx file of bytes with {dimensions} dimension(s); download it again"
+        )
+    lengths: list[int] = (
+        np.frombuffer(_exactly(stream, 4 * dimensions, _cut_off(path)), ">u4")
+        .astype(int)
+        .tolist()
+    )
     return lengths

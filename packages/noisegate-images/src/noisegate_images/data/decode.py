@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
 """The formats that are read. Others that Pillow knows are not: some start other programs."""
-MAX_PIXELS = 89_478_485  # Pillow's own limit: a picture with more may be made to fill the memory
+MAX_PIXELS = (
+    89_478_485  # Pillow's own limit: a picture with more may be made to fill the memory
+)
 MAX_FILE_BYTES = 1 << 28  # no file of one image is read that is larger
 _TOO_LARGE = f"has more than {MAX_PIXELS:,} pixels; make it smaller"
 _DAMAGED = "is cut off or damaged; write or copy it again"
@@ -73,12 +75,16 @@ class PictureFile:
         """Returns the content of the file."""
         real = os.path.realpath(self.path)
         if os.path.commonpath([real, self.root]) != self.root:
-            raise PictureProblem("is a link to a file outside of the folder, which is not followed; copy the file")
+            raise PictureProblem(
+                "is a link to a file outside of the folder, which is not followed; copy the file"
+            )
         state = os.stat(real)
         if not stat.S_ISREG(state.st_mode):
             raise PictureProblem("is not a regular file; remove it")
         if state.st_size > MAX_FILE_BYTES:
-            raise PictureProblem(f"is larger than {MAX_FILE_BYTES >> 20} MiB; make it smaller")
+            raise PictureProblem(
+                f"is larger than {MAX_FILE_BYTES >> 20} MiB; make it smaller"
+            )
         with open(real, "rb") as stream:
             return stream.read()
 
@@ -103,16 +109,29 @@ def decode_picture(picture: Picture, form: ImageForm) -> Pixels:
     """Returns the pixels of a picture, (height, width, channels), as ``form`` declares them."""
     shape = form.shape
     if isinstance(picture, np.ndarray):
-        if picture.size == shape.size and picture.shape[:2] == (shape.height, shape.width):
+        if picture.size == shape.size and picture.shape[:2] == (
+            shape.height,
+            shape.width,
+        ):
             return picture.reshape(shape.height, shape.width, shape.channels)
         from PIL import Image
 
-        pixels = picture[:, :, 0] if picture.ndim == 3 and picture.shape[2] == 1 else picture
-        if pixels.ndim not in (2, 3) or not pixels.size or (pixels.ndim == 3 and pixels.shape[2] not in (2, 3, 4)):
-            raise PictureProblem("has no shape of an image: (height, width) or (height, width, channels)")
+        pixels = (
+            picture[:, :, 0] if picture.ndim == 3 and picture.shape[2] == 1 else picture
+        )
+        if (
+            pixels.ndim not in (2, 3)
+            or not pixels.size
+            or (pixels.ndim == 3 and pixels.shape[2] not in (2, 3, 4))
+        ):
+            raise PictureProblem(
+                "has no shape of an image: (height, width) or (height, width, channels)"
+            )
         return _fitted(Image.fromarray(np.ascontiguousarray(pixels)), form)
     if picture is None:
-        raise PictureProblem("holds no bytes of an image; embed the files in the data instead of their paths")
+        raise PictureProblem(
+            "holds no bytes of an image; embed the files in the data instead of their paths"
+        )
     content = picture.read() if isinstance(picture, PictureFile) else picture
     return _fitted(_opened(content) if isinstance(content, bytes) else content, form)
 
@@ -148,7 +167,9 @@ def _fitted(image: Image, form: ImageForm) -> Pixels:
     if image.mode not in _NATURAL[shape.channels] and not form.convert:
         kind = "grey" if shape.channels == 1 else "of three colours"
         cure = "convert the data, or set convert = true for the images in the schema"
-        raise PictureProblem(f"is {_WORDS.get(image.mode, f'of mode {image.mode}')}, expected {kind}; {cure}")
+        raise PictureProblem(
+            f"is {_WORDS.get(image.mode, f'of mode {image.mode}')}, expected {kind}; {cure}"
+        )
     if image.size != (shape.width, shape.height) and form.resize == "refuse":
         raise PictureProblem(
             f"is {image.height} x {image.width} pixels, expected {shape.height} x {shape.width}; resize the data, or "
@@ -191,7 +212,10 @@ def _resized(image: Image, form: ImageForm) -> Image:
         return ImageOps.fit(image, size, Image.Resampling.BILINEAR)
     scale = min(size[0] / image.width, size[1] / image.height)
     inner = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
-    canvas, corner = Image.new(image.mode, size), ((size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2)
+    canvas, corner = (
+        Image.new(image.mode, size),
+        ((size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2),
+    )
     canvas.paste(image.resize(inner, Image.Resampling.BILINEAR), corner)
     return canvas
 
@@ -238,7 +262,9 @@ class ImageOrigin(ABC):
         """Refuses to say whose image each one is, which arrays do not tell."""
         if self.options.unit_column is not None:
             cure = f"give a table with a column of images and a column {self.options.unit_column!r}"
-            raise DataError(f"{self.name}: arrays do not say whose image each one is; {cure}")
+            raise DataError(
+                f"{self.name}: arrays do not say whose image each one is; {cure}"
+            )
 
     def check_labels(self, kind: pa.DataType) -> None:
         """Requires that labels of an Arrow type, where they are asked for, can be found among the declared ones."""
@@ -251,26 +277,38 @@ class ImageOrigin(ABC):
             return
         if not pt.is_integer(kind):
             found = type_in_words(kind)
-            raise DataError(f"{place}: expected whole numbers or text, found a column of {found}; convert it")
+            raise DataError(
+                f"{place}: expected whole numbers or text, found a column of {found}; convert it"
+            )
         if isinstance(declared[0], int):
             return
         if names is None:
             cure = "declare the numbers as labels instead, or write the labels of the data as text"
-            raise DataError(f"{place}: holds whole numbers, and the schema declares text; {cure}")
+            raise DataError(
+                f"{place}: holds whole numbers, and the schema declares text; {cure}"
+            )
         if not set(names) <= set(declared):
             cure = "declare the same names as labels in the schema, or whole numbers"
-            raise DataError(f"{place}: the data gives names to its classes that are not all declared; {cure}")
+            raise DataError(
+                f"{place}: the data gives names to its classes that are not all declared; {cure}"
+            )
 
     def codes(self, labels: pa.Array) -> npt.NDArray[np.int32]:
         """Returns the position of each label, of a type that `check_labels` let pass, among the declared, (images,)."""
         form, names = self.options.form, self.label_names or ()
         found = labels.dictionary_decode() if pt.is_dictionary(labels.type) else labels
         if pt.is_integer(found.type) and isinstance(form.labels[0], str):
-            places = pc.index_in(found.cast(pa.int64()), value_set=pa.array(range(len(names)), pa.int64()))
+            places = pc.index_in(
+                found.cast(pa.int64()),
+                value_set=pa.array(range(len(names)), pa.int64()),
+            )
             texts = pa.array(names, pa.string()).take(places)
         else:
             texts = pc.utf8_trim(found.cast(pa.string()), characters=TEXT_PADDING)
-        codes = pc.index_in(texts, value_set=pa.array([str(label) for label in form.labels], pa.string()))
+        codes = pc.index_in(
+            texts,
+            value_set=pa.array([str(label) for label in form.labels], pa.string()),
+        )
         if not codes.null_count:
             return np.asarray(codes.to_numpy(zero_copy_only=False).astype(np.int32))
         row = int(np.argmax(codes.is_null().to_numpy(zero_copy_only=False)))
@@ -280,4 +318,6 @@ class ImageOrigin(ABC):
             "labels must be public knowledge"
         )
         missing = "it is missing; fill it in, or describe images without labels"
-        raise Problem(row, f"label {form.label!r}: {missing if value is None else says}", value)
+        raise Problem(
+            row, f"label {form.label!r}: {missing if value is None else says}", value
+        )

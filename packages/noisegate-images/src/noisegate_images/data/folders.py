@@ -14,14 +14,36 @@ from noisegate.data.tables.csv_file import CsvFile
 from noisegate.data.tables.tables import not_shown
 from noisegate.data.units import check_unit_column
 from noisegate.errors import DataError
-from noisegate_images.data.decode import ImageOrigin, ImageReadOptions, PictureFile, Pictures
+from noisegate_images.data.decode import (
+    ImageOrigin,
+    ImageReadOptions,
+    PictureFile,
+    Pictures,
+)
 
-LIST, METADATA = "labels.csv", "metadata.csv"  # the names that the table in the folder of the images may have
+LIST, METADATA = (
+    "labels.csv",
+    "metadata.csv",
+)  # the names that the table in the folder of the images may have
 UNIT_FOLDER = "folder"  # what the unit column is called where images of one person lie in a folder of their own
 
 _FILES = {LIST: "file", METADATA: "file_name"}
 _LEFT_BEHIND = ("thumbs.db", "desktop.ini", "__macosx", "license", "readme")
-_TEXTS = (".txt", ".md", ".rst", ".csv", ".tsv", ".json", ".jsonl", ".xml", ".html", ".yaml", ".yml", ".toml", ".log")
+_TEXTS = (
+    ".txt",
+    ".md",
+    ".rst",
+    ".csv",
+    ".tsv",
+    ".json",
+    ".jsonl",
+    ".xml",
+    ".html",
+    ".yaml",
+    ".yml",
+    ".toml",
+    ".log",
+)
 
 
 class Listing(NamedTuple):
@@ -38,13 +60,19 @@ def list_folder(path: Path) -> Listing:
         with os.scandir(path) as entries:
             for entry in entries:
                 lower = entry.name.lower()
-                if not lower.startswith(".") and lower not in _LEFT_BEHIND and not lower.endswith(_TEXTS):
+                if (
+                    not lower.startswith(".")
+                    and lower not in _LEFT_BEHIND
+                    and not lower.endswith(_TEXTS)
+                ):
                     (folders if entry.is_dir() else files).append(entry.name)
     except OSError as error:
         reason = error.strerror
     else:
         return Listing(tuple(sorted(files)), tuple(sorted(folders)))
-    raise DataError(f"{path.name}: a folder of images cannot be read: {reason}; check its permissions")
+    raise DataError(
+        f"{path.name}: a folder of images cannot be read: {reason}; check its permissions"
+    )
 
 
 class _Folder(ImageOrigin):
@@ -78,26 +106,40 @@ class ImageFolder(_Folder):
         for folder in self._classes() if self._by_unit else ():
             if list_folder(folder).files:
                 says = f"{self._where(folder)}: holds images outside of folders, so nobody knows whose they are"
-                raise DataError(f"{says}; put each person's images into a folder of their own")
+                raise DataError(
+                    f"{says}; put each person's images into a folder of their own"
+                )
         for folder, names in self._files():
             found = found or bool(names)
             if folder != self.path and list_folder(folder).folders:
                 cure = f"put the images of a {'person' if self._by_unit else 'class'} into one folder"
-                raise DataError(f"{self._where(folder)}: holds a folder, which would not be read; {cure}")
+                raise DataError(
+                    f"{self._where(folder)}: holds a folder, which would not be read; {cure}"
+                )
         if not found:
-            raise DataError(f"{self.name}: its folders hold no images; expected at least one")
+            raise DataError(
+                f"{self.name}: its folders hold no images; expected at least one"
+            )
 
     def _check_classes(self, top: Listing) -> None:
         labels = {str(label) for label in self.options.form.labels}
         if top.files:
-            what = "images outside of class folders" if top.folders else "images and no class folders"
+            what = (
+                "images outside of class folders"
+                if top.folders
+                else "images and no class folders"
+            )
             raise DataError(
                 f"{self.name}: the folder holds {what}, and the schema declares labels; put each image into a folder "
                 "that is called as its label, write labels.csv with the columns file and "
                 f"{self.options.form.label}, or describe images without labels"
             )
         if unknown := [name for name in top.folders if name not in labels]:
-            found = f"the folder {unknown[0]!r}" if self.options.show_values else f"another folder ({not_shown()})"
+            found = (
+                f"the folder {unknown[0]!r}"
+                if self.options.show_values
+                else f"another folder ({not_shown()})"
+            )
             raise DataError(
                 f"{self.name}: expected folders that are called as one of the {len(labels)} labels in the schema, "
                 f"found {found}; declare it as a label, rename or remove it; labels must be public knowledge"
@@ -107,22 +149,36 @@ class ImageFolder(_Folder):
         """Yields the files in the order of their folders and names, ``rows`` at a time."""
         every = (folder / name for folder, names in self._files() for name in names)
         while files := list(islice(every, rows)):
-            classes = [file.parent.parent if self._by_unit else file.parent for file in files]
+            classes = [
+                file.parent.parent if self._by_unit else file.parent for file in files
+            ]
             yield Pictures(
                 pictures=[PictureFile(file, self._root) for file in files],
-                labels=pa.array([one.name for one in classes], pa.string()) if self.labelled else None,
-                units=pa.array([file.parent.name for file in files], pa.string()) if self._by_unit else None,
+                labels=pa.array([one.name for one in classes], pa.string())
+                if self.labelled
+                else None,
+                units=pa.array([file.parent.name for file in files], pa.string())
+                if self._by_unit
+                else None,
             )
 
     def kept_in(self) -> Iterator[Path]:
         """Yields the folder and those in it."""
-        yield from {self.path, *self._classes(), *(folder for folder, _ in self._files())}
+        yield from {
+            self.path,
+            *self._classes(),
+            *(folder for folder, _ in self._files()),
+        }
 
     def place(self, row: int) -> str:
         """Returns the folder and the number of the image in the order of names; its name only where it may be shown."""
         for folder, names in self._files():
             if row < len(names):
-                shown = f"/{names[row]}" if self.options.show_values else f", image {row + 1} in the order of names"
+                shown = (
+                    f"/{names[row]}"
+                    if self.options.show_values
+                    else f", image {row + 1} in the order of names"
+                )
                 return f"{self._where(folder)}{shown}"
             row -= len(names)
         return self.name
@@ -136,13 +192,19 @@ class ImageFolder(_Folder):
         parts, at = [self.name], self.path
         for name in folder.relative_to(self.path).parts:
             public = self.options.show_values or (self.labelled and at == self.path)
-            parts.append(name if public else f"folder {list_folder(at).folders.index(name) + 1}")
+            parts.append(
+                name if public else f"folder {list_folder(at).folders.index(name) + 1}"
+            )
             at = at / name
         return "/".join(parts)
 
     def _classes(self) -> Iterator[Path]:
         """Yields the folders right below which images lie, or the folders of whose they are."""
-        yield from self._within(self.path) if self.labelled or not self._by_unit else (self.path,)
+        yield from (
+            self._within(self.path)
+            if self.labelled or not self._by_unit
+            else (self.path,)
+        )
 
     def _files(self) -> Iterator[tuple[Path, tuple[str, ...]]]:
         """Yields each folder with the names of its files; one folder at a time is in memory."""
@@ -172,7 +234,9 @@ def find_list(path: Path, options: ImageReadOptions) -> str | None:
         names = {name for name, _ in CsvFile(path / METADATA).columns()}
         described = {_FILES[METADATA], options.form.label or _FILES[METADATA]} <= names
     if listed and described:
-        raise DataError(f"{path.name}: holds {LIST} and {METADATA}, which both list its images; keep one of them")
+        raise DataError(
+            f"{path.name}: holds {LIST} and {METADATA}, which both list its images; keep one of them"
+        )
     return LIST if listed else METADATA if described else None
 
 
@@ -201,7 +265,11 @@ class ImageList(_Folder):
         names, wanted = [name for name, _ in columns], self._wanted()
         for name in wanted:
             if names.count(name) != 1 and name != unit:
-                what = "is not there" if name not in names else "stands there more than once"
+                what = (
+                    "is not there"
+                    if name not in names
+                    else "stands there more than once"
+                )
                 expected = f"expected a first line with the names {', '.join(wanted)}"
                 raise DataError(f"{self.name}: the column {name!r} {what}; {expected}")
         if unit is not None:
@@ -214,7 +282,11 @@ class ImageList(_Folder):
         for arrays in self._table.batches(self._wanted(), rows):
             length = len(arrays[_FILES[self.name]])
             for start in range(0, length, rows):
-                yield self._pictures({name: array.slice(start, rows) for name, array in arrays.items()}, seen, done)
+                yield self._pictures(
+                    {name: array.slice(start, rows) for name, array in arrays.items()},
+                    seen,
+                    done,
+                )
                 done += min(rows, length - start)
 
     def place(self, row: int) -> str:
@@ -225,24 +297,38 @@ class ImageList(_Folder):
         optional = (self.options.form.label, self.options.unit_column)
         return [_FILES[self.name], *(name for name in optional if name is not None)]
 
-    def _pictures(self, part: Mapping[str, pa.Array], seen: set[str], done: int) -> Pictures:
+    def _pictures(
+        self, part: Mapping[str, pa.Array], seen: set[str], done: int
+    ) -> Pictures:
         files, column = [], _FILES[self.name]
         for row, text in enumerate(part[column].to_pylist()):
             file = os.path.normpath(text.strip().replace("\\", "/"))
             problem = self._problem(file, seen) if text.strip() else _UNUSABLE
             if problem is not None:
-                raise DataError(f"{self.place(done + row)}, column {column!r}: {problem}")
+                raise DataError(
+                    f"{self.place(done + row)}, column {column!r}: {problem}"
+                )
             seen.add(file)
             files.append(PictureFile(self.path / file, self._root))
         label, unit = self.options.form.label, self.options.unit_column
         # Nothing where the cell is empty.
-        texts = [] if label is None else [text.strip() or None for text in part[label].to_pylist()]
+        texts = (
+            []
+            if label is None
+            else [text.strip() or None for text in part[label].to_pylist()]
+        )
         labels = None if label is None else pa.array(texts, pa.string())
-        return Pictures(pictures=files, labels=labels, units=None if unit is None else part[unit])
+        return Pictures(
+            pictures=files, labels=labels, units=None if unit is None else part[unit]
+        )
 
     def _problem(self, file: str, seen: set[str]) -> str | None:
         """Returns what is wrong with the path of a file, without quoting it."""
-        if PurePosixPath(file).is_absolute() or file.startswith("..") or ":" in file[:2]:
+        if (
+            PurePosixPath(file).is_absolute()
+            or file.startswith("..")
+            or ":" in file[:2]
+        ):
             return _UNUSABLE
         if file in seen:
             return "the file is listed for the second time; an image is one record: keep one line"
@@ -251,4 +337,6 @@ class ImageList(_Folder):
         return None
 
 
-_UNUSABLE = "expected the path of a file in this folder, relative to it; correct the line"
+_UNUSABLE = (
+    "expected the path of a file in this folder, relative to it; correct the line"
+)

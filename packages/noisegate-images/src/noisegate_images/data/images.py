@@ -12,8 +12,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from noisegate.data.stores import absolute, children, in_store, place_of, status, unreadable
-from noisegate.data.tables.parts import PARQUET, ParquetFile, Part, Stamp, file_parts, stamp
+from noisegate.data.stores import (
+    absolute,
+    children,
+    in_store,
+    place_of,
+    status,
+    unreadable,
+)
+from noisegate.data.tables.parts import (
+    PARQUET,
+    ParquetFile,
+    Part,
+    Stamp,
+    file_parts,
+    stamp,
+)
 from noisegate.data.tables.tables import Source, is_folder, told
 from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError, OptionError, SchemaError, said
@@ -22,24 +36,40 @@ from noisegate.schema import ImageShape, Schema
 from noisegate.schema.encode import Mask
 from noisegate.schema.pixels import require_memory
 from noisegate_images.data.arrays import IDX, IdxImages, ImageArrays
-from noisegate_images.data.decode import ImageOrigin, ImageReadOptions, PictureProblem, Pictures, decode_picture
+from noisegate_images.data.decode import (
+    ImageOrigin,
+    ImageReadOptions,
+    PictureProblem,
+    Pictures,
+    decode_picture,
+)
 from noisegate_images.data.folders import ImageFolder, ImageList, find_list, list_folder
 from noisegate_images.data.memory import ImageParquet, image_columns, memory_images
 
 _SINGLE = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
-_UNREAD = {"cifar-10-batches-py": "CIFAR10", "batches.meta": "CIFAR10", "cifar-100-python": "CIFAR100"}
+_UNREAD = {
+    "cifar-10-batches-py": "CIFAR10",
+    "batches.meta": "CIFAR10",
+    "cifar-100-python": "CIFAR100",
+}
 _UNREAD |= {"stl10_binary": "STL10", "train_X.bin": "STL10", "train_32x32.mat": "SVHN"}
 OnError: TypeAlias = Literal["refuse", "skip"]
 _BATCH_BYTES = 1 << 26  # of one batch, once it is read as numbers
 _BLOCK = 256  # the gate sums blocks of so many records and pads shorter ones, so smaller batches save no memory
-_WIDE = _BLOCK * 256 * 256 * 3  # numbers of a batch; blocks of larger images have fewer records
+_WIDE = (
+    _BLOCK * 256 * 256 * 3
+)  # numbers of a batch; blocks of larger images have fewer records
 _MOST_ROWS = 4096
 
 
 def batch_rows_of(shape: ImageShape) -> int:
     """Returns how many images are read at a time: some 64 MB as numbers, and 256 unless they are very large."""
     blocks = max(1, _BATCH_BYTES // (8 * shape.size * _BLOCK))
-    return min(_MOST_ROWS, blocks * _BLOCK) if _BLOCK * shape.size <= _WIDE else max(1, _WIDE // shape.size)
+    return (
+        min(_MOST_ROWS, blocks * _BLOCK)
+        if _BLOCK * shape.size <= _WIDE
+        else max(1, _WIDE // shape.size)
+    )
 
 
 class ImageSource(Source[ImageOrigin]):
@@ -74,9 +104,13 @@ class ImageSource(Source[ImageOrigin]):
     ) -> None:
         form = schema.images
         if form is None:
-            raise SchemaError("the schema describes a table; describe images under [images], or with pixel_schema(...)")
+            raise SchemaError(
+                "the schema describes a table; describe images under [images], or with pixel_schema(...)"
+            )
         if form.shape.channels not in (1, 3):
-            raise SchemaError(f"channels = {form.shape.channels}: images are read as grey (1) or colour (3)")
+            raise SchemaError(
+                f"channels = {form.shape.channels}: images are read as grey (1) or colour (3)"
+            )
         check_on_error(on_error)
         rows = batch_rows_of(form.shape)
         # What a thread takes, about: a batch as bytes and as float64, each twice.
@@ -84,16 +118,32 @@ class ImageSource(Source[ImageOrigin]):
         rows = rows if batch_rows is None else batch_rows
         super().__init__(schema, show_values=show_values, batch_rows=rows, units=units)
         unit = None if units is None else units.column
-        options = self._options = ImageReadOptions(form=form, unit_column=unit, show_values=show_values)
+        options = self._options = ImageReadOptions(
+            form=form, unit_column=unit, show_values=show_values
+        )
         in_file = isinstance(source, str | Path)
         if origins is None:
-            origins = find_images(Path(source), options) if in_file else memory_images(source, options)
+            origins = (
+                find_images(Path(source), options)
+                if in_file
+                else memory_images(source, options)
+            )
         if not origins:
             what = source if in_file else type(source).__name__
-            raise DataError(f"{what}: there are no images; check the {'path' if in_file else 'data'}")
-        self.name, self.skipped = (Path(source).name or str(source)) if in_file else origins[0].name, 0
+            raise DataError(
+                f"{what}: there are no images; check the {'path' if in_file else 'data'}"
+            )
+        self.name, self.skipped = (
+            (Path(source).name or str(source)) if in_file else origins[0].name,
+            0,
+        )
         self._path = Path(source) if in_file else None
-        self._form, self._skip, self._origins, self._counting = form, on_error == "skip", origins, threading.Lock()
+        self._form, self._skip, self._origins, self._counting = (
+            form,
+            on_error == "skip",
+            origins,
+            threading.Lock(),
+        )
 
     def check(self) -> None:
         """Checks names, types and shapes, as far as they are told without reading an image."""
@@ -102,7 +152,9 @@ class ImageSource(Source[ImageOrigin]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickled without the lock."""
-        return {name: value for name, value in vars(self).items() if name != "_counting"}
+        return {
+            name: value for name, value in vars(self).items() if name != "_counting"
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _counting=threading.Lock())
@@ -111,19 +163,28 @@ class ImageSource(Source[ImageOrigin]):
         """Refuses images in memory, and to skip some, which is counted here for the operator."""
         if self._path is None:
             cure = "write them to Parquet or to a folder and give the path, or leave the engine out"
-            raise OptionError(f"{self.name}: only images in files are read in parts, and these are in memory; {cure}")
+            raise OptionError(
+                f"{self.name}: only images in files are read in parts, and these are in memory; {cure}"
+            )
         if self._skip:
             cure = "take out what cannot be used, or leave the engine out"
-            raise OptionError(f"on_error='skip': how many images are left out is counted on one machine; {cure}")
+            raise OptionError(
+                f"on_error='skip': how many images are left out is counted on one machine; {cure}"
+            )
 
     def parts(self, size: int, shares: int = 1) -> Iterator[Part]:
         """Yields row groups of Parquet, and shares of all else; a folder's files are opened by one part each."""
         origins = self._found()
-        if self._units is None and all(isinstance(origin, ImageParquet) for origin in origins):
+        if self._units is None and all(
+            isinstance(origin, ImageParquet) for origin in origins
+        ):
             for path in (origin.path for origin in origins):
                 for part, known in file_parts(ParquetFile(path), size):
                     records = copy(self)
-                    records._origins, records._empty = [ImageParquet(path, self._options, part)], ""
+                    records._origins, records._empty = (
+                        [ImageParquet(path, self._options, part)],
+                        "",
+                    )
                     yield Part(records, {path: known})
             return
         yield from self.shares(shares)
@@ -137,7 +198,9 @@ class ImageSource(Source[ImageOrigin]):
     def _anywhere(self) -> tuple[Self, Mapping[Path, Stamp]]:
         whole = copy(self)
         whole._origins = origins = self._found()
-        return whole, {path: stamp(path) for origin in origins for path in origin.kept_in()}
+        return whole, {
+            path: stamp(path) for origin in origins for path in origin.kept_in()
+        }
 
     def unread(self) -> Iterator[Callable[[], Rows]]:
         """Yields functions that decode at most ``batch_rows`` images each, to be called in any thread."""
@@ -149,18 +212,29 @@ class ImageSource(Source[ImageOrigin]):
         batches = super().batches()
         first = next(batches, None)
         if first is None:
-            raise DataError(f"{self.name}: every image was skipped, so there is nothing to copy")
+            raise DataError(
+                f"{self.name}: every image was skipped, so there is nothing to copy"
+            )
         yield first
         yield from batches
 
-    def _pieces(self, origin: ImageOrigin) -> Iterator[tuple[Pictures, int, pa.Array | None]]:
+    def _pieces(
+        self, origin: ImageOrigin
+    ) -> Iterator[tuple[Pictures, int, pa.Array | None]]:
         for pictures in origin.batches(self.batch_rows):
             yield pictures, len(pictures), pictures.units
 
-    def _encoded(self, piece: Pictures, used: Mask | None, origin: ImageOrigin, done: int) -> Images:
+    def _encoded(
+        self, piece: Pictures, used: Mask | None, origin: ImageOrigin, done: int
+    ) -> Images:
         codes = None
         if piece.labels is not None:
-            codes = told(partial(origin.codes, piece.labels), origin, done, show_values=self._show_values)
+            codes = told(
+                partial(origin.codes, piece.labels),
+                origin,
+                done,
+                show_values=self._show_values,
+            )
         rows = np.arange(len(piece)) if used is None else np.flatnonzero(used)
         pixels = np.empty((len(rows), *self._form.shape.axes), dtype=np.uint8)
         kept = np.zeros(len(rows), dtype=np.bool_)
@@ -173,14 +247,19 @@ class ImageSource(Source[ImageOrigin]):
                 self.skipped += int(np.count_nonzero(~kept))
         return Images(pixels[kept], None if codes is None else codes[rows[kept]])
 
-    def _pixels(self, pictures: Pictures, row: int, origin: ImageOrigin, done: int) -> npt.NDArray[np.uint8] | None:
+    def _pixels(
+        self, pictures: Pictures, row: int, origin: ImageOrigin, done: int
+    ) -> npt.NDArray[np.uint8] | None:
         failed = False
         try:
             return decode_picture(pictures.pictures[row], self._form)
         except PictureProblem as problem:
             reason = f"{problem}; or skip such images with {said('on_error', 'skip')}"
         except OSError as problem:  # of the disk: it says nothing about the picture, which may be readable later
-            failed, reason = True, f"cannot be read: {problem.strerror}; check its permissions"
+            failed, reason = (
+                True,
+                f"cannot be read: {problem.strerror}; check its permissions",
+            )
         if self._skip and not failed:
             return None
         raise DataError(f"{origin.place(done + row)}: the image {reason}")
@@ -189,18 +268,36 @@ class ImageSource(Source[ImageOrigin]):
 def check_on_error(on_error: str) -> None:
     """Checks what is to be done with images that cannot be used."""
     if on_error not in get_args(OnError):
-        raise OptionError(f"on_error={on_error!r}: choose one of {', '.join(get_args(OnError))}")
+        raise OptionError(
+            f"on_error={on_error!r}: choose one of {', '.join(get_args(OnError))}"
+        )
 
 
 def open_images(
-    data: Any, schema: Schema, *, show_values: bool, units: UnitLimit | None, on_error: str
+    data: Any,
+    schema: Schema,
+    *,
+    show_values: bool,
+    units: UnitLimit | None,
+    on_error: str,
 ) -> ImageSource | None:
     """Return the images in ``data``; None where that is a table, such as one with a column for each pixel."""
     assert schema.images is not None
     unit = None if units is None else units.column
-    options = ImageReadOptions(form=schema.images, unit_column=unit, show_values=show_values)
-    found = find_images(Path(data), options) if isinstance(data, str | Path) else memory_images(data, options)
-    how: Any = {"show_values": show_values, "units": units, "on_error": on_error, "origins": found}
+    options = ImageReadOptions(
+        form=schema.images, unit_column=unit, show_values=show_values
+    )
+    found = (
+        find_images(Path(data), options)
+        if isinstance(data, str | Path)
+        else memory_images(data, options)
+    )
+    how: Any = {
+        "show_values": show_values,
+        "units": units,
+        "on_error": on_error,
+        "origins": found,
+    }
     return None if found is None else ImageSource(data, schema, **how)
 
 
@@ -237,32 +334,46 @@ def _file(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
     with path.open("rb") as stream:
         start = stream.read(4)
     if start == b"PAR1" or path.suffix.lower() in PARQUET:
-        return [ImageParquet(path, options)] if image_columns(ParquetFile(path).columns()) else None
+        return (
+            [ImageParquet(path, options)]
+            if image_columns(ParquetFile(path).columns())
+            else None
+        )
     if path.suffix.lower() == ".npz":
         return [ImageArrays(path, options)]
     if IDX.fullmatch(path.name):
         return [IdxImages(path, options)]
     if path.suffix.lower() in _SINGLE:
-        raise DataError(f"{path.name}: is one image; give the folder of all images, with a folder for each class")
+        raise DataError(
+            f"{path.name}: is one image; give the folder of all images, with a folder for each class"
+        )
     return None
 
 
 def _folder(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
     if known := _training_set(path, options):
         return known
-    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith((".", "_")))
+    entries = sorted(
+        entry for entry in path.iterdir() if not entry.name.startswith((".", "_"))
+    )
     tables = [entry for entry in entries if entry.suffix.lower() in PARQUET]
     listing = list_folder(path)
     if tables:
         if not any(image_columns(ParquetFile(table).columns()) for table in tables):
             return None
         if len(listing.files) + len(listing.folders) > len(tables):
-            raise DataError(f"{path}: holds Parquet and other files or folders, which would not be read; keep one kind")
+            raise DataError(
+                f"{path}: holds Parquet and other files or folders, which would not be read; keep one kind"
+            )
         return [ImageParquet(table, options) for table in tables]
     if (table := find_list(path, options)) is not None:
         return [ImageList(path, options, table)]
     csv = any(entry.suffix.lower() == ".csv" for entry in entries)
-    return None if csv and not listing.files and not listing.folders else [ImageFolder(path, options)]
+    return (
+        None
+        if csv and not listing.files and not listing.folders
+        else [ImageFolder(path, options)]
+    )
 
 
 def _training_set(path: Path, options: ImageReadOptions) -> list[ImageOrigin]:
@@ -270,20 +381,30 @@ def _training_set(path: Path, options: ImageReadOptions) -> list[ImageOrigin]:
     found: list[ImageOrigin] = []
     for place in (path, path / "raw", *sorted(path.glob("*/raw"))):
         names = set(_names(place)) if place.is_dir() else set()
-        if (unread := next((name for name in _UNREAD if name in names), None)) is not None:
+        if (
+            unread := next((name for name in _UNREAD if name in names), None)
+        ) is not None:
             raise DataError(
                 f"{path}: holds {unread}, as torchvision keeps {_UNREAD[unread]}, which is not read; give the data set "
                 f"torchvision.datasets.{_UNREAD[unread]}(...) to noisegate.fit, or write it as .npz (see the page on "
                 "images)"
             )
-        idx = sorted({name.removesuffix(".gz") for name in names if IDX.fullmatch(name)})
+        idx = sorted(
+            {name.removesuffix(".gz") for name in names if IDX.fullmatch(name)}
+        )
         parts = [name for name in idx if "train-" in name] or idx
         if len(parts) > 1:
-            raise DataError(f"{place}: holds several sets of images, such as {parts[0]}; give the file of one of them")
+            raise DataError(
+                f"{place}: holds several sets of images, such as {parts[0]}; give the file of one of them"
+            )
         for part in parts:  # torchvision leaves the packed file beside the unpacked one
-            found.append(IdxImages(place / (part if part in names else f"{part}.gz"), options))
+            found.append(
+                IdxImages(place / (part if part in names else f"{part}.gz"), options)
+            )
     if len(found) > 1:
-        raise DataError(f"{path}: holds several data sets; give the folder of one of them")
+        raise DataError(
+            f"{path}: holds several data sets; give the folder of one of them"
+        )
     return found
 
 
@@ -291,5 +412,7 @@ def _names(folder: Path) -> Iterator[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if not (entry.is_file() or entry.is_dir()) and os.path.exists(entry.path):
-                raise DataError(f"{folder}: holds a pipe, a device or a socket, which is not an image; remove it")
+                raise DataError(
+                    f"{folder}: holds a pipe, a device or a socket, which is not an image; remove it"
+                )
             yield entry.name

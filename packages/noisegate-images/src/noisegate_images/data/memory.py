@@ -14,15 +14,27 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from noisegate.data.stores import for_arrow
-from noisegate.data.tables.memory import of_package, plain_array, table_in_memory, to_arrow
+from noisegate.data.tables.memory import (
+    of_package,
+    plain_array,
+    table_in_memory,
+    to_arrow,
+)
 from noisegate.data.tables.parts import ParquetFile
 from noisegate.data.tables.tables import Origin
 from noisegate.data.units import check_unit_column
 from noisegate.errors import DataError, said
 from noisegate_images.data.arrays import IMAGES, LABELS
-from noisegate_images.data.decode import ImageOrigin, ImageReadOptions, Picture, Pictures
+from noisegate_images.data.decode import (
+    ImageOrigin,
+    ImageReadOptions,
+    Picture,
+    Pictures,
+)
 
-_BATCH_BYTES = 1 << 25  # of encoded images in one batch: several batches wait to be decoded
+_BATCH_BYTES = (
+    1 << 25
+)  # of encoded images in one batch: several batches wait to be decoded
 _ROWS = 256  # of a table that does not say how large its files of images are
 _USUAL = "image"
 
@@ -36,7 +48,11 @@ def image_columns(columns: Sequence[tuple[str, pa.DataType]]) -> list[str]:
 def _holds_images(kind: pa.DataType) -> bool:
     if pt.is_struct(kind):
         place = kind.get_field_index("bytes")
-        return place >= 0 and not pt.is_struct(kind.field(place).type) and _holds_images(kind.field(place).type)
+        return (
+            place >= 0
+            and not pt.is_struct(kind.field(place).type)
+            and _holds_images(kind.field(place).type)
+        )
     return bool(pt.is_binary(kind) or pt.is_large_binary(kind))
 
 
@@ -50,7 +66,11 @@ class ImageTable(ImageOrigin):
     def _image(self) -> str:
         columns = image_columns(self.table.columns())
         if len(columns) != 1:
-            what = "no column of images" if not columns else f"several columns of images: {', '.join(columns)}"
+            what = (
+                "no column of images"
+                if not columns
+                else f"several columns of images: {', '.join(columns)}"
+            )
             raise DataError(
                 f"{self.name}: holds {what}; expected one, a struct of bytes and path as Hugging Face writes it, "
                 f"called {_USUAL!r} if there are others"
@@ -67,7 +87,11 @@ class ImageTable(ImageOrigin):
             names = known["info"]["features"][self.options.form.label]["names"]
         except (ValueError, KeyError, TypeError):
             return None
-        return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
+        return (
+            tuple(names)
+            if isinstance(names, list) and all(isinstance(name, str) for name in names)
+            else None
+        )
 
     def check(self) -> None:
         """Checks names and types of the columns; no record is read."""
@@ -80,7 +104,11 @@ class ImageTable(ImageOrigin):
             return
         kinds = [kind for name, kind in columns if name == label]
         if len(kinds) != 1:
-            what = "is not in the data" if not kinds else "stands in the data more than once"
+            what = (
+                "is not in the data"
+                if not kinds
+                else "stands in the data more than once"
+            )
             cure = f"name the column of labels with {said('label')} or in the schema, or describe images without labels"
             raise DataError(f"{self.name}: the label {label!r} {what}; {cure}")
         self.check_labels(kinds[0])
@@ -93,7 +121,9 @@ class ImageTable(ImageOrigin):
             images = arrays[self._image]
             if pt.is_struct(images.type):
                 images = images.flatten()[images.type.get_field_index("bytes")]
-            labels, units = (None if name is None else arrays[name] for name in (label, unit))
+            labels, units = (
+                None if name is None else arrays[name] for name in (label, unit)
+            )
             yield Pictures(pictures=images.to_pylist(), labels=labels, units=units)
 
     def place(self, row: int) -> str:
@@ -112,7 +142,9 @@ class ImageTable(ImageOrigin):
 class ImageParquet(ImageTable):
     """A Parquet file of images, or some row groups of it."""
 
-    def __init__(self, path: Path, options: ImageReadOptions, table: Origin | None = None) -> None:
+    def __init__(
+        self, path: Path, options: ImageReadOptions, table: Origin | None = None
+    ) -> None:
         super().__init__(path, options, table or ParquetFile(path))
 
     @property
@@ -124,14 +156,26 @@ class ImageParquet(ImageTable):
         """Returns how many images are read at a time, by the sizes that the file's footer states."""
         footer = pq.read_metadata(for_arrow(self.path))
         groups = (footer.row_group(group) for group in range(footer.num_row_groups))
-        chunks = [group.column(place) for group in groups for place in range(footer.num_columns)]
+        chunks = [
+            group.column(place)
+            for group in groups
+            for place in range(footer.num_columns)
+        ]
         # A nested column is called by its path, as in image.bytes.
-        mine = [chunk for chunk in chunks if str(chunk.path_in_schema).split(".")[0].strip() == self._image]
+        mine = [
+            chunk
+            for chunk in chunks
+            if str(chunk.path_in_schema).split(".")[0].strip() == self._image
+        ]
         total = sum(int(chunk.total_uncompressed_size) for chunk in mine)
-        return max(1, min(rows, _BATCH_BYTES * max(1, int(footer.num_rows)) // max(1, total)))
+        return max(
+            1, min(rows, _BATCH_BYTES * max(1, int(footer.num_rows)) // max(1, total))
+        )
 
 
-_SCALED = "numpy.rint(255 * images).astype('uint8') makes that of intensities between 0 and 1"
+_SCALED = (
+    "numpy.rint(255 * images).astype('uint8') makes that of intensities between 0 and 1"
+)
 
 
 def memory_images(data: Any, options: ImageReadOptions) -> list[ImageOrigin] | None:
@@ -153,7 +197,11 @@ def memory_images(data: Any, options: ImageReadOptions) -> list[ImageOrigin] | N
     if pair or isinstance(images, np.ndarray):
         return None
     table = table_in_memory(data)
-    return [ImageTable(Path(table.name), options, table=table)] if image_columns(table.columns()) else None
+    return (
+        [ImageTable(Path(table.name), options, table=table)]
+        if image_columns(table.columns())
+        else None
+    )
 
 
 @dataclass(frozen=True)
@@ -169,20 +217,28 @@ class ArrayImages(ImageOrigin):
         shape = self.images.shape
         if self.images.dtype != np.uint8 or len(shape) not in (3, 4):
             expected = f"expected uint8, (images, height, width) or (images, height, width, channels); {_SCALED}"
-            raise DataError(f"{IMAGES}: are of {self.images.dtype} with the shape {shape}; {expected}")
+            raise DataError(
+                f"{IMAGES}: are of {self.images.dtype} with the shape {shape}; {expected}"
+            )
         if not self.labelled:
             return
         if self.labels is None or len(self.labels) != len(self.images):
             found = "no" if self.labels is None else f"{len(self.labels):,}"
             cure = "give data=(images, labels), one label for each image, or describe images without labels"
-            raise DataError(f"{LABELS}: there are {found} labels for {len(self.images):,} images; {cure}")
+            raise DataError(
+                f"{LABELS}: there are {found} labels for {len(self.images):,} images; {cure}"
+            )
         self.check_labels(self.labels.type)
 
     def batches(self, rows: int) -> Iterator[Pictures]:
         """Yields the images, ``rows`` at a time."""
         for start in range(0, len(self.images), rows):
             part = np.ascontiguousarray(self.images[start : start + rows])
-            labels = self.labels.slice(start, rows) if self.labelled and self.labels is not None else None
+            labels = (
+                self.labels.slice(start, rows)
+                if self.labelled and self.labels is not None
+                else None
+            )
             yield Pictures(pictures=part, labels=labels)
 
 
@@ -196,34 +252,71 @@ class TorchImages(ImageOrigin):
     def label_names(self) -> tuple[str, ...] | None:
         """The names of the classes, by position, as data sets of torchvision have them."""
         names = getattr(self.data, "classes", None)
-        return tuple(names) if isinstance(names, list | tuple) and all(isinstance(one, str) for one in names) else None
+        return (
+            tuple(names)
+            if isinstance(names, list | tuple)
+            and all(isinstance(one, str) for one in names)
+            else None
+        )
 
     def check(self) -> None:
         """Checks that items can be taken by their position; none is looked at."""
         self.check_no_units()
         if not hasattr(self.data, "__len__"):
-            raise DataError(f"{self.name}: its items have no positions; convert it, with data = list(data)")
+            raise DataError(
+                f"{self.name}: its items have no positions; convert it, with data = list(data)"
+            )
 
     def batches(self, rows: int) -> Iterator[Pictures]:
         """Yields the images, ``rows`` at a time."""
         for start in range(0, len(self.data), rows):
-            items = [self.data[place] for place in range(start, min(start + rows, len(self.data)))]
+            items = [
+                self.data[place]
+                for place in range(start, min(start + rows, len(self.data)))
+            ]
             if not self.labelled:
-                images = [item[0] if isinstance(item, tuple | list) else item for item in items]
-                yield Pictures(pictures=[self._picture(image) for image in images], labels=None)
+                images = [
+                    item[0] if isinstance(item, tuple | list) else item
+                    for item in items
+                ]
+                yield Pictures(
+                    pictures=[self._picture(image) for image in images], labels=None
+                )
                 continue
-            if not all(isinstance(item, tuple | list) and len(item) == 2 for item in items):
-                raise DataError(f"{self.name}: an item is no (image, label); or describe images without labels")
-            labels = to_arrow(LABELS, [label.item() if hasattr(label, "item") else label for _, label in items])
+            if not all(
+                isinstance(item, tuple | list) and len(item) == 2 for item in items
+            ):
+                raise DataError(
+                    f"{self.name}: an item is no (image, label); or describe images without labels"
+                )
+            labels = to_arrow(
+                LABELS,
+                [
+                    label.item() if hasattr(label, "item") else label
+                    for _, label in items
+                ],
+            )
             self.check_labels(labels.type)
-            yield Pictures(pictures=[self._picture(image) for image, _ in items], labels=labels)
+            yield Pictures(
+                pictures=[self._picture(image) for image, _ in items], labels=labels
+            )
 
     def _picture(self, image: Any) -> Picture:
         if hasattr(image, "convert") and hasattr(image, "mode"):
             return cast(Picture, image)
         pixels = plain_array(image)
         if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8:
-            what = f"an array of {pixels.dtype}" if isinstance(pixels, np.ndarray) else f"a {type(image).__name__}"
+            what = (
+                f"an array of {pixels.dtype}"
+                if isinstance(pixels, np.ndarray)
+                else f"a {type(image).__name__}"
+            )
             cure = "leave ToTensor() out of the transform, or take torchvision.transforms.PILToTensor() in its place"
-            raise DataError(f"{self.name}: an image is {what}; expected uint8, or an image of Pillow: {cure}")
-        return np.moveaxis(pixels, 0, -1) if pixels is not image and pixels.ndim == 3 else pixels
+            raise DataError(
+                f"{self.name}: an image is {what}; expected uint8, or an image of Pillow: {cure}"
+            )
+        return (
+            np.moveaxis(pixels, 0, -1)
+            if pixels is not image and pixels.ndim == 3
+            else pixels
+        )

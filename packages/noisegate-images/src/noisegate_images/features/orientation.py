@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 Values = npt.NDArray[np.float64]
 INTENSITIES = 255
 _TURNS = 64  # directions are rounded to 1/64
-_AT_ONCE = 2**16  # pixels whose strengths a processor's cache holds: three to eight times as fast as whole blocks
+_AT_ONCE = (
+    2**16
+)  # pixels whose strengths a processor's cache holds: three to eight times as fast as whole blocks
 _TINY = 1e-12  # an image of one shade has no slope of its length
 
 
@@ -47,9 +49,13 @@ class Orientations:
 
     def __post_init__(self) -> None:
         if self.cell < 1:
-            raise OptionError(f"cell={self.cell!r} must be a number of pixels, 1 or more.")
+            raise OptionError(
+                f"cell={self.cell!r} must be a number of pixels, 1 or more."
+            )
         if self.directions < 4 or self.directions % 2:
-            raise OptionError(f"directions={self.directions!r} must be an even number, 4 or more.")
+            raise OptionError(
+                f"directions={self.directions!r} must be an even number, 4 or more."
+            )
         self._check_exact()
 
     def _check_exact(self) -> None:
@@ -57,7 +63,10 @@ class Orientations:
         shape, cell = self.image, self.cell
         # What a direction of length 64, rounded, takes of a gradient of at most √2·255 a channel is below 3/2·255·64.
         # The weights of a cell along an axis add up to 2 · cell², those inside the image to less.
-        down, right = (min(2 * cell**2, side * (2 * cell - 1)) for side in (shape.height, shape.width))
+        down, right = (
+            min(2 * cell**2, side * (2 * cell - 1))
+            for side in (shape.height, shape.width)
+        )
         if 3 * INTENSITIES * shape.channels * _TURNS * down * right >= 2 * 2**53:
             raise OptionError(
                 f"cell={cell!r}: sums over its pixels in images of {shape.height} x {shape.width} could reach 2^53 and "
@@ -82,7 +91,9 @@ class Orientations:
     @property
     def unit(self) -> float:
         """What a whole number stands for: values are at most about √2, that of an image of nothing but edges."""
-        return 1 / (INTENSITIES * self.image.channels * _TURNS * int(self.weights.sum()) ** 2)
+        return 1 / (
+            INTENSITIES * self.image.channels * _TURNS * int(self.weights.sum()) ** 2
+        )
 
     @property
     def weights(self) -> npt.NDArray[np.int64]:
@@ -94,7 +105,9 @@ class Orientations:
     def vectors(self) -> npt.NDArray[np.int64]:
         """The directions as (down, right) times 64, (directions, 2); the second half is opposite to the first."""
         angles = 2 * math.pi * np.arange(self.directions // 2) / self.directions
-        half = np.rint(_TURNS * np.stack([np.sin(angles), np.cos(angles)], axis=1)).astype(np.int64)
+        half = np.rint(
+            _TURNS * np.stack([np.sin(angles), np.cos(angles)], axis=1)
+        ).astype(np.int64)
         return np.concatenate([half, -half])
 
     def pooling(self, side: int) -> npt.NDArray[np.float64]:
@@ -108,18 +121,26 @@ class Orientations:
 
     def __call__(self, numeric: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Returns the values of images in the order of `pixel_schema`, (rows, directions · cells)."""
-        return in_pieces(self._values, numeric, _AT_ONCE // (self.image.height * self.image.width))
+        return in_pieces(
+            self._values, numeric, _AT_ONCE // (self.image.height * self.image.width)
+        )
 
     def _values(self, numeric: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         shape = self.image
         whole = np.rint(numeric * INTENSITIES)
         gray = whole.reshape(-1, shape.height, shape.width, shape.channels).sum(axis=3)
         wide = np.pad(gray, ((0, 0), (1, 1), (1, 1)), mode="edge")
-        down, right = wide[:, 2:, 1:-1] - wide[:, :-2, 1:-1], wide[:, 1:-1, 2:] - wide[:, 1:-1, :-2]
+        down, right = (
+            wide[:, 2:, 1:-1] - wide[:, :-2, 1:-1],
+            wide[:, 1:-1, 2:] - wide[:, 1:-1, :-2],
+        )
         strength = np.empty((len(gray), self.directions, *gray.shape[1:]))
         half = self.directions // 2
         for place, (first, second) in enumerate(self.vectors[:half].tolist()):
-            along, across = down * first + right * second, np.abs(down * second - right * first)
+            along, across = (
+                down * first + right * second,
+                np.abs(down * second - right * first),
+            )
             np.maximum(along - across, 0, out=strength[:, place])
             np.maximum(-along - across, 0, out=strength[:, place + half])
         # Whole numbers below 2⁵³, as was checked: exact in whatever order a matrix product adds.
@@ -133,15 +154,27 @@ class Orientations:
 
         shape, scale = self.image, self.unit * INTENSITIES
 
-        def features(constants: Constants, points: Made) -> Float[Tensor, "values rows"]:
+        def features(
+            constants: Constants, points: Made
+        ) -> Float[Tensor, "values rows"]:
             assert isinstance(points, torch.Tensor)
-            gray = points.reshape(-1, 1, shape.height, shape.width, shape.channels).sum(dim=4)
+            gray = points.reshape(-1, 1, shape.height, shape.width, shape.channels).sum(
+                dim=4
+            )
             # Products with matrices of differences: padded pictures cost half as much again, most of it backwards.
-            down, right = constants["down differences"] @ gray, gray @ constants["right differences"].T
+            down, right = (
+                constants["down differences"] @ gray,
+                gray @ constants["right differences"].T,
+            )
             first, second = constants["vectors"][:, 0], constants["vectors"][:, 1]
-            along, across = down * first + right * second, (down * second - right * first).abs()
+            along, across = (
+                down * first + right * second,
+                (down * second - right * first).abs(),
+            )
             strength = torch.cat([along - across, -along - across], dim=1).relu()
-            values: Tensor = (constants["down"] @ strength @ constants["right"].T).flatten(1) * scale
+            values: Tensor = (
+                constants["down"] @ strength @ constants["right"].T
+            ).flatten(1) * scale
             if self.damping is not None:
                 squares = values.square().sum(dim=1, keepdim=True)
                 values = values / (squares.clamp_min(_TINY).sqrt() + self.damping)
@@ -161,7 +194,9 @@ def in_pieces(values: Callable[[Values], Values], numeric: Values, step: int) ->
     """Returns the values of images, (rows, values), computed for `step` of them at a time, or one."""
     step = max(step, 1)
     # One piece at least, which of no image is empty.
-    return np.concatenate([values(numeric[at : at + step]) for at in range(0, len(numeric) or 1, step)])
+    return np.concatenate(
+        [values(numeric[at : at + step]) for at in range(0, len(numeric) or 1, step)]
+    )
 
 
 def damped(values: Values, damping: float) -> Values:
@@ -174,7 +209,12 @@ def damped(values: Values, damping: float) -> Values:
 Whole = npt.NDArray[np.float64]
 """Whole numbers below 2⁵³, whose sums and products are exact in whatever order a matrix product adds."""
 
-WAVELENGTHS = (3.0, 4.2, 6.0, 8.5)  # in pixels, of images of sides up to 48; of larger ones in proportion
+WAVELENGTHS = (
+    3.0,
+    4.2,
+    6.0,
+    8.5,
+)  # in pixels, of images of sides up to 48; of larger ones in proportion
 STRIDE = 4  # pixels from one place to the next at which waves are looked at, likewise; fewer where images are small
 _WINDOW = 0.6  # of a wavelength
 _REFERENCE = 32  # pixels of a side that the wavelengths are for
@@ -196,8 +236,12 @@ class Waves:
     down: Whole
     """From lines of these, real beside imaginary ones, to the same of the products of each with its wave downwards and
     with the mirrored one, (waves, 2 · 2 · places, 2 · height)."""
-    chosen: npt.NDArray[np.int64]  # which of these products stands for each length and direction
-    cells: tuple[Whole, Whole]  # what adds up places down, and places to the right, in cells, (cells, places) each
+    chosen: npt.NDArray[
+        np.int64
+    ]  # which of these products stands for each length and direction
+    cells: tuple[
+        Whole, Whole
+    ]  # what adds up places down, and places to the right, in cells, (cells, places) each
     bits: int  # by how many bits moduli are cut, so that cells add them up exactly
 
     def parts(self, image: Any, right: Any, down: Any) -> Any:
@@ -205,7 +249,11 @@ class Waves:
         # Of the image, (height, width, rows); rows come last, so that no product needs its numbers in another order.
         height, rows = len(image), image.shape[2]
         lines, columns = (cells.shape[1] for cells in self.cells)
-        across = (right @ image).reshape(2 * height, len(down), columns * rows).swapaxes(0, 1)
+        across = (
+            (right @ image)
+            .reshape(2 * height, len(down), columns * rows)
+            .swapaxes(0, 1)
+        )
         return (down @ across).reshape(2 * len(down), 2, lines, columns * rows)
 
 
@@ -225,7 +273,9 @@ class Wavelets:
     image: ImageShape  # shape of the images; channels are averaged
     cells: int = 4  # cells along each side, at most; each reaches to the middle of its neighbours
     directions: int = 8  # number of directions in half a turn
-    damping: float = 0.02  # the values of an image are divided by their length plus this number
+    damping: float = (
+        0.02  # the values of an image are divided by their length plus this number
+    )
 
     def __post_init__(self) -> None:
         if self.cells < 1:
@@ -236,7 +286,11 @@ class Wavelets:
     @property
     def size(self) -> int:
         """Number of values of an image."""
-        return len(WAVELENGTHS) * self.directions * math.prod(len(cells) for cells in self.waves.cells)
+        return (
+            len(WAVELENGTHS)
+            * self.directions
+            * math.prod(len(cells) for cells in self.waves.cells)
+        )
 
     @cached_property
     def waves(self) -> Waves:
@@ -248,36 +302,71 @@ class Wavelets:
         turns, directions = self.directions // 2 + 1, np.arange(self.directions)
         angles = math.pi * np.arange(turns) / self.directions
         down, right = (
-            np.stack([_axis(side, stride, zoom * length, part) for length in WAVELENGTHS for part in parts.tolist()])
-            for side, stride, parts in zip(sides, strides, (np.sin(angles), np.cos(angles)), strict=True)
+            np.stack(
+                [
+                    _axis(side, stride, zoom * length, part)
+                    for length in WAVELENGTHS
+                    for part in parts.tolist()
+                ]
+            )
+            for side, stride, parts in zip(
+                sides, strides, (np.sin(angles), np.cos(angles)), strict=True
+            )
         )
         # A product is at most the largest intensity times the largest sum along each axis.
-        most = [(np.abs(one.real) + np.abs(one.imag)).sum(axis=2).max() for one in (down, right)]
+        most = [
+            (np.abs(one.real) + np.abs(one.imag)).sum(axis=2).max()
+            for one in (down, right)
+        ]
         largest = INTENSITIES * self.image.channels * math.prod(most)
-        both = np.stack([down, down.conj()], axis=1)  # (waves, mirrored or not, places, side)
-        halves = np.stack([both.real, -both.imag], axis=4), np.stack([both.imag, both.real], axis=4)
+        both = np.stack(
+            [down, down.conj()], axis=1
+        )  # (waves, mirrored or not, places, side)
+        halves = (
+            np.stack([both.real, -both.imag], axis=4),
+            np.stack([both.imag, both.real], axis=4),
+        )
         turned = np.minimum(directions, self.directions - directions)
-        chosen = 2 * (turns * np.arange(len(WAVELENGTHS))[:, None] + turned) + (turned < directions)
+        chosen = 2 * (turns * np.arange(len(WAVELENGTHS))[:, None] + turned) + (
+            turned < directions
+        )
         return Waves(
             right=np.stack([right.real, right.imag]).reshape(1, -1, sides[1]),
             down=np.stack(halves, axis=2).reshape(len(down), -1, 2 * sides[0]),
             chosen=chosen.flatten(),
-            cells=(_cells(down.shape[1], self.cells), _cells(right.shape[1], self.cells)),
+            cells=(
+                _cells(down.shape[1], self.cells),
+                _cells(right.shape[1], self.cells),
+            ),
             bits=max(math.ceil(math.log2(largest)) - _BITS, 0),
         )
 
     def __call__(self, numeric: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Returns the values of images in the order of `pixel_schema`, (rows, values)."""
-        return in_pieces(self._values, numeric, _WAVES_AT_ONCE // (self.image.height * self.image.width))
+        return in_pieces(
+            self._values,
+            numeric,
+            _WAVES_AT_ONCE // (self.image.height * self.image.width),
+        )
 
     def _values(self, numeric: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        (height, width, channels), rows, waves = self.image.axes, len(numeric), self.waves
+        (height, width, channels), rows, waves = (
+            self.image.axes,
+            len(numeric),
+            self.waves,
+        )
         whole, (down, right) = np.rint(numeric * INTENSITIES), waves.cells
         gray = whole.reshape(rows, height, width, channels).sum(axis=3)
         parts = waves.parts(gray.transpose(1, 2, 0), waves.right, waves.down)
-        moduli = np.rint(np.sqrt(np.square(parts[:, 0]) + np.square(parts[:, 1])) * 2.0**-waves.bits)
-        means = right @ (down @ moduli).reshape(len(moduli), len(down), right.shape[1], rows)
-        weights = np.outer(down.sum(axis=1), right.sum(axis=1)) * (INTENSITIES * channels * _STEPS**2)
+        moduli = np.rint(
+            np.sqrt(np.square(parts[:, 0]) + np.square(parts[:, 1])) * 2.0**-waves.bits
+        )
+        means = right @ (down @ moduli).reshape(
+            len(moduli), len(down), right.shape[1], rows
+        )
+        weights = np.outer(down.sum(axis=1), right.sum(axis=1)) * (
+            INTENSITIES * channels * _STEPS**2
+        )
         values = means[waves.chosen] * (2.0**waves.bits / weights)[:, :, None]
         return damped(values.reshape(self.size, rows).T, self.damping)
 
@@ -287,32 +376,50 @@ class Wavelets:
 
         waves = self.waves
 
-        def features(constants: Constants, points: Made) -> Float[Tensor, "values rows"]:
+        def features(
+            constants: Constants, points: Made
+        ) -> Float[Tensor, "values rows"]:
             assert isinstance(points, torch.Tensor)
             rows, (height, width, channels) = len(points), self.image.axes
-            image = points.reshape(rows, height, width, channels).mean(dim=3).permute(1, 2, 0)
+            image = (
+                points.reshape(rows, height, width, channels)
+                .mean(dim=3)
+                .permute(1, 2, 0)
+            )
             parts = waves.parts(image, constants["right"], constants["down"])
             moduli = (parts.square().sum(dim=1) + _TINY_MODULUS).sqrt()
             summed = (constants["cells down"] @ moduli).unflatten(2, (-1, rows))
-            values: Tensor = (constants["cells right"] @ summed)[waves.chosen].reshape(-1, rows)
+            values: Tensor = (constants["cells right"] @ summed)[waves.chosen].reshape(
+                -1, rows
+            )
             lengths = (values.square().sum(dim=0) + _TINY_MODULUS).sqrt()
             return values / (lengths + self.damping)
 
-        constants: dict[str, Any] = {"right": waves.right / _STEPS, "down": waves.down / _STEPS}
+        constants: dict[str, Any] = {
+            "right": waves.right / _STEPS,
+            "down": waves.down / _STEPS,
+        }
         for axis, cells in zip(("down", "right"), waves.cells, strict=True):
             constants[f"cells {axis}"] = cells / cells.sum(axis=1, keepdims=True)
         return RowForm(features, constants)
 
 
-def _axis(side: int, stride: int, length: float, part: float) -> npt.NDArray[np.complex128]:
+def _axis(
+    side: int, stride: int, length: float, part: float
+) -> npt.NDArray[np.complex128]:
     """Returns what takes an axis of an image to a wave along it at each place, whole numbers, (places, side)."""
     # `part` is that of the wave number along this axis. Beyond the border the last pixel is repeated.
     window, number = _WINDOW * length, 2 * math.pi * part / length
     beyond = math.ceil(3 * window)
     middles = np.arange(0, side, stride)[:, None] + (stride - 1) / 2
     away = np.arange(-beyond, side + beyond)[None] - middles
-    under = np.exp(-0.5 * np.square(away / window)) * (_STEPS / (window * math.sqrt(2 * math.pi)))
-    wave, most = np.asarray(under * np.exp(1j * number * away), dtype=np.complex128), part**2 > 0.5 - 1e-9
+    under = np.exp(-0.5 * np.square(away / window)) * (
+        _STEPS / (window * math.sqrt(2 * math.pi))
+    )
+    wave, most = (
+        np.asarray(under * np.exp(1j * number * away), dtype=np.complex128),
+        part**2 > 0.5 - 1e-9,
+    )
     if most:
         wave -= under * (wave.sum(axis=1) / under.sum(axis=1))[:, None]
     wave = np.rint(wave.real) + 1j * np.rint(wave.imag)
@@ -327,5 +434,11 @@ def _axis(side: int, stride: int, length: float, part: float) -> npt.NDArray[np.
 def _cells(places: int, most: int) -> Whole:
     """Returns whole weights of places along an axis, which fall off from the middle of each cell, (cells, places)."""
     count = min(most, places)
-    middles, at = (2 * np.arange(count) + 1) * places, (2 * np.arange(places) + 1) * count
-    return np.asarray(np.maximum(2 * places - np.abs(at[None] - middles[:, None]), 0), dtype=np.float64)
+    middles, at = (
+        (2 * np.arange(count) + 1) * places,
+        (2 * np.arange(places) + 1) * count,
+    )
+    return np.asarray(
+        np.maximum(2 * places - np.abs(at[None] - middles[:, None]), 0),
+        dtype=np.float64,
+    )

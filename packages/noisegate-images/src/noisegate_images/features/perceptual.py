@@ -31,7 +31,9 @@ Moment = Literal[1, 2]
 Rows = npt.NDArray[np.float32]
 
 _LEAST, _TINY = 1e-30, 1e-20
-_PLAIN = 1e-4  # and its inverse: between them lie the largest activations of common networks
+_PLAIN = (
+    1e-4  # and its inverse: between them lie the largest activations of common networks
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,7 +55,10 @@ class Activations:
         from noisegate.devices import one_thread
 
         result = np.empty((len(records), self.dim), dtype=np.float32)
-        target, ends = torch.from_numpy(result), np.cumsum((0, *self.layers.sizes)).tolist()
+        target, ends = (
+            torch.from_numpy(result),
+            np.cumsum((0, *self.layers.sizes)).tolist(),
+        )
 
         # Layer by layer into place, so that no more than one layer is in memory twice.
         def take(place: int, values: Float[Tensor, "rows numbers"]) -> None:
@@ -78,13 +83,17 @@ class Perceptual:
     under replace-one their sum moves by at most √2 (G-01; the paper's code takes 1).
     """
 
-    activations: Activations  # the network; maps that have the same one share what it computes
+    activations: (
+        Activations  # the network; maps that have the same one share what it computes
+    )
     moment: Moment = 1  # 1 for φ₁, 2 for φ₂
     norm: float = 1.0  # of every vector: 1, up to rounding
 
     def __post_init__(self) -> None:
         if self.moment not in (1, 2):
-            raise OptionError(f"moment={self.moment!r} of perceptual features must be 1 or 2.")
+            raise OptionError(
+                f"moment={self.moment!r} of perceptual features must be 1 or 2."
+            )
 
     @property
     def dim(self) -> int:
@@ -107,7 +116,9 @@ class Perceptual:
 
     def second_half(self, values: Rows) -> Rows:
         """Returns vectors of norm 1 for activations, (rows, dim); zero where all of them are zero."""
-        with np.errstate(all="ignore"):  # whether a warning comes must not depend on a record
+        with np.errstate(
+            all="ignore"
+        ):  # whether a warning comes must not depend on a record
             return _unit(values, self.moment)
 
     def of_points(self) -> RowForm:
@@ -116,13 +127,17 @@ class Perceptual:
         def features(constants: Constants, points: Made) -> Float[Tensor, "dim rows"]:
             values: Tensor = constants["activations"](points)
             # By the largest first, as squares of squares leave float32 soon.
-            values = values / values.detach().abs().amax(dim=1, keepdim=True).clamp_min(_TINY)
+            values = values / values.detach().abs().amax(dim=1, keepdim=True).clamp_min(
+                _TINY
+            )
             if self.moment == 2:
                 values = values.square()
             unit: Tensor = values / values.norm(dim=1, keepdim=True).clamp_min(_TINY)
             return unit.T
 
-        return _PerceptualForm(features, {"activations": self.activations.latest}, self.moment)
+        return _PerceptualForm(
+            features, {"activations": self.activations.latest}, self.moment
+        )
 
 
 def _unit(rows: Rows, moment: Moment) -> Rows:
@@ -136,7 +151,9 @@ def _unit(rows: Rows, moment: Moment) -> Rows:
     # Whole numbers up to 2ᵇⁱᵗˢ whose squares add up to at most 2⁵²: exact in any order.
     bits = (52 - math.ceil(math.log2(max(rows.shape[1], 2)))) // 2
     whole = out * np.float32(2.0 ** min(bits, 22))
-    norm = np.sqrt(squared_norms(np.rint(whole, out=whole).astype(np.float64))) / 2.0 ** min(bits, 22)
+    norm = np.sqrt(
+        squared_norms(np.rint(whole, out=whole).astype(np.float64))
+    ) / 2.0 ** min(bits, 22)
     out *= np.where(some, 1 / norm, 0).astype(np.float32)[:, None]
     return out
 
@@ -146,20 +163,28 @@ class LatestActivations:
 
     def __init__(self, layers: ChosenLayers) -> None:
         self.layers = layers
-        self._latest = threading.local()  # halves of a batch come from two threads at once
+        self._latest = (
+            threading.local()
+        )  # halves of a batch come from two threads at once
 
     def to(self, device: torch.device) -> Self:
         """Moves the network."""
         self.layers.to(device)
         return self
 
-    def __call__(self, points: Float[Tensor, "rows pixels"]) -> Float[Tensor, "rows dim"]:
+    def __call__(
+        self, points: Float[Tensor, "rows pixels"]
+    ) -> Float[Tensor, "rows dim"]:
         """Returns activations, (rows, dim), of intensities (rows, pixels)."""
         import torch
 
         latest, slope = self._latest, points.requires_grad and torch.is_grad_enabled()
         known = getattr(latest, "points", None)
-        if known is None or known() is not points or latest.values.requires_grad != slope:
+        if (
+            known is None
+            or known() is not points
+            or latest.values.requires_grad != slope
+        ):
             latest.points, latest.values = weakref.ref(points), self.layers(points)
         return cast("Tensor", latest.values)
 
@@ -167,16 +192,25 @@ class LatestActivations:
 class _PerceptualForm(RowForm):
     """The mean of scaled rows as one product with the rows: nothing as large as these is made in between."""
 
-    def __init__(self, rows: Callable[[Constants, Made], Tensor], constants: Mapping[str, Any], moment: Moment) -> None:
+    def __init__(
+        self,
+        rows: Callable[[Constants, Made], Tensor],
+        constants: Mapping[str, Any],
+        moment: Moment,
+    ) -> None:
         super().__init__(rows, constants)
         self._moment = moment
 
-    def _mean_rows(self, constants: Constants, made: Made, sets: int) -> Float[Tensor, "dim sets"]:
+    def _mean_rows(
+        self, constants: Constants, made: Made, sets: int
+    ) -> Float[Tensor, "dim sets"]:
         import torch
 
         values: Tensor = constants["activations"](made)
         largest = float(values.detach().abs().max())
-        if not _PLAIN < largest < 1 / _PLAIN:  # fourth powers of others may leave float32
+        if (
+            not _PLAIN < largest < 1 / _PLAIN
+        ):  # fourth powers of others may leave float32
             return super()._mean_rows(constants, made, sets)
         if self._moment == 2:
             values = values.square()
@@ -187,14 +221,18 @@ class _PerceptualForm(RowForm):
         return torch.matmul(weights, values).T
 
 
-def chosen_activations(network: FrozenNetwork, layers: Sequence[str], shape: ImageShape, *, pool: bool) -> Activations:
+def chosen_activations(
+    network: FrozenNetwork, layers: Sequence[str], shape: ImageShape, *, pool: bool
+) -> Activations:
     """Returns the map from images to activations; an `OptionError` if there is no such layer, or for such images."""
     # Empty, `layers` are the encoder's four, or all convolutions of another network but 1 x 1 shortcuts; `pool` takes
     # the mean over height and width of each channel.
     from noisegate_images.networks.named import ChosenLayers
 
     names = tuple(layers) or network.layers
-    chosen = ChosenLayers(network.module, names, shape, mean=network.mean, std=network.std, pool=pool)
+    chosen = ChosenLayers(
+        network.module, names, shape, mean=network.mean, std=network.std, pool=pool
+    )
     return Activations(layers=chosen, nonnegative=set(names) <= network.nonnegative)
 
 

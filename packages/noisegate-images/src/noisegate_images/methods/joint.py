@@ -24,7 +24,13 @@ from noisegate_images.features.orientation import Orientations
 from noisegate_images.features.perceptual import Perceptual
 from noisegate_images.methods.matched import IMAGE_FIT, MatchedMethod, NetworkMethod
 from noisegate_images.models import image_network as designs
-from noisegate_images.models.image_network import ImageKind, ImageMap, ImageNetwork, NearestMeans, Seen
+from noisegate_images.models.image_network import (
+    ImageKind,
+    ImageMap,
+    ImageNetwork,
+    NearestMeans,
+    Seen,
+)
 from noisegate_images.training.fit import even_noise, image_verdict
 
 if TYPE_CHECKING:
@@ -32,11 +38,24 @@ if TYPE_CHECKING:
     from noisegate_images.models.image import ImageGenerator, NeuralImage
     from noisegate_images.networks.named import FrozenNetwork
 
-PIXELS, ORIENTATIONS, WAVELETS, STROKES, PERCEPTUAL = "pixels", "orientations", "wavelets", "strokes", "perceptual"
-_STREAMS: Mapping[Seen, int] = {"pixels": 0, "orientations": 1, "wavelets": 3, "strokes": 2}
+PIXELS, ORIENTATIONS, WAVELETS, STROKES, PERCEPTUAL = (
+    "pixels",
+    "orientations",
+    "wavelets",
+    "strokes",
+    "perceptual",
+)
+_STREAMS: Mapping[Seen, int] = {
+    "pixels": 0,
+    "orientations": 1,
+    "wavelets": 3,
+    "strokes": 2,
+}
 Frequencies = Annotated[int, Within(ge=0, lt=2**62), "a whole number, 0 or more"]
 Pose = Annotated[float, Within(ge=0, le=4), "a number from 0 to 4"]
-ShareOrNone = Annotated[float, Within(ge=0, le=1000), "a number, 0 or more, at most 1000"]
+ShareOrNone = Annotated[
+    float, Within(ge=0, le=1000), "a number, 0 or more, at most 1000"
+]
 
 REFERENCE = ImageShape(height=28, width=28)
 """The images that the length scales below were chosen for: simulated digits (benchmarks/images says how)."""
@@ -45,12 +64,26 @@ UNIT_SCALE, DAMPING, WAVELETS_SCALE, STROKES_SCALE = 0.4, 0.3, 0.3, 0.5
 """Length scale of orientations divided by their length plus the second number, and of vectors of length 1."""
 _SETTLED: Mapping[str, Any] = {
     **dict.fromkeys(("pixel_scale", "orientation_scale")),
-    **{"wavelets_scale": WAVELETS_SCALE, "strokes_scale": STROKES_SCALE, "directions": 8, "pool": True},
+    **{
+        "wavelets_scale": WAVELETS_SCALE,
+        "strokes_scale": STROKES_SCALE,
+        "directions": 8,
+        "pool": True,
+    },
     **dict.fromkeys(("pixels_share", "orientations_share", "strokes_share"), 1.0),
 }
 """Settings that there were and that did not pay (benchmarks/images), as certificates hold them."""
-_EARLIER: Mapping[str, Any] = {"strokes": 0, "wavelets": 0, "unit_orientations": False, "pose": 0.0, "tone": 0.0}
-_BATCH, _LEAST_BATCH = 200, 40  # images a step: of up to 4 times the numbers of a reference image, and of the largest
+_EARLIER: Mapping[str, Any] = {
+    "strokes": 0,
+    "wavelets": 0,
+    "unit_orientations": False,
+    "pose": 0.0,
+    "tone": 0.0,
+}
+_BATCH, _LEAST_BATCH = (
+    200,
+    40,
+)  # images a step: of up to 4 times the numbers of a reference image, and of the largest
 _JUDGED, _LEAST_AGREEMENT = 1000, 0.3
 """Images whose classes the released means are asked for, and the share that must agree for them to have a say."""
 _FEW = 4  # classes of which an image must fit its own best; of more it may fit one other better: some digits look alike
@@ -75,12 +108,19 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     """
 
     audit_on = "images"
-    audit_settings = MappingProxyType({"pixels": 50, "orientations": 50, "wavelets": 50, "strokes": 50})
+    audit_settings = MappingProxyType(
+        {"pixels": 50, "orientations": 50, "wavelets": 50, "strokes": 50}
+    )
     pixels: Frequencies = 750
     orientations: Frequencies = 750
     wavelets: Frequencies = 750
     strokes: Frequencies = derived(
-        lambda given: 750 if isinstance(given["image"], tuple | list) and tuple(given["image"][2:]) == (1,) else 0
+        lambda given: (
+            750
+            if isinstance(given["image"], tuple | list)
+            and tuple(given["image"][2:]) == (1,)
+            else 0
+        )
     )
     """Random frequencies of each: pixels, gradient orientations, wavelet energies, and what the encoder of drawn signs
     gives, 750 of grey images; 0 to leave one out."""
@@ -99,7 +139,9 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     generator: ImageKind = "sub-pixel"
     """"sub-pixel", "convolutional", "fully-connected", "residual", or "drawing", whose decoder knows strokes before it
     has seen any release and makes grey images of sides of 12 to 32 pixels."""
-    hidden: Widths = derived(lambda given: (256,) if given["generator"] in ("drawing", "sub-pixel") else ())
+    hidden: Widths = derived(
+        lambda given: (256,) if given["generator"] in ("drawing", "sub-pixel") else ()
+    )
     """Widths of fully connected layers before the picture."""
     channels: Widths = ()
     """Of the generator's convolutions; empty for (32, 16), and one more for every doubling of the side beyond 56."""
@@ -114,10 +156,22 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     components: int = field(default=1, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not (self.pixels or self.orientations or self.wavelets or self.strokes or self.perceptual_share):
-            none = "pixels=0, orientations=0, wavelets=0, strokes=0 and perceptual_share=0"
+        if not (
+            self.pixels
+            or self.orientations
+            or self.wavelets
+            or self.strokes
+            or self.perceptual_share
+        ):
+            none = (
+                "pixels=0, orientations=0, wavelets=0, strokes=0 and perceptual_share=0"
+            )
             raise OptionError(f"{none}: there is nothing to ask; give one of them.")
-        default = designs.sub_pixel_channels(self.shape) if self.generator == "sub-pixel" else (16, 8)
+        default = (
+            designs.sub_pixel_channels(self.shape)
+            if self.generator == "sub-pixel"
+            else (16, 8)
+        )
         object.__setattr__(self, "channels", self.channels or default)
         if self.orientations:
             Orientations(image=self.shape, cell=self.cell)
@@ -126,8 +180,14 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Returns the settings in a JSON object; those of an earlier version mean what they meant there."""
-        open_then = {"generator": "sub-pixel"} if data.get("generator") == "auto" else {}
-        left = {name: value for name, value in data.items() if name not in _SETTLED or value != _SETTLED[name]}
+        open_then = (
+            {"generator": "sub-pixel"} if data.get("generator") == "auto" else {}
+        )
+        left = {
+            name: value
+            for name, value in data.items()
+            if name not in _SETTLED or value != _SETTLED[name]
+        }
         return super().from_json({**_EARLIER, **left, **open_then})
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
@@ -146,19 +206,34 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     def fit_defaults(self) -> Mapping[str, Any]:
         """What the fit has otherwise."""
         # A step on large images takes long; fewer of them a step, and as many steps, lose less than fewer steps.
-        batch = max(_LEAST_BATCH, min(_BATCH, 4 * _BATCH * REFERENCE.size // self.shape.size // 2 * 2))
-        steps = 2000 if self.generator == "drawing" else 6000  # what knows strokes is at the noise soon
-        options = {"learning_rate": 1e-2, "independent_halves": True, "total_variation": 0.2, **IMAGE_FIT}
+        batch = max(
+            _LEAST_BATCH,
+            min(_BATCH, 4 * _BATCH * REFERENCE.size // self.shape.size // 2 * 2),
+        )
+        steps = (
+            2000 if self.generator == "drawing" else 6000
+        )  # what knows strokes is at the noise soon
+        options = {
+            "learning_rate": 1e-2,
+            "independent_halves": True,
+            "total_variation": 0.2,
+            **IMAGE_FIT,
+        }
         return {**options, "steps": steps, "batch": batch}
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sums of what is seen in images, as far as they are asked for."""
         designs.check_image_schema(schema, self.shape, labelled=False)
         shares = {WAVELETS: self.wavelets_share}
-        embeddings = {n: Embedding(m.feature_map(), shares.get(n, 1.0)) for n, m in self.image_maps().items()}
+        embeddings = {
+            n: Embedding(m.feature_map(), shares.get(n, 1.0))
+            for n, m in self.image_maps().items()
+        }
         if self.perceptual_share:
             activations = self.activations(pool=True)
-            embeddings[PERCEPTUAL] = Embedding(Perceptual(activations=activations), self.perceptual_share)
+            embeddings[PERCEPTUAL] = Embedding(
+                Perceptual(activations=activations), self.perceptual_share
+            )
         return embeddings
 
     def public_network(self) -> FrozenNetwork | None:
@@ -168,64 +243,111 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     def image_maps(self) -> dict[str, ImageMap]:
         """Returns the maps of what is seen, as far as they are asked for."""
         scale = PIXEL_SCALE * math.sqrt(self.shape.size / REFERENCE.size)
-        more: dict[str, dict[str, Any]] = {PIXELS: {"length_scale": scale}, WAVELETS: {"length_scale": WAVELETS_SCALE}}
+        more: dict[str, dict[str, Any]] = {
+            PIXELS: {"length_scale": scale},
+            WAVELETS: {"length_scale": WAVELETS_SCALE},
+        }
         if self.orientations:
-            sides = ((self.shape, self.cell), (REFERENCE, 4))  # scales were chosen for the second
-            grid, most = (math.prod(Orientations(image=image, cell=cell).grid) for image, cell in sides)
+            sides = (
+                (self.shape, self.cell),
+                (REFERENCE, 4),
+            )  # scales were chosen for the second
+            grid, most = (
+                math.prod(Orientations(image=image, cell=cell).grid)
+                for image, cell in sides
+            )
             wider = math.sqrt(grid / most)
             unit = {"length_scale": UNIT_SCALE, "damping": DAMPING * wider}
-            own = unit if self.unit_orientations else {"length_scale": ORIENTATION_SCALE * wider}
+            own = (
+                unit
+                if self.unit_orientations
+                else {"length_scale": ORIENTATION_SCALE * wider}
+            )
             more[ORIENTATIONS] = {"cell": self.cell, **own}
         if self.strokes:
-            more[STROKES] = {"length_scale": STROKES_SCALE, "sha256": self._stroke_network().sha256}
+            more[STROKES] = {
+                "length_scale": STROKES_SCALE,
+                "sha256": self._stroke_network().sha256,
+            }
         maps: dict[str, ImageMap] = {}
         # Each from a stream of its own: the next seed of a run would draw the same frequencies.
         for seen, stream in _STREAMS.items():
             if count := getattr(self, seen):
-                given = {"image": self.shape, "count": count, "seed": self.seed + stream * 2**62}
+                given = {
+                    "image": self.shape,
+                    "count": count,
+                    "seed": self.seed + stream * 2**62,
+                }
                 maps[seen] = ImageMap(seen=seen, **given, **more[seen])
         return maps
 
     def generator_network(self) -> ImageNetwork | None:
         """Returns the design of the generator, with its poses."""
-        return (design := super().generator_network()) and replace(design, pose=self.pose)
+        return (design := super().generator_network()) and replace(
+            design, pose=self.pose
+        )
 
     def initial_generator(self, release: Release, classes: int) -> ImageGenerator:
         """Returns the generator with its initial weights, and tones by the noise of the release."""
         from noisegate_images.training.moment_matching import read_target
 
         made = cast("ImageGenerator", super().initial_generator(release, classes))
-        noise = even_noise(float(np.median(stds)) for stds in read_target(release, counts=COUNTS).noise_std.values())
+        noise = even_noise(
+            float(np.median(stds))
+            for stds in read_target(release, counts=COUNTS).noise_std.values()
+        )
         tone = min(noise / _HIDES, 1.0) if self.tone is None else self.tone
         made.network = replace(made.network, tone=tone)
         return made
 
-    def verdict(self, schema: Schema, budget: Budget, records: int | None = None) -> Verdict | None:
+    def verdict(
+        self, schema: Schema, budget: Budget, records: int | None = None
+    ) -> Verdict | None:
         """Returns in words what to expect of images with labels; see `Method`."""
         maps = self.image_maps()
         if not maps or not schema.layout.classes:
             return None
-        noise = even_noise(one.noise_std_natural for one in map(self.plan(schema, budget).release, maps))
+        noise = even_noise(
+            one.noise_std_natural
+            for one in map(self.plan(schema, budget).release, maps)
+        )
         return image_verdict(noise, schema.layout.classes, records, "plan")
 
     def is_far(self, fitting: Any) -> bool:
         """Returns whether a fit misses more of its release than noise hides and poses alone miss; see `Method`."""
         from noisegate_images.training.moment_matching import missed_part
 
-        return super().is_far(fitting) and missed_part(fitting.target, fitting.discrepancy) > _MISSED
+        return (
+            super().is_far(fitting)
+            and missed_part(fitting.target, fitting.discrepancy) > _MISSED
+        )
 
     def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
         """Returns the synthesizer, which makes images again that fit other classes' released means better."""
-        made, maps, target = super().synthesizer(release, fitting), self.image_maps(), fitting.target
+        made, maps, target = (
+            super().synthesizer(release, fitting),
+            self.image_maps(),
+            fitting.target,
+        )
         if self.tries == 1 or not maps or len(target.present) < 2:
             return made
         nearest = NearestMeans.of_release(maps, target.means, target.noise_std)
         rivals = 1 if len(target.present) <= _FEW else 2
-        model = replace(cast("NeuralImage", made.model), nearest=nearest, rivals=rivals, tries=self.tries)
+        model = replace(
+            cast("NeuralImage", made.model),
+            nearest=nearest,
+            rivals=rivals,
+            tries=self.tries,
+        )
         agreement = model.agreement(_JUDGED, public_random(self.seed))
         kept = agreement >= _LEAST_AGREEMENT
-        noise, classes = even_noise(release.noise_std[name] for name in maps), release.schema.layout.classes
-        summary = made.summary.with_verdict(image_verdict(noise, classes, target.records, "fit"))
+        noise, classes = (
+            even_noise(release.noise_std[name] for name in maps),
+            release.schema.layout.classes,
+        )
+        summary = made.summary.with_verdict(
+            image_verdict(noise, classes, target.records, "fit")
+        )
         summary = summary.with_agreement(agreement, len(target.present), kept=kept)
         return replace(made, model=model if kept else made.model, summary=summary)
 

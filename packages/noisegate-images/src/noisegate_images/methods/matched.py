@@ -14,8 +14,21 @@ from noisegate.models.checkpoint import Fit
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Count, ImageSize, Names, Options, Settings, Widths, derived, settings
-from noisegate_images.features.perceptual import Activations, Perceptual, chosen_activations
+from noisegate.settings import (
+    Count,
+    ImageSize,
+    Names,
+    Options,
+    Settings,
+    Widths,
+    derived,
+    settings,
+)
+from noisegate_images.features.perceptual import (
+    Activations,
+    Perceptual,
+    chosen_activations,
+)
 from noisegate_images.models.image_network import IMAGE_KINDS, ImageKind, ImageNetwork
 from noisegate_images.training.fit import FitSettings
 
@@ -29,10 +42,23 @@ if TYPE_CHECKING:
     from noisegate_images.networks.named import FrozenNetwork
 
 Generator: TypeAlias = Literal[
-    "mixture", "table", "convolutional", "fully-connected", "sub-pixel", "residual", "drawing"
+    "mixture",
+    "table",
+    "convolutional",
+    "fully-connected",
+    "sub-pixel",
+    "residual",
+    "drawing",
 ]
-TABLES: tuple[Generator, ...] = ("mixture", "table")  # the generators that make tables; the others make images
-IMAGE_FIT: Mapping[str, Any] = {"ema_decay": 0.998, "stop_at_noise": False, "check_every": 500}
+TABLES: tuple[Generator, ...] = (
+    "mixture",
+    "table",
+)  # the generators that make tables; the others make images
+IMAGE_FIT: Mapping[str, Any] = {
+    "ema_decay": 0.998,
+    "stop_at_noise": False,
+    "check_every": 500,
+}
 """What fits to images have in common."""
 
 
@@ -82,7 +108,9 @@ class MatchedMethod(MeanEmbeddingMethod):
         if self.generator not in TABLES:
             object.__setattr__(self, "image", astuple(self.shape))
         elif self.image is not None:
-            raise OptionError(f"image={self.image!r} needs a generator of images; add generator='convolutional'.")
+            raise OptionError(
+                f"image={self.image!r} needs a generator of images; add generator='convolutional'."
+            )
         self.generator_network()
 
     @classmethod
@@ -90,28 +118,49 @@ class MatchedMethod(MeanEmbeddingMethod):
         """Returns the shape, and a generator that can make such images; nothing if one of tables is asked for."""
         if given.get("generator") in TABLES:
             return {}
-        return {"image": astuple(shape)} | ({"generator": "convolutional"} if cls.generator in TABLES else {})
+        return {"image": astuple(shape)} | (
+            {"generator": "convolutional"} if cls.generator in TABLES else {}
+        )
 
     def generator_network(self) -> ImageNetwork | None:
         """Returns the design of the image generator; None for a table."""
         if self.generator in TABLES:
             return None
-        kind, hidden, channels = cast(ImageKind, self.generator), self.hidden, self.channels
-        return ImageNetwork(shape=self.shape, kind=kind, latent=self.latent, hidden=hidden, channels=channels)
+        kind, hidden, channels = (
+            cast(ImageKind, self.generator),
+            self.hidden,
+            self.channels,
+        )
+        return ImageNetwork(
+            shape=self.shape,
+            kind=kind,
+            latent=self.latent,
+            hidden=hidden,
+            channels=channels,
+        )
 
     def initial_generator(self, release: Release, classes: int) -> Network:
         """Returns the generator with its initial weights."""
-        from noisegate_images.models.generator import build_component_generator, build_table_generator
+        from noisegate_images.models.generator import (
+            build_component_generator,
+            build_table_generator,
+        )
         from noisegate_images.models.image import build_image_generator, with_prior
 
         layout, design = release.schema.layout, self.generator_network()
         if design:
             return with_prior(build_image_generator(design, classes, seed=self.seed))
         if self.generator == "mixture":
-            return build_component_generator(layout, components=self.components, seed=self.seed)
-        return build_table_generator(layout, latent=self.latent, hidden=self.hidden, seed=self.seed)
+            return build_component_generator(
+                layout, components=self.components, seed=self.seed
+            )
+        return build_table_generator(
+            layout, latent=self.latent, hidden=self.hidden, seed=self.seed
+        )
 
-    def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> Fit:
+    def fitting(
+        self, release: Release, *, device: str = "auto", plan: Any = None
+    ) -> Fit:
         """Returns the fit of a release, ready to run, to save and to restore."""
         from noisegate.devices import choose_device
         from noisegate_images.training.moment_matching import read_target
@@ -120,12 +169,23 @@ class MatchedMethod(MeanEmbeddingMethod):
         maps = plan.maps if plan else self.maps(schema)
         target = read_target(release, counts=COUNTS, counters=self.counters(maps))
         forms = torch_forms(maps, schema.layout if self.generator in TABLES else None)
-        generator, where = self.initial_generator(release, len(target.weights)), choose_device(device)
-        return self.matching()(generator, target, forms, self.fit_settings(), seed=self.seed, device=where)
+        generator, where = (
+            self.initial_generator(release, len(target.weights)),
+            choose_device(device),
+        )
+        return self.matching()(
+            generator, target, forms, self.fit_settings(), seed=self.seed, device=where
+        )
 
-    def counters(self, maps: Mapping[str, FeatureMap]) -> dict[str, npt.NDArray[np.float64]]:
+    def counters(
+        self, maps: Mapping[str, FeatureMap]
+    ) -> dict[str, npt.NDArray[np.float64]]:
         """Returns what counts the records of each class in the sums of a query, by query; see `CountingMap`."""
-        found = {name: one.counter for name, one in maps.items() if isinstance(one, CountingMap)}
+        found = {
+            name: one.counter
+            for name, one in maps.items()
+            if isinstance(one, CountingMap)
+        }
         return {name: counter for name, counter in found.items() if counter is not None}
 
     def matching(self) -> Callable[..., Fit]:
@@ -183,7 +243,10 @@ class EncodedImages(PublicNetwork):
         """Returns the map from images to features of length 1; each is a function of its image alone, bit for bit."""
         network = self.encoder()
         layers = (self.layer or network.layers[-1],)
-        return Perceptual(activations=chosen_activations(network, layers, self.shape, pool=True), moment=1)
+        return Perceptual(
+            activations=chosen_activations(network, layers, self.shape, pool=True),
+            moment=1,
+        )
 
     def checked_decoder(self) -> LoadedDecoder:
         """Returns the decoder."""
@@ -212,7 +275,10 @@ class EncodedImages(PublicNetwork):
 
     def stored_with_digests(self) -> dict[str, Any]:
         """Returns the settings as JSON with the digests of encoder and decoder, whichever they are."""
-        return self.to_json() | {"sha256": self.encoder().sha256, "decoder_sha256": self.checked_decoder().digest}
+        return self.to_json() | {
+            "sha256": self.encoder().sha256,
+            "decoder_sha256": self.checked_decoder().digest,
+        }
 
 
 @settings
@@ -235,7 +301,9 @@ class NetworkMethod(PublicNetwork, MeanEmbeddingMethod):
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns the settings, with the digest of the network that was used, whichever it is."""
         network = self.public_network()
-        return {"settings": self.to_json() | ({"sha256": network.sha256} if network else {})}
+        return {
+            "settings": self.to_json() | ({"sha256": network.sha256} if network else {})
+        }
 
     def check_fit(self, device: str) -> None:
         """Finds what would stop the fit, before any budget is spent; see `Method`."""

@@ -35,22 +35,34 @@ class Generator(nn.Module):
     """What the names of parameters begin with that were learnt from public records before; None if there are none."""
     latent: int  # length of the noise, where it is standard normal
 
-    def noise(self, rows: int, random: torch.Generator) -> Shaped[Tensor, "rows latent"]:
+    def noise(
+        self, rows: int, random: torch.Generator
+    ) -> Shaped[Tensor, "rows latent"]:
         """Returns the noise of `rows` rows from public randomness, on the CPU; here, standard normal noise."""
         return torch.randn(rows, self.latent, generator=random)
 
-    def record_model(self, weights: npt.NDArray[np.float64], layout: Layout) -> RecordModel:
+    def record_model(
+        self, weights: npt.NDArray[np.float64], layout: Layout
+    ) -> RecordModel:
         """Returns what draws records, once trained, by the share of each label, (labels,); one 1 without any."""
         raise NotImplementedError
 
     def total_variation(self, made: Shaped[Tensor, "rows _"]) -> Shaped[Tensor, ""]:
         """Returns how rough what it made is on average; an `OptionError` if that makes no sense."""
-        raise OptionError("total_variation of a fit is of images, and this generator makes none; leave it out.")
+        raise OptionError(
+            "total_variation of a fit is of images, and this generator makes none; leave it out."
+        )
 
     def load_fitted(self, tensors: Mapping[str, Array]) -> Self:
         """Returns itself with the weights of a saved model, frozen; those are named after `PREFIX`."""
-        fitted = {name.removeprefix(PREFIX): value for name, value in tensors.items() if name.startswith(PREFIX)}
-        self.load_state_dict({name: torch.from_numpy(value) for name, value in fitted.items()})
+        fitted = {
+            name.removeprefix(PREFIX): value
+            for name, value in tensors.items()
+            if name.startswith(PREFIX)
+        }
+        self.load_state_dict(
+            {name: torch.from_numpy(value) for name, value in fitted.items()}
+        )
         return self.requires_grad_(False).eval()
 
 
@@ -62,12 +74,20 @@ class CellGenerator(Generator):
 
     def __init__(self, layout: Layout) -> None:
         super().__init__()
-        sizes = [numeric_cells(column).size for column in layout.numeric] + [column.size for column in layout.coded]
-        self.label = None if layout.label is None else len(layout.numeric) + layout.label
+        sizes = [numeric_cells(column).size for column in layout.numeric] + [
+            column.size for column in layout.coded
+        ]
+        self.label = (
+            None if layout.label is None else len(layout.numeric) + layout.label
+        )
         self.classes = 1 if self.label is None else sizes[self.label]
-        self.made = [size for position, size in enumerate(sizes) if position != self.label]
+        self.made = [
+            size for position, size in enumerate(sizes) if position != self.label
+        ]
 
-    def record_model(self, weights: npt.NDArray[np.float64], layout: Layout) -> NeuralTable:
+    def record_model(
+        self, weights: npt.NDArray[np.float64], layout: Layout
+    ) -> NeuralTable:
         """Returns the table that it draws."""
         return NeuralTable(generator=self, weights=weights, layout=layout)
 
@@ -81,12 +101,17 @@ class CellGenerator(Generator):
         nn.init.zeros_(bias.weight)
         return bias
 
-    def _columns(self, logits: Float[Tensor, "rows cells"], labels: Int64[Tensor, " rows"]) -> list[Tensor]:
+    def _columns(
+        self, logits: Float[Tensor, "rows cells"], labels: Int64[Tensor, " rows"]
+    ) -> list[Tensor]:
         """Returns the cell probabilities of each column, (cells, rows), in rows: features are picked by whole rows."""
         parts = logits.T.contiguous().split(self.made)  # type: ignore[no-untyped-call]
         columns: list[Tensor] = [part.softmax(dim=0) for part in parts]
         if self.label is not None:
-            columns.insert(self.label, nn.functional.one_hot(labels, self.classes).to(logits.dtype).T)
+            columns.insert(
+                self.label,
+                nn.functional.one_hot(labels, self.classes).to(logits.dtype).T,
+            )
         return columns
 
 
@@ -97,7 +122,9 @@ class TableGenerator(CellGenerator):
         super().__init__(layout)
         self.latent, self.hidden = latent, tuple(hidden)
         widths = [latent + self.classes, *hidden]
-        layers = ((nn.Linear(wide, narrow), nn.ReLU()) for wide, narrow in pairwise(widths))
+        layers = (
+            (nn.Linear(wide, narrow), nn.ReLU()) for wide, narrow in pairwise(widths)
+        )
         self.body = nn.Sequential(*chain.from_iterable(layers))
         self.head = nn.Linear(widths[-1], sum(self.made))
         self.bias = self._class_bias()
@@ -106,10 +133,16 @@ class TableGenerator(CellGenerator):
         """Returns the length of the noise and the widths."""
         return {"latent": self.latent, "hidden": list(self.hidden)}
 
-    def forward(self, noise: Float[Tensor, "rows latent"], labels: Int64[Tensor, " rows"]) -> list[Tensor]:
+    def forward(
+        self, noise: Float[Tensor, "rows latent"], labels: Int64[Tensor, " rows"]
+    ) -> list[Tensor]:
         """Returns the cell probabilities of each column, (cells, rows); labels are 0 without one."""
         one_hot = nn.functional.one_hot(labels, self.classes).to(noise.dtype)
-        return self._columns(self.head(self.body(torch.cat([noise, one_hot], dim=1))) + self.bias(labels), labels)
+        return self._columns(
+            self.head(self.body(torch.cat([noise, one_hot], dim=1)))
+            + self.bias(labels),
+            labels,
+        )
 
 
 class ComponentGenerator(CellGenerator):
@@ -136,18 +169,27 @@ class ComponentGenerator(CellGenerator):
         """Returns the number of components."""
         return {"components": self.components}
 
-    def forward(self, noise: Int64[Tensor, "rows 1"], labels: Int64[Tensor, " rows"]) -> list[Tensor]:
+    def forward(
+        self, noise: Int64[Tensor, "rows 1"], labels: Int64[Tensor, " rows"]
+    ) -> list[Tensor]:
         """Returns the cell probabilities of each column, (cells, rows); see `TableGenerator`."""
-        return self._columns(self.logits(labels * self.components + noise[:, 0]) + self.bias(labels), labels)
+        return self._columns(
+            self.logits(labels * self.components + noise[:, 0]) + self.bias(labels),
+            labels,
+        )
 
 
-def build_table_generator(layout: Layout, *, latent: int, hidden: Sequence[int], seed: int) -> TableGenerator:
+def build_table_generator(
+    layout: Layout, *, latent: int, hidden: Sequence[int], seed: int
+) -> TableGenerator:
     """Returns an untrained generator for the columns of `layout`; the same seed gives the same weights."""
     with seeded(seed):
         return TableGenerator(layout, latent=latent, hidden=hidden)
 
 
-def build_component_generator(layout: Layout, *, components: int, seed: int) -> ComponentGenerator:
+def build_component_generator(
+    layout: Layout, *, components: int, seed: int
+) -> ComponentGenerator:
     """Returns an untrained generator for the columns of `layout`; the same seed gives the same start."""
     with seeded(seed):
         return ComponentGenerator(layout, components=components)
@@ -159,29 +201,43 @@ class NeuralTable:
 
     generator: CellGenerator
     """The fitted network, on the CPU, in evaluation mode; columns as in the layout, numeric ones first."""
-    weights: npt.NDArray[np.float64]  # share of each label, (labels,); one 1 without a label
+    weights: npt.NDArray[
+        np.float64
+    ]  # share of each label, (labels,); one 1 without a label
     layout: Layout  # the columns
 
     kind: ClassVar[str] = "table-generator"
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
         """Returns `rows` records; `random` is public randomness, on the CPU."""
-        labels = torch.multinomial(torch.from_numpy(self.weights), rows, replacement=True, generator=random)
+        labels = torch.multinomial(
+            torch.from_numpy(self.weights), rows, replacement=True, generator=random
+        )
         with torch.no_grad():
             columns = self.generator(self.generator.noise(rows, random), labels)
         chosen = [_draw(column, random).numpy() for column in columns]
         cells = [numeric_cells(column) for column in self.layout.numeric]
-        numeric, codes = np.empty((rows, len(cells))), np.empty((rows, len(self.layout.coded)), dtype=np.int32)
+        numeric, codes = (
+            np.empty((rows, len(cells))),
+            np.empty((rows, len(self.layout.coded)), dtype=np.int32),
+        )
         for place, cell in enumerate(cells):
-            low, high = (np.append(ends, np.nan)[chosen[place]] for ends in (cell.low, cell.high))
-            numeric[:, place] = low + torch.rand(rows, generator=random).numpy() * (high - low)
+            low, high = (
+                np.append(ends, np.nan)[chosen[place]] for ends in (cell.low, cell.high)
+            )
+            numeric[:, place] = low + torch.rand(rows, generator=random).numpy() * (
+                high - low
+            )
         for place, found in enumerate(chosen[len(cells) :]):
             codes[:, place] = found
         return EncodedTable(numeric, codes)
 
     def tensors(self) -> dict[str, Array]:
         """Returns the weights of the network and the shares of the labels."""
-        fitted = {f"{PREFIX}{name}": value.numpy() for name, value in self.generator.state_dict().items()}
+        fitted = {
+            f"{PREFIX}{name}": value.numpy()
+            for name, value in self.generator.state_dict().items()
+        }
         return {**fitted, "weights": self.weights}
 
     def to_json(self) -> dict[str, Any]:
@@ -189,19 +245,35 @@ class NeuralTable:
         return self.generator.shape()
 
     @classmethod
-    def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+    def from_saved(
+        cls,
+        schema: Schema,
+        tensors: Mapping[str, Array],
+        description: Mapping[str, Any],
+    ) -> Self:
         """Returns the model that `tensors` and `to_json` describe."""
         layout, weights = schema.layout, tensors["weights"].astype(np.float64)
         generator: CellGenerator
         if "components" in description:
-            generator = build_component_generator(layout, components=description["components"], seed=0)
+            generator = build_component_generator(
+                layout, components=description["components"], seed=0
+            )
         else:
             latent, hidden = description["latent"], description["hidden"]
-            generator = build_table_generator(layout, latent=latent, hidden=hidden, seed=0)
-        return cls(generator=generator.load_fitted(tensors), weights=weights, layout=layout)
+            generator = build_table_generator(
+                layout, latent=latent, hidden=hidden, seed=0
+            )
+        return cls(
+            generator=generator.load_fitted(tensors), weights=weights, layout=layout
+        )
 
 
-def _draw(probabilities: Float[Tensor, "cells rows"], random: torch.Generator) -> Int64[Tensor, " rows"]:
+def _draw(
+    probabilities: Float[Tensor, "cells rows"], random: torch.Generator
+) -> Int64[Tensor, " rows"]:
     cumulative = probabilities.double().cumsum(dim=0)
-    level = torch.rand(probabilities.shape[1], generator=random, dtype=torch.float64) * cumulative[-1]
+    level = (
+        torch.rand(probabilities.shape[1], generator=random, dtype=torch.float64)
+        * cumulative[-1]
+    )
     return (cumulative <= level).sum(dim=0).clamp_(max=len(probabilities) - 1)

@@ -31,12 +31,22 @@ class UpBlock(nn.Module):
     def __init__(self, entering: int, channels: int) -> None:
         super().__init__()
         first = [nn.BatchNorm2d(entering), nn.ReLU(), nn.Upsample(scale_factor=2)]
-        last = [nn.Conv2d(entering, channels, 3, padding=1), nn.BatchNorm2d(channels), nn.ReLU()]
-        self.body = nn.Sequential(*first, *last, nn.Conv2d(channels, channels, 3, padding=1))
+        last = [
+            nn.Conv2d(entering, channels, 3, padding=1),
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+        ]
+        self.body = nn.Sequential(
+            *first, *last, nn.Conv2d(channels, channels, 3, padding=1)
+        )
         # The convolution first: a quarter of the work, and the same numbers.
-        self.past = nn.Sequential(nn.Conv2d(entering, channels, 1), nn.Upsample(scale_factor=2))
+        self.past = nn.Sequential(
+            nn.Conv2d(entering, channels, 1), nn.Upsample(scale_factor=2)
+        )
 
-    def forward(self, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows _ 2*h 2*w"]:
+    def forward(
+        self, images: Float[Tensor, "rows c h w"]
+    ) -> Float[Tensor, "rows _ 2*h 2*w"]:
         """Returns (rows, channels, 2 height, 2 width)."""
         activations: Tensor = self.body(images) + self.past(images)
         return activations
@@ -66,12 +76,18 @@ class ImageGenerator(Generator):
 
     def noise(self, rows: int, random: torch.Generator) -> Float[Tensor, "rows latent"]:
         """Returns standard normal noise: of the picture, then of its pose and of its tone, if it has them."""
-        more = (POSE_NUMBERS if self.network.pose else 0) + (TONE_NUMBERS if self.network.tone else 0)
+        more = (POSE_NUMBERS if self.network.pose else 0) + (
+            TONE_NUMBERS if self.network.tone else 0
+        )
         return torch.randn(rows, self.network.latent + more, generator=random)
 
-    def record_model(self, weights: npt.NDArray[np.float64], layout: Layout) -> NeuralImage:
+    def record_model(
+        self, weights: npt.NDArray[np.float64], layout: Layout
+    ) -> NeuralImage:
         """Returns the images that it draws."""
-        return NeuralImage(generator=self, weights=weights, labelled=layout.label is not None)
+        return NeuralImage(
+            generator=self, weights=weights, labelled=layout.label is not None
+        )
 
     def forward(
         self, noise: Float[Tensor, "rows latent"], labels: Int64[Tensor, " rows"]
@@ -86,13 +102,17 @@ class ImageGenerator(Generator):
             images = posed(images, more[:, :POSE_NUMBERS], self.network.pose)
         height, width, _ = self.network.shape.axes
         if self.network.kind == "drawing":  # of 28 x 28
-            images = nn.functional.interpolate(images, (height, width), mode="bilinear", antialias=True)
+            images = nn.functional.interpolate(
+                images, (height, width), mode="bilinear", antialias=True
+            )
         return images[:, :, :height, :width].permute(0, 2, 3, 1).flatten(1)
 
     def total_variation(self, made: Float[Tensor, "rows pixels"]) -> Float[Tensor, ""]:
         """Returns the mean difference of neighbours down and of neighbours across, added up."""
         images = made.reshape(-1, *self.network.shape.axes)
-        rough: Tensor = images.diff(dim=1).abs().mean() + images.diff(dim=2).abs().mean()
+        rough: Tensor = (
+            images.diff(dim=1).abs().mean() + images.diff(dim=2).abs().mean()
+        )
         return rough
 
 
@@ -103,24 +123,38 @@ class Drawing(nn.Module):
         super().__init__()
         self.latent, classes = latent, widths[0] - latent
         self.mapping = nn.Sequential(*_dense(widths), nn.Linear(widths[-1], latent))
-        self.shift, self.scale = (nn.Linear(classes, latent, bias=False) for _ in range(2))
+        self.shift, self.scale = (
+            nn.Linear(classes, latent, bias=False) for _ in range(2)
+        )
         nn.init.normal_(self.shift.weight)
         nn.init.zeros_(self.scale.weight)
         self.decoder = DrawingDecoder()
 
-    def forward(self, inputs: Float[Tensor, "rows inputs"]) -> Float[Tensor, "rows 1 28 28"]:
+    def forward(
+        self, inputs: Float[Tensor, "rows inputs"]
+    ) -> Float[Tensor, "rows 1 28 28"]:
         """Returns logits of noise and one-hot label, (rows, latent + classes)."""
         noise, one_hot = inputs[:, : self.latent], inputs[:, self.latent :]
-        code = noise * self.scale(one_hot).exp() + self.shift(one_hot) + self.mapping(inputs)
+        code = (
+            noise * self.scale(one_hot).exp()
+            + self.shift(one_hot)
+            + self.mapping(inputs)
+        )
         logits: Tensor = self.decoder(code)
         return logits
 
 
-def build_image_generator(network: ImageNetwork, classes: int, *, seed: int) -> ImageGenerator:
+def build_image_generator(
+    network: ImageNetwork, classes: int, *, seed: int
+) -> ImageGenerator:
     """Returns an untrained generator of images with `classes` labels; the same seed gives the same weights."""
     build = _BUILDERS[network.kind]
     with seeded(seed):
-        return ImageGenerator(network, classes, build(network, [network.latent + classes, *network.hidden]))
+        return ImageGenerator(
+            network,
+            classes,
+            build(network, [network.latent + classes, *network.hidden]),
+        )
 
 
 def with_prior(generator: ImageGenerator) -> ImageGenerator:
@@ -141,7 +175,11 @@ def _convolutional(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequentia
     size = deep * height * width
     layers = [*_dense(widths), nn.Linear(widths[-1], size), nn.BatchNorm1d(size)]
     layers += [nn.Unflatten(1, (deep, height, width))]
-    layers += [nn.UpsamplingBilinear2d(scale_factor=2), nn.Conv2d(deep, shallow, 5, padding=2), nn.ReLU()]
+    layers += [
+        nn.UpsamplingBilinear2d(scale_factor=2),
+        nn.Conv2d(deep, shallow, 5, padding=2),
+        nn.ReLU(),
+    ]
     layers += [nn.UpsamplingBilinear2d(scale_factor=2), last]
     # The same numbers in another order in memory: about twice as fast on a CPU.
     return nn.Sequential(*layers).to(memory_format=torch.channels_last)
@@ -151,7 +189,11 @@ def _fully_connected(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequent
     shape = network.shape
     last = nn.Linear(widths[-1], shape.size)
     nn.init.constant_(last.bias, _START)
-    return nn.Sequential(*_dense(widths), last, nn.Unflatten(1, (shape.channels, shape.height, shape.width)))
+    return nn.Sequential(
+        *_dense(widths),
+        last,
+        nn.Unflatten(1, (shape.channels, shape.height, shape.width)),
+    )
 
 
 def _sub_pixel(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
@@ -159,10 +201,20 @@ def _sub_pixel(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
     first, shape = network.channels[0], network.shape
     height, width = network.start
     size = first * height * width
-    layers = [*_dense(widths), nn.Linear(widths[-1], size), nn.BatchNorm1d(size), nn.ReLU()]
+    layers = [
+        *_dense(widths),
+        nn.Linear(widths[-1], size),
+        nn.BatchNorm1d(size),
+        nn.ReLU(),
+    ]
     layers.append(nn.Unflatten(1, (first, height, width)))
     for wide, narrow in pairwise(network.channels):
-        layers += [nn.Conv2d(wide, 4 * narrow, 3, padding=1), nn.PixelShuffle(2), nn.BatchNorm2d(narrow), nn.ReLU()]
+        layers += [
+            nn.Conv2d(wide, 4 * narrow, 3, padding=1),
+            nn.PixelShuffle(2),
+            nn.BatchNorm2d(narrow),
+            nn.ReLU(),
+        ]
     last = nn.Conv2d(network.channels[-1], 4 * shape.channels, 5, padding=2)
     assert last.bias is not None
     nn.init.constant_(last.bias, _START)
@@ -178,17 +230,29 @@ def _sub_pixel(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
 
 def _residual(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
     """Blocks that double the image, as in DP-MEPF's public code (Harder et al. 2023), and (tanh x + 1)/2 at the end."""
-    dense = _dense(widths)  # first: the order in which layers are made decides their random weights
+    dense = _dense(
+        widths
+    )  # first: the order in which layers are made decides their random weights
     shape, sizes, entering = network.shape, network.channels, widths[-1]
-    layers: list[nn.Module] = [nn.Unflatten(1, (entering, 1, 1)), nn.ConvTranspose2d(entering, sizes[0], network.start)]
+    layers: list[nn.Module] = [
+        nn.Unflatten(1, (entering, 1, 1)),
+        nn.ConvTranspose2d(entering, sizes[0], network.start),
+    ]
     layers += [UpBlock(wide, narrow) for wide, narrow in pairwise(sizes)]
-    layers += [nn.BatchNorm2d(sizes[-1]), nn.ReLU(), nn.Conv2d(sizes[-1], shape.channels, 3, padding=1), Doubled()]
+    layers += [
+        nn.BatchNorm2d(sizes[-1]),
+        nn.ReLU(),
+        nn.Conv2d(sizes[-1], shape.channels, 3, padding=1),
+        Doubled(),
+    ]
     for layer in nn.ModuleList(layers).modules():
         if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d):
             nn.init.xavier_uniform_(layer.weight)
             assert layer.bias is not None
             nn.init.zeros_(layer.bias)
-    return nn.Sequential(*dense, *(layer.to(memory_format=torch.channels_last) for layer in layers))
+    return nn.Sequential(
+        *dense, *(layer.to(memory_format=torch.channels_last) for layer in layers)
+    )
 
 
 def _dense(widths: Sequence[int]) -> list[nn.Module]:
@@ -212,7 +276,11 @@ def settle(network: nn.Module, batches: Iterable[tuple[Tensor, ...]]) -> None:
     # Those of averaged weights are measured anew on `batches`, each the arguments of the network, as in stochastic
     # weight averaging (Izmailov et al. 2018, section 3.3).
     network.eval()
-    normalised = [layer for layer in network.modules() if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)]
+    normalised = [
+        layer
+        for layer in network.modules()
+        if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)
+    ]
     for layer in normalised:
         layer.reset_running_stats()
         layer.momentum = None  # the plain average over batches
@@ -228,7 +296,9 @@ class NeuralImage:
     """A label, then noise, then an image."""
 
     generator: ImageGenerator  # the fitted network, on the CPU, in evaluation mode
-    weights: npt.NDArray[np.float64]  # share of each label, (labels,); one 1 without a label
+    weights: npt.NDArray[
+        np.float64
+    ]  # share of each label, (labels,); one 1 without a label
     labelled: bool = True  # whether the schema has a label
     nearest: NearestMeans | None = None
     """Released means of the classes; an image that fits those of other classes better is made again. None takes all."""
@@ -239,7 +309,9 @@ class NeuralImage:
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
         """Returns `rows` records, pixels as numeric columns; `random` is public randomness, on the CPU."""
-        labels = torch.multinomial(torch.from_numpy(self.weights), rows, replacement=True, generator=random)
+        labels = torch.multinomial(
+            torch.from_numpy(self.weights), rows, replacement=True, generator=random
+        )
         pixels = np.empty((rows, self.generator.network.shape.size))
         with torch.no_grad():
             for start in range(0, rows, _BLOCK):
@@ -252,11 +324,16 @@ class NeuralImage:
         """Returns the share of `rows` images, made once each, that fit the released means of their own class best."""
         assert self.nearest is not None
         made = replace(self, nearest=None).draw(rows, random)
-        images, labels = torch.from_numpy(made.numeric).float(), torch.from_numpy(made.codes[:, 0]).long()
+        images, labels = (
+            torch.from_numpy(made.numeric).float(),
+            torch.from_numpy(made.codes[:, 0]).long(),
+        )
         with torch.no_grad():
             return float((self.nearest.margins(images, labels) > 0).double().mean())
 
-    def _images(self, labels: Int64[Tensor, " rows"], random: torch.Generator) -> Float[Tensor, "rows pixels"]:
+    def _images(
+        self, labels: Int64[Tensor, " rows"], random: torch.Generator
+    ) -> Float[Tensor, "rows pixels"]:
         """Returns an image for each label; how much randomness is taken does not depend on which ones are kept."""
         noise = [self.generator.noise(len(labels), random) for _ in range(self.tries)]
         images: Tensor = self.generator(noise[0], labels)
@@ -274,37 +351,82 @@ class NeuralImage:
 
     def tensors(self) -> dict[str, Array]:
         """Returns the weights of the network and the shares of the labels."""
-        fitted = {f"{PREFIX}{name}": value.numpy() for name, value in self.generator.state_dict().items()}
-        return {**fitted, "weights": self.weights, **(self.nearest.tensors() if self.nearest else {})}
+        fitted = {
+            f"{PREFIX}{name}": value.numpy()
+            for name, value in self.generator.state_dict().items()
+        }
+        return {
+            **fitted,
+            "weights": self.weights,
+            **(self.nearest.tensors() if self.nearest else {}),
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Returns the shape of the images, the design of the network, and what the released means are of."""
         design = asdict(self.generator.network)
-        told = {"image": list(design["shape"].values()), "network": design["kind"], "latent": design["latent"]}
+        told = {
+            "image": list(design["shape"].values()),
+            "network": design["kind"],
+            "latent": design["latent"],
+        }
         told |= {name: list(design[name]) for name in ("hidden", "channels")}
         told |= {name: design[name] for name in ("pose", "tone") if design[name]}
         judged = {"rivals": self.rivals, "tries": self.tries}
-        return {**told, **({"nearest": self.nearest.to_json(), **judged} if self.nearest else {})}
+        return {
+            **told,
+            **({"nearest": self.nearest.to_json(), **judged} if self.nearest else {}),
+        }
 
     @classmethod
-    def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+    def from_saved(
+        cls,
+        schema: Schema,
+        tensors: Mapping[str, Array],
+        description: Mapping[str, Any],
+    ) -> Self:
         """Returns the model that `tensors` and `to_json` describe."""
         height, width, channels = description["image"]
         shape = ImageShape(height=height, width=width, channels=channels)
-        design: dict[str, Any] = {name: tuple(description[name]) for name in ("hidden", "channels")}
+        design: dict[str, Any] = {
+            name: tuple(description[name]) for name in ("hidden", "channels")
+        }
         design |= {name: description.get(name, 0.0) for name in ("pose", "tone")}
-        network = ImageNetwork(shape=shape, kind=description["network"], latent=description["latent"], **design)
+        network = ImageNetwork(
+            shape=shape,
+            kind=description["network"],
+            latent=description["latent"],
+            **design,
+        )
         layout, weights = schema.layout, tensors["weights"].astype(np.float64)
         labels = [column.size for column in layout.coded]
-        if network.shape.size != len(layout.numeric) or (labels or [1]) != [len(weights)]:
-            raise ValueError(f"images of {network.shape} with {len(weights)} labels do not fit the schema")
-        generator = build_image_generator(network, len(weights), seed=0).load_fitted(tensors)
-        nearest = NearestMeans.from_saved(tensors, description["nearest"]) if "nearest" in description else None
+        if network.shape.size != len(layout.numeric) or (labels or [1]) != [
+            len(weights)
+        ]:
+            raise ValueError(
+                f"images of {network.shape} with {len(weights)} labels do not fit the schema"
+            )
+        generator = build_image_generator(network, len(weights), seed=0).load_fitted(
+            tensors
+        )
+        nearest = (
+            NearestMeans.from_saved(tensors, description["nearest"])
+            if "nearest" in description
+            else None
+        )
         judged = {name: description.get(name, 1) for name in ("rivals", "tries")}
-        return cls(generator=generator, weights=weights, labelled=bool(labels), nearest=nearest, **judged)
+        return cls(
+            generator=generator,
+            weights=weights,
+            labelled=bool(labels),
+            nearest=nearest,
+            **judged,
+        )
 
 
-POSE_NUMBERS, TONE_NUMBERS = 6, 2  # standard normal numbers that a pose takes, and a tone
+POSE_NUMBERS, TONE_NUMBERS = (
+    6,
+    2,
+)  # standard normal numbers that a pose takes, and a tone
 _FARTHEST = (0.15, 0.15, 0.1, 0.1, 0.05, 0.05)
 """Turn in radians, slant, stretch across and down as a part, shift across and down in half sides, at most, for 1."""
 _CONTRAST, _SOFTNESS = 0.5, 0.7
@@ -322,8 +444,12 @@ def posed(
     turn, slant, across, down, right, low = uniform.unbind(1)
     first = torch.stack([(1 + across) * turn.cos(), slant - turn.sin(), right], dim=1)
     second = torch.stack([turn.sin(), (1 + down) * turn.cos(), low], dim=1)
-    places = nn.functional.affine_grid(torch.stack([first, second], dim=1), list(images.shape), align_corners=False)
-    return nn.functional.grid_sample(images, places, padding_mode="border", align_corners=False)
+    places = nn.functional.affine_grid(
+        torch.stack([first, second], dim=1), list(images.shape), align_corners=False
+    )
+    return nn.functional.grid_sample(
+        images, places, padding_mode="border", align_corners=False
+    )
 
 
 def toned(
@@ -333,13 +459,17 @@ def toned(
     # Of intensities in [0, 1], by standard normal `noise`. Where noise covers what classes' means say of contrast and
     # sharpness, a fit makes all images of a class faint or blurred, and a classifier learns it: so they vary within
     # each.
-    contrast, softness = (torch.erf(noise / math.sqrt(2)) * farthest)[:, :, None, None, None].unbind(1)
+    contrast, softness = (torch.erf(noise / math.sqrt(2)) * farthest)[
+        :, :, None, None, None
+    ].unbind(1)
     # Products with matrices: pooling of padded pictures takes several times as long, forth and back.
     ones = (images.new_ones(side) for side in images.shape[2:])
     near = (torch.diag(one[1:], 1) + torch.diag(one[1:], -1) for one in ones)
     down, right = ((one + torch.diag(3 - one.sum(dim=0))) / 3 for one in near)
     around = down @ images @ right
     images = torch.lerp(images, around, _SOFTNESS * softness.abs())
-    sides = images[..., [0, -1], :].mean(dim=(2, 3)) + images[..., [0, -1]].mean(dim=(2, 3))
+    sides = images[..., [0, -1], :].mean(dim=(2, 3)) + images[..., [0, -1]].mean(
+        dim=(2, 3)
+    )
     ground = sides[..., None, None] / 2
     return (ground + (images - ground) * (_CONTRAST * contrast).exp()).clamp(0, 1)

@@ -16,14 +16,20 @@ from noisegate.features.feature_map import RowForm
 from noisegate.models.record_model import Array
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.features.fourier import FourierOfValues, RandomFourier, draw_points
+from noisegate_images.features.fourier import (
+    FourierOfValues,
+    RandomFourier,
+    draw_points,
+)
 from noisegate_images.features.orientation import Orientations, Wavelets
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
     from torch import Tensor
 
-ImageKind: TypeAlias = Literal["convolutional", "fully-connected", "sub-pixel", "residual", "drawing"]
+ImageKind: TypeAlias = Literal[
+    "convolutional", "fully-connected", "sub-pixel", "residual", "drawing"
+]
 IMAGE_KINDS: tuple[ImageKind, ...] = get_args(ImageKind)
 DRAWING_LATENT = 32
 """Of how much noise the decoder of drawings in the package makes one (`noisegate_images.networks.strokes`)."""
@@ -48,8 +54,12 @@ class ImageNetwork:
 
     def __post_init__(self) -> None:
         if self.kind not in IMAGE_KINDS:
-            raise OptionError(f"generator={self.kind!r} makes no images; choose one of {', '.join(IMAGE_KINDS)}.")
-        if self.kind == "drawing" and (not is_drawable(self.shape) or self.latent != DRAWING_LATENT):
+            raise OptionError(
+                f"generator={self.kind!r} makes no images; choose one of {', '.join(IMAGE_KINDS)}."
+            )
+        if self.kind == "drawing" and (
+            not is_drawable(self.shape) or self.latent != DRAWING_LATENT
+        ):
             raise OptionError(
                 f"generator='drawing' makes grey images of sides of {_LEAST_DRAWN} to {_MOST_DRAWN} pixels from latent="
                 f"{DRAWING_LATENT} numbers, expected are images of {self.shape} from latent={self.latent}; correct "
@@ -59,10 +69,16 @@ class ImageNetwork:
             return
         if self.kind == "convolutional" and len(self.channels) != 2:
             given = f"channels={list(self.channels)}"
-            raise OptionError(f"{given}: generator='convolutional' needs two numbers, as in (16, 8).")
+            raise OptionError(
+                f"{given}: generator='convolutional' needs two numbers, as in (16, 8)."
+            )
         if not self.channels:
-            raise OptionError("channels=[]: generator='sub-pixel' needs a number for each doubling, as in (64, 32).")
-        if self.kind == "residual" and (self.shape.height % self.scale or self.shape.width % self.scale):
+            raise OptionError(
+                "channels=[]: generator='sub-pixel' needs a number for each doubling, as in (64, 32)."
+            )
+        if self.kind == "residual" and (
+            self.shape.height % self.scale or self.shape.width % self.scale
+        ):
             says = f"image={self.shape}: for generator='residual' height and width must be multiples of {self.scale}"
             raise OptionError(f"{says}; pad the images, or use generator='sub-pixel'.")
 
@@ -80,21 +96,34 @@ class ImageNetwork:
 def is_drawable(shape: ImageShape) -> bool:
     """Returns whether the decoder of drawings makes such images: grey, and of about the size of a drawing."""
     sides = shape.height, shape.width
-    return shape.channels == 1 and min(sides) >= _LEAST_DRAWN and max(sides) <= _MOST_DRAWN
+    return (
+        shape.channels == 1 and min(sides) >= _LEAST_DRAWN and max(sides) <= _MOST_DRAWN
+    )
 
 
-def check_image_schema(schema: Schema, shape: ImageShape, *, labelled: bool = True) -> None:
+def check_image_schema(
+    schema: Schema, shape: ImageShape, *, labelled: bool = True
+) -> None:
     """Checks that records are images of `shape`, with a label if they must have one."""
-    layout, cure = schema.layout, "describe the images with noisegate.schema.pixel_schema(...)"
+    layout, cure = (
+        schema.layout,
+        "describe the images with noisegate.schema.pixel_schema(...)",
+    )
     if labelled and layout.label is None:
-        raise OptionError(f"image={shape} needs a label with levels, the schema has none; {cure}.")
+        raise OptionError(
+            f"image={shape} needs a label with levels, the schema has none; {cure}."
+        )
     if others := [layout.coded[place].name for place in layout.others]:
-        raise OptionError(f"image={shape}: column {others[0]!r} is neither a pixel nor the label; {cure}.")
+        raise OptionError(
+            f"image={shape}: column {others[0]!r} is neither a pixel nor the label; {cure}."
+        )
     if len(layout.numeric) != shape.size:
         says = f"image={shape} has {shape.size} intensities, the schema {len(layout.numeric)} numeric columns"
         raise OptionError(f"{says}; correct one of them, or {cure}.")
     if missing := [column.name for column in layout.numeric if column.missing]:
-        raise OptionError(f"column {missing[0]!r} may be missing, which a pixel cannot be; {cure}.")
+        raise OptionError(
+            f"column {missing[0]!r} may be missing, which a pixel cannot be; {cure}."
+        )
 
 
 def sub_pixel_channels(shape: ImageShape) -> tuple[int, ...]:
@@ -137,20 +166,38 @@ class ImageMap:
         if self.seen == "pixels":
             return self._fourier(self.image.size)
         if self.seen == "orientations":
-            of = Orientations(image=self.image, cell=self.cell, directions=self.directions, damping=self.damping)
+            of = Orientations(
+                image=self.image,
+                cell=self.cell,
+                directions=self.directions,
+                damping=self.damping,
+            )
             return FourierOfValues(of=of, fourier=self._fourier(of.size))
         if self.seen == "wavelets":
             energies = Wavelets(image=self.image)
             return FourierOfValues(of=energies, fourier=self._fourier(energies.size))
-        from noisegate_images.features.perceptual import EncodedFourier, Perceptual, chosen_activations
+        from noisegate_images.features.perceptual import (
+            EncodedFourier,
+            Perceptual,
+            chosen_activations,
+        )
         from noisegate_images.networks.named import STROKES, load_network
 
-        activations = chosen_activations(load_network(STROKES, None, self.sha256), (), self.image, pool=False)
-        return EncodedFourier(of=Perceptual(activations=activations), fourier=self._fourier(activations.dim))
+        activations = chosen_activations(
+            load_network(STROKES, None, self.sha256), (), self.image, pool=False
+        )
+        return EncodedFourier(
+            of=Perceptual(activations=activations),
+            fourier=self._fourier(activations.dim),
+        )
 
     def _fourier(self, columns: int) -> RandomFourier:
         """Returns the features; while a plan holds them, so does the model, and they are drawn once."""
-        which: dict[str, Any] = {"count": self.count, "length_scale": self.length_scale, "seed": self.seed}
+        which: dict[str, Any] = {
+            "count": self.count,
+            "length_scale": self.length_scale,
+            "seed": self.seed,
+        }
         key = columns, *which.values()
         if (found := _DRAWN.get(key)) is None:
             found = _DRAWN[key] = draw_points(columns, **which)
@@ -193,28 +240,52 @@ class NearestMeans:
 
     @classmethod
     def of_release(
-        cls, maps: Mapping[str, ImageMap], means: Mapping[str, Floats], noise_std: Mapping[str, Floats]
+        cls,
+        maps: Mapping[str, ImageMap],
+        means: Mapping[str, Floats],
+        noise_std: Mapping[str, Floats],
     ) -> Self:
         """Returns the classifier of released means, (classes, dim) a block, with noise of `noise_std`, (classes,)."""
-        precisions = {name: float(1 / np.square(noise_std[name]).mean()) for name in maps}
+        precisions = {
+            name: float(1 / np.square(noise_std[name]).mean()) for name in maps
+        }
         offsets, variances = np.zeros((2, len(next(iter(means.values())))))
         for name, precision in precisions.items():
             noise, dim = np.square(noise_std[name]), means[name].shape[1]
             length = np.square(means[name]).sum(axis=1) - dim * noise
             offsets -= 0.5 * precision * length
-            variances += 0.25 * precision**2 * (2 * dim * noise**2 + 4 * noise * np.maximum(length, 0))
+            variances += (
+                0.25
+                * precision**2
+                * (2 * dim * noise**2 + 4 * noise * np.maximum(length, 0))
+            )
         # A class that is far more drowned than the others would win or lose by its noise.
-        judges = np.all([std <= _DROWNED * np.median(std) for std in noise_std.values()], axis=0)
+        judges = np.all(
+            [std <= _DROWNED * np.median(std) for std in noise_std.values()], axis=0
+        )
         # Nearer to their mean, the more of what they differ by is noise (James and Stein 1961).
-        middle, spread = offsets[judges].mean(), np.square(offsets[judges] - offsets[judges].mean()).sum()
+        middle, spread = (
+            offsets[judges].mean(),
+            np.square(offsets[judges] - offsets[judges].mean()).sum(),
+        )
         noise = variances[judges].mean() * max(int(judges.sum()) - 1, 0)
-        offsets = middle + max(1 - noise / spread, 0.0) * (offsets - middle) if spread else offsets
+        offsets = (
+            middle + max(1 - noise / spread, 0.0) * (offsets - middle)
+            if spread
+            else offsets
+        )
         offsets = np.where(judges, offsets, -np.inf)
-        weighed = {name: (means[name] * precision).astype(np.float32) for name, precision in precisions.items()}
+        weighed = {
+            name: (means[name] * precision).astype(np.float32)
+            for name, precision in precisions.items()
+        }
         return cls(maps=maps, means=weighed, offsets=offsets.astype(np.float32))
 
     def margins(
-        self, images: Float[Tensor, "rows pixels"], labels: Int64[Tensor, " rows"], rivals: int = 1
+        self,
+        images: Float[Tensor, "rows pixels"],
+        labels: Int64[Tensor, " rows"],
+        rivals: int = 1,
     ) -> Float[Tensor, " rows"]:
         """Returns how far images, in [0, 1], fit their class's means better than those of `rivals`, (rows,)."""
         import torch
@@ -223,12 +294,17 @@ class NearestMeans:
         for name, form in self._forms.items():
             scores = scores + torch.from_numpy(self.means[name]) @ form(images)
         own = scores.gather(0, labels[None])[0]
-        others: Tensor = scores.scatter(0, labels[None], -torch.inf).topk(rivals, dim=0).values[-1]
+        others: Tensor = (
+            scores.scatter(0, labels[None], -torch.inf).topk(rivals, dim=0).values[-1]
+        )
         return torch.where(own.isneginf(), torch.inf, own - others)
 
     def tensors(self) -> dict[str, Array]:
         """Returns what is saved, by name."""
-        return {_OFFSETS: self.offsets, **{f"{PREFIX}{name}": values for name, values in self.means.items()}}
+        return {
+            _OFFSETS: self.offsets,
+            **{f"{PREFIX}{name}": values for name, values in self.means.items()},
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Returns the maps, by block."""

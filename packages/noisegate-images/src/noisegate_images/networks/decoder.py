@@ -52,16 +52,23 @@ class DecoderDesign:
     layer: str  # the encoder's layer; its activations are averaged over the picture and scaled to length 1
 
     def __post_init__(self) -> None:
-        widths = {f"channels[{place}]": width for place, width in enumerate(self.channels)}
+        widths = {
+            f"channels[{place}]": width for place, width in enumerate(self.channels)
+        }
         check_sizes("a decoder", features=self.features, latent=self.latent, **widths)
         scale = 1 << max(len(self.channels) - 1, 0)
         if not self.channels or self.shape.height % scale or self.shape.width % scale:
             cure = f"height and width must be multiples of {scale}."
-            raise OptionError(f"images of {self.shape} cannot be doubled to from {len(self.channels)} sizes; {cure}")
+            raise OptionError(
+                f"images of {self.shape} cannot be doubled to from {len(self.channels)} sizes; {cure}"
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Returns what `from_json` takes."""
-        return asdict(self) | {"shape": list(astuple(self.shape)), "channels": list(self.channels)}
+        return asdict(self) | {
+            "shape": list(astuple(self.shape)),
+            "channels": list(self.channels),
+        }
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
@@ -79,7 +86,9 @@ def default_channels(shape: ImageShape) -> tuple[int, ...]:
         if all(side.is_integer() and _LEAST <= side < _MOST for side in sides):
             return _WIDTHS[-sizes:]
     note = "resize the images."
-    raise OptionError(f"images of {shape}: a decoder doubles 4 to 7 pixels some times, as to 28, 32, 64 or 128; {note}")
+    raise OptionError(
+        f"images of {shape}: a decoder doubles 4 to 7 pixels some times, as to 28, 32, 64 or 128; {note}"
+    )
 
 
 class Modulation(nn.Module):
@@ -93,7 +102,9 @@ class Modulation(nn.Module):
         nn.init.zeros_(self.linear.bias)
 
     def forward(
-        self, activations: Float[Tensor, "rows c h w"], inputs: Float[Tensor, "rows inputs"]
+        self,
+        activations: Float[Tensor, "rows c h w"],
+        inputs: Float[Tensor, "rows inputs"],
     ) -> Float[Tensor, "rows _ _ _"]:
         """Returns activations of the same shape."""
         gain, bias = self.linear(inputs)[:, :, None, None].chunk(2, dim=1)
@@ -106,16 +117,24 @@ class Doubling(nn.Module):
     def __init__(self, entering: int, channels: int, *, repeat: bool) -> None:
         super().__init__()
         self.repeat = repeat
-        self.convolution = nn.Conv2d(entering, channels if repeat else 4 * channels, 3, padding=1)
+        self.convolution = nn.Conv2d(
+            entering, channels if repeat else 4 * channels, 3, padding=1
+        )
         if not repeat:
             with torch.no_grad():
                 # The four pixels that come of one start equal.
-                self.convolution.weight.copy_(self.convolution.weight[::4].repeat_interleave(4, dim=0))
+                self.convolution.weight.copy_(
+                    self.convolution.weight[::4].repeat_interleave(4, dim=0)
+                )
 
-    def forward(self, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows _ _ _"]:
+    def forward(
+        self, images: Float[Tensor, "rows c h w"]
+    ) -> Float[Tensor, "rows _ _ _"]:
         """Returns (rows, channels, 2 height, 2 width)."""
         if self.repeat:
-            repeated: Tensor = self.convolution(nn.functional.interpolate(images, scale_factor=2.0))
+            repeated: Tensor = self.convolution(
+                nn.functional.interpolate(images, scale_factor=2.0)
+            )
             return repeated
         return nn.functional.pixel_shuffle(self.convolution(images), 2)
 
@@ -128,24 +147,46 @@ class DecoderNetwork(nn.Module):
     def __init__(self, design: DecoderDesign) -> None:
         super().__init__()
         self.design = design
-        inputs, widths, scale = design.features + design.latent, design.channels, 1 << (len(design.channels) - 1)
-        self._start = (widths[0], design.shape.height // scale, design.shape.width // scale)
+        inputs, widths, scale = (
+            design.features + design.latent,
+            design.channels,
+            1 << (len(design.channels) - 1),
+        )
+        self._start = (
+            widths[0],
+            design.shape.height // scale,
+            design.shape.width // scale,
+        )
         self.first = nn.Linear(inputs, widths[0] * self._start[1] * self._start[2])
         steps = enumerate(pairwise(widths), 2)
-        self.doublings = nn.ModuleList(Doubling(*step, repeat=place == len(widths)) for place, step in steps)
+        self.doublings = nn.ModuleList(
+            Doubling(*step, repeat=place == len(widths)) for place, step in steps
+        )
         self.modulations = nn.ModuleList(Modulation(width, inputs) for width in widths)
         self.last = nn.Conv2d(widths[-1], design.shape.channels, 3, padding=1)
         self.register_buffer("centre", torch.zeros(design.features))
 
     def forward(
-        self, features: Float[Tensor, "rows features"], noise: Float[Tensor, "rows latent"]
+        self,
+        features: Float[Tensor, "rows features"],
+        noise: Float[Tensor, "rows latent"],
     ) -> Float[Tensor, "rows _ _ _"]:
         """Returns intensities in [0, 1] of features of length 1, (rows, features), and standard normal noise."""
-        spread = self.design.features**0.5  # brings the entries of a vector of length 1 to the size of the noise's
-        inputs = torch.cat([(features - self.centre) * spread, noise * _NOISE_GAIN], dim=1)
-        images = self.first(inputs).unflatten(1, self._start).contiguous(memory_format=torch.channels_last)
+        spread = (
+            self.design.features**0.5
+        )  # brings the entries of a vector of length 1 to the size of the noise's
+        inputs = torch.cat(
+            [(features - self.centre) * spread, noise * _NOISE_GAIN], dim=1
+        )
+        images = (
+            self.first(inputs)
+            .unflatten(1, self._start)
+            .contiguous(memory_format=torch.channels_last)
+        )
         images = self.modulations[0](images, inputs)
-        for doubling, modulation in zip(self.doublings, list(self.modulations)[1:], strict=True):
+        for doubling, modulation in zip(
+            self.doublings, list(self.modulations)[1:], strict=True
+        ):
             images = modulation(doubling(images), inputs)
         result: Tensor = self.last(images).sigmoid()
         return result
@@ -159,25 +200,43 @@ def build_decoder(design: DecoderDesign, *, seed: int) -> DecoderNetwork:
 
 def decoder_bytes(network: DecoderNetwork) -> bytes:
     """Returns the file of a decoder: its design, and its weights in float16; the same bytes for the same weights."""
-    described = json.dumps({"format": FORMAT, **network.design.to_json()}, sort_keys=True)
+    described = json.dumps(
+        {"format": FORMAT, **network.design.to_json()}, sort_keys=True
+    )
     # One entry of metadata only: safetensors writes several in any order.
-    return safetensors.torch.save(decoder_tensors(network), metadata={"decoder": described})
+    return safetensors.torch.save(
+        decoder_tensors(network), metadata={"decoder": described}
+    )
 
 
 def decoder_tensors(network: DecoderNetwork) -> dict[str, Tensor]:
     """Returns the weights in float16, as the file has them; how many batches were normalised is not used."""
-    return {name: value for name, value in halved(network.state_dict()).items() if not name.endswith(_UNUSED)}
+    return {
+        name: value
+        for name, value in halved(network.state_dict()).items()
+        if not name.endswith(_UNUSED)
+    }
 
 
-def decoder_from(design: DecoderDesign, tensors: Mapping[str, Tensor]) -> DecoderNetwork:
+def decoder_from(
+    design: DecoderDesign, tensors: Mapping[str, Tensor]
+) -> DecoderNetwork:
     """Returns a frozen decoder in evaluation mode, in float32 on the CPU."""
     network = build_decoder(design, seed=0)
-    counters = {name: value for name, value in network.state_dict().items() if name.endswith(_UNUSED)}
-    network.load_state_dict({name: value.to(torch.float32) for name, value in tensors.items()} | counters)
+    counters = {
+        name: value
+        for name, value in network.state_dict().items()
+        if name.endswith(_UNUSED)
+    }
+    network.load_state_dict(
+        {name: value.to(torch.float32) for name, value in tensors.items()} | counters
+    )
     return network.requires_grad_(False).eval()
 
 
-def read_decoder(path: Path | None = None, *, sha256: str | None = None) -> tuple[DecoderNetwork, str]:
+def read_decoder(
+    path: Path | None = None, *, sha256: str | None = None
+) -> tuple[DecoderNetwork, str]:
     """Returns a frozen decoder, see `decoder_from`, and the SHA-256 of its file, the one in the package by default."""
     if path is None and sha256 is None:
         sha256 = SHIPPED_SHA256
@@ -185,12 +244,25 @@ def read_decoder(path: Path | None = None, *, sha256: str | None = None) -> tupl
     try:
         # The design is in the header, which begins with its length in eight bytes.
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        described: dict[str, Any] = json.loads(header.get("__metadata__", {}).get("decoder", "{}"))
+        described: dict[str, Any] = json.loads(
+            header.get("__metadata__", {}).get("decoder", "{}")
+        )
         if described.pop("format", None) != FORMAT:
             raise ValueError(f"the file is none of the format {FORMAT}")
-        return decoder_from(DecoderDesign.from_json(described), safetensors.torch.load(content)), digest
-    except (safetensors.SafetensorError, RuntimeError, KeyError, TypeError, ValueError, OptionError) as error:
-        raise ModelError(f"decoder {path or SHIPPED}: no file of `noisegate pretrain decoder` ({error}).") from None
+        return decoder_from(
+            DecoderDesign.from_json(described), safetensors.torch.load(content)
+        ), digest
+    except (
+        safetensors.SafetensorError,
+        RuntimeError,
+        KeyError,
+        TypeError,
+        ValueError,
+        OptionError,
+    ) as error:
+        raise ModelError(
+            f"decoder {path or SHIPPED}: no file of `noisegate pretrain decoder` ({error})."
+        ) from None
 
 
 PACKAGED = "cifar10"
@@ -215,7 +287,9 @@ class LoadedDecoder:
         self.features, self.latent = design.features, design.latent
 
     def __call__(
-        self, features: Float[Tensor, "rows features"], noise: Float[Tensor, "rows latent"]
+        self,
+        features: Float[Tensor, "rows features"],
+        noise: Float[Tensor, "rows latent"],
     ) -> Float[Tensor, "rows pixels"]:
         """Returns intensities in [0, 1], (rows, pixels), of each image by its own feature and normal noise alone."""
         images: Tensor = self.network(features, noise)
@@ -223,23 +297,37 @@ class LoadedDecoder:
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """Returns the weights that travel in a saved model, as they are in the decoder's file."""
-        return {name: value.numpy() for name, value in decoder_tensors(self.network).items()}
+        return {
+            name: value.numpy() for name, value in decoder_tensors(self.network).items()
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Returns what else `from_saved` needs."""
-        return {"kind": OWN, "digest": self.digest, "made_of": dict(self.network.design.to_json())}
+        return {
+            "kind": OWN,
+            "digest": self.digest,
+            "made_of": dict(self.network.design.to_json()),
+        }
 
     @classmethod
-    def from_saved(cls, tensors: Mapping[str, npt.NDArray[Any]], description: Mapping[str, Any]) -> Self:
+    def from_saved(
+        cls, tensors: Mapping[str, npt.NDArray[Any]], description: Mapping[str, Any]
+    ) -> Self:
         """Returns the decoder that `tensors` and `to_json` describe; a ModelError where its digest says another."""
-        kind, digest, made_of = (description[name] for name in ("kind", "digest", "made_of"))
+        kind, digest, made_of = (
+            description[name] for name in ("kind", "digest", "made_of")
+        )
         if kind != OWN:
             raise ModelError(f"a decoder of kind {kind!r} is not known; it is {OWN}.")
-        arrays = {name: torch.from_numpy(np.array(value)) for name, value in tensors.items()}
+        arrays = {
+            name: torch.from_numpy(np.array(value)) for name, value in tensors.items()
+        }
         network = decoder_from(DecoderDesign.from_json(made_of), arrays)
         found = hashlib.sha256(decoder_bytes(network)).hexdigest()
         if found != digest:
-            raise ModelError(f"the decoder in the model has the SHA-256 {found}, not {digest}: it was changed.")
+            raise ModelError(
+                f"the decoder in the model has the SHA-256 {found}, not {digest}: it was changed."
+            )
         return cls(network, found)
 
 
@@ -252,4 +340,6 @@ def load_decoder(name: str | Path, sha256: str | None = None) -> LoadedDecoder:
         cure = f"give {PACKAGED!r} for the one in the package, or a file that `noisegate pretrain decoder` made."
         raise OptionError(f"decoder={str(name)!r} is not a file; {cure}")
 
-    return LoadedDecoder(*read_decoder(None if str(name) == PACKAGED else path, sha256=sha256))
+    return LoadedDecoder(
+        *read_decoder(None if str(name) == PACKAGED else path, sha256=sha256)
+    )

@@ -19,7 +19,13 @@ from noisegate.devices import seeded
 from noisegate.errors import ModelError, OptionError, require
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.networks import strokes
-from noisegate_images.networks.encoder import LAYERS, SHIPPED_SHA256, check_digest, file_digest, load_encoder
+from noisegate_images.networks.encoder import (
+    LAYERS,
+    SHIPPED_SHA256,
+    check_digest,
+    file_digest,
+    load_encoder,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -27,8 +33,12 @@ if TYPE_CHECKING:
 ENCODER, STROKES = "encoder", "strokes"
 Channels = tuple[float, float, float]
 IMAGENET: tuple[Channels, Channels] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-_SHORTCUT = "downsample"  # what torchvision and timm call the part that leads past a block
-_SHORT_DIGEST = 8  # hexadecimal digits of SHA-256 at the end of torchvision's file names
+_SHORTCUT = (
+    "downsample"  # what torchvision and timm call the part that leads past a block
+)
+_SHORT_DIGEST = (
+    8  # hexadecimal digits of SHA-256 at the end of torchvision's file names
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,7 +54,9 @@ class FrozenNetwork:
 
 
 @lru_cache(maxsize=2)
-def load_network(name: str, weights: str | None = None, sha256: str | None = None) -> FrozenNetwork:
+def load_network(
+    name: str, weights: str | None = None, sha256: str | None = None
+) -> FrozenNetwork:
     """Returns the network called `name`; the same object for the same arguments.
 
     Names are "encoder", or "strokes", of drawings; "torchvision:NAME" or "timm:NAME"; "inception:v3", the last pooling
@@ -60,7 +72,9 @@ def load_network(name: str, weights: str | None = None, sha256: str | None = Non
         given = "give 'encoder', 'strokes', 'torchvision:NAME' or 'timm:NAME', as in 'torchvision:vgg19'"
         raise OptionError(f"network={name!r} is not known; {given}.")
     module, _, function = _SOURCES[source].partition(":")
-    network: FrozenNetwork = getattr(import_module(module), function)(model, weights, sha256)
+    network: FrozenNetwork = getattr(import_module(module), function)(
+        model, weights, sha256
+    )
     return network
 
 
@@ -68,15 +82,29 @@ def _packaged(network: str, path: Path | None, sha256: str | None) -> FrozenNetw
     load, shipped, layers, nonnegative = _PACKAGED[network]
     if path is None and sha256 not in (None, shipped):
         says = f"network={network!r} with sha256={sha256!r}: the {network} of this version is another one ({shipped})"
-        raise ModelError(f"{says}; install the version that was used, or give the file with weights=.")
-    whole: dict[str, Any] = {"layers": layers, "nonnegative": nonnegative, "mean": (0.0,) * 3, "std": (1.0,) * 3}
+        raise ModelError(
+            f"{says}; install the version that was used, or give the file with weights=."
+        )
+    whole: dict[str, Any] = {
+        "layers": layers,
+        "nonnegative": nonnegative,
+        "mean": (0.0,) * 3,
+        "std": (1.0,) * 3,
+    }
     whole["sha256"] = shipped if path is None else _check_digest(path, sha256)
     return FrozenNetwork(module=load(path, sha256=sha256), **whole)
 
 
-_PACKAGED: dict[str, tuple[Callable[..., nn.Module], str, tuple[str, ...], frozenset[str]]] = {
+_PACKAGED: dict[
+    str, tuple[Callable[..., nn.Module], str, tuple[str, ...], frozenset[str]]
+] = {
     ENCODER: (load_encoder, SHIPPED_SHA256, LAYERS, frozenset(LAYERS)),
-    STROKES: (strokes.load_strokes, strokes.SHIPPED_SHA256, (strokes.LAYER,), frozenset()),
+    STROKES: (
+        strokes.load_strokes,
+        strokes.SHIPPED_SHA256,
+        (strokes.LAYER,),
+        frozenset(),
+    ),
 }
 """How each network of this package is read, the digest of its weights, its layers, and those never negative."""
 
@@ -86,11 +114,25 @@ def _torchvision(model: str, weights: str | None, sha256: str | None) -> FrozenN
     from torchvision import models
 
     if model not in models.list_models(module=models):
-        raise OptionError(f"network='torchvision:{model}': torchvision has no such model for classifying images.")
-    path = _downloaded(model, models.get_model_weights(model).DEFAULT.url) if weights is None else Path(weights)
-    found = _check_short_digest(path) if weights is None and sha256 is None else _check_digest(path, sha256)
+        raise OptionError(
+            f"network='torchvision:{model}': torchvision has no such model for classifying images."
+        )
+    path = (
+        _downloaded(model, models.get_model_weights(model).DEFAULT.url)
+        if weights is None
+        else Path(weights)
+    )
+    found = (
+        _check_short_digest(path)
+        if weights is None and sha256 is None
+        else _check_digest(path, sha256)
+    )
     # These two would otherwise be built without the part that their weights have.
-    whole = {"aux_logits": True, "init_weights": False} if model in ("googlenet", "inception_v3") else {}
+    whole = (
+        {"aux_logits": True, "init_weights": False}
+        if model in ("googlenet", "inception_v3")
+        else {}
+    )
     # A network that was trained on other labels has another head, which is not looked at.
     classes = {} if weights is None else _classes_of(path)
     with seeded(0):
@@ -102,7 +144,9 @@ def _classes_of(path: Path) -> dict[str, int]:
     """Returns how many labels a network with a last layer "fc" tells apart; nothing for others and broken files."""
     try:
         head = load_state(path).get("fc.weight")
-    except Exception:  # what is wrong with the file is said when it is read into the network
+    except (
+        Exception
+    ):  # what is wrong with the file is said when it is read into the network
         return {}
     return {} if head is None else {"num_classes": len(head)}
 
@@ -115,12 +159,16 @@ def _timm(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
         raise OptionError(f"network='timm:{model}': timm has no such model.")
     if weights is None:
         cure = "download the weights yourself, and look at what you got; nothing is downloaded here."
-        raise OptionError(f"network='timm:{model}' needs weights=FILE and sha256=DIGEST: {cure}")
+        raise OptionError(
+            f"network='timm:{model}' needs weights=FILE and sha256=DIGEST: {cure}"
+        )
     found = _check_digest(Path(weights), sha256)
     with seeded(0):
         module = timm.create_model(model, pretrained=False)
     public: dict[str, Any] = getattr(module, "pretrained_cfg")  # noqa: B009 - a module says it is a tensor
-    return loaded(module, Path(weights), found, tuple(public["mean"]), tuple(public["std"]))
+    return loaded(
+        module, Path(weights), found, tuple(public["mean"]), tuple(public["std"])
+    )
 
 
 # By name, so that nothing of other libraries is imported before it is needed.
@@ -132,23 +180,44 @@ _SOURCES = {
 }
 
 
-def loaded(module: nn.Module, path: Path, sha256: str, mean: Any, std: Any) -> FrozenNetwork:
+def loaded(
+    module: nn.Module, path: Path, sha256: str, mean: Any, std: Any
+) -> FrozenNetwork:
     """Returns a network with the weights in a file, whose layers are its convolutions."""
     try:
         # Assigned and not copied: the large ones are in memory once.
         module.load_state_dict(load_state(path), assign=True)
-    except Exception as error:  # torch raises whatever it likes for a file that is no state dict
-        raise ModelError(f"weights={str(path)!r} do not fit the network: {str(error).splitlines()[0]}") from None
+    except (
+        Exception
+    ) as error:  # torch raises whatever it likes for a file that is no state dict
+        raise ModelError(
+            f"weights={str(path)!r} do not fit the network: {str(error).splitlines()[0]}"
+        ) from None
     layers, module = feature_convolutions(module), module.requires_grad_(False).eval()
-    return FrozenNetwork(module=module, layers=layers, nonnegative=frozenset(), mean=mean, std=std, sha256=sha256)
+    return FrozenNetwork(
+        module=module,
+        layers=layers,
+        nonnegative=frozenset(),
+        mean=mean,
+        std=std,
+        sha256=sha256,
+    )
 
 
 def feature_convolutions(module: nn.Module) -> tuple[str, ...]:
     """Returns all convolutions, whose outputs come before their ReLU, but 1 x 1 shortcuts of residual networks."""
     # The layers of DP-MEPF: at 32 x 32 pixels 303,104 numbers of VGG-19, 47,104 of ResNet18 and 196,096 of ResNet50, as
     # in its Table 17, which leaves out the shortcuts alone, and not, as appendix D says, all of 1 x 1.
-    found = ((name, part) for name, part in module.named_modules() if isinstance(part, nn.Conv2d))
-    return tuple(name for name, part in found if max(part.kernel_size) > 1 or _SHORTCUT not in name.split("."))
+    found = (
+        (name, part)
+        for name, part in module.named_modules()
+        if isinstance(part, nn.Conv2d)
+    )
+    return tuple(
+        name
+        for name, part in found
+        if max(part.kernel_size) > 1 or _SHORTCUT not in name.split(".")
+    )
 
 
 def load_state(path: Path) -> dict[str, torch.Tensor]:
@@ -157,7 +226,9 @@ def load_state(path: Path) -> dict[str, torch.Tensor]:
         from safetensors.torch import load_file
 
         return load_file(path)
-    state: dict[str, torch.Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    state: dict[str, torch.Tensor] = torch.load(
+        path, map_location="cpu", weights_only=True
+    )
     return state
 
 
@@ -165,7 +236,9 @@ def _downloaded(model: str, url: str) -> Path:
     path = Path(torch.hub.get_dir()) / "checkpoints" / Path(urlsplit(url).path).name
     if not path.is_file():
         note = f"Put {path.name} from {url} at {path}, or give weights=FILE and sha256=DIGEST."
-        raise OptionError(f"network='torchvision:{model}' has no weights here, and nothing is downloaded. {note}")
+        raise OptionError(
+            f"network='torchvision:{model}' has no weights here, and nothing is downloaded. {note}"
+        )
     return path
 
 
@@ -175,9 +248,14 @@ def _check_digest(path: Path, sha256: str | None) -> str:
 
 
 def _check_short_digest(path: Path) -> str:
-    found, named = file_digest(path, f"weights={str(path)!r}"), path.stem.rpartition("-")[2]
+    found, named = (
+        file_digest(path, f"weights={str(path)!r}"),
+        path.stem.rpartition("-")[2],
+    )
     if len(named) != _SHORT_DIGEST or not found.startswith(named):
-        raise ModelError(f"weights={str(path)!r}: SHA-256 {found} is not the one in its name; get the file again.")
+        raise ModelError(
+            f"weights={str(path)!r}: SHA-256 {found} is not the one in its name; get the file again."
+        )
     return found
 
 
@@ -209,11 +287,16 @@ class ChosenLayers(nn.Module):
     ) -> None:
         super().__init__()
         if shape.channels not in (1, 3):
-            raise OptionError(f"images of {shape}: a network of perceptual features sees 1 or 3 channels.")
+            raise OptionError(
+                f"images of {shape}: a network of perceptual features sees 1 or 3 channels."
+            )
         self.shape, self.layers, self.pool = shape, tuple(layers), pool
         self._source = (network,)  # in a tuple, or it would be a part of this module
         # The same memory in new parameters: moving a copy to another device must not move the others.
-        memory: dict[int, object] = {id(value): nn.Parameter(value.detach(), False) for value in network.parameters()}
+        memory: dict[int, object] = {
+            id(value): nn.Parameter(value.detach(), False)
+            for value in network.parameters()
+        }
         self.network = copy.deepcopy(network, memory).requires_grad_(False).eval()
         self.register_buffer("mean", torch.tensor(mean)[:, None, None])
         self.register_buffer("std", torch.tensor(std)[:, None, None])
@@ -234,13 +317,21 @@ class ChosenLayers(nn.Module):
     def __reduce__(self) -> tuple[Callable[..., ChosenLayers], tuple[Any, ...]]:
         """How another process makes it: anew, from the network without hooks."""
         mean, std = self.mean.flatten().tolist(), self.std.flatten().tolist()
-        return partial(ChosenLayers, mean=mean, std=std, pool=self.pool), (self._source[0], self.layers, self.shape)
+        return partial(ChosenLayers, mean=mean, std=std, pool=self.pool), (
+            self._source[0],
+            self.layers,
+            self.shape,
+        )
 
     def each(self, rows: Float[Tensor, "rows pixels"], take: Take) -> None:
         """Runs the network on intensities in `pixel_schema`'s order as far as its last chosen layer."""
         # `take` is called in the order in which the network computes layers, which may be overwritten later.
         shape, dtype = self.shape, self.mean.dtype
-        images = rows.to(dtype).reshape(-1, shape.height, shape.width, shape.channels).permute(0, 3, 1, 2)
+        images = (
+            rows.to(dtype)
+            .reshape(-1, shape.height, shape.width, shape.channels)
+            .permute(0, 3, 1, 2)
+        )
         images = (images.expand(-1, 3, -1, -1) - self.mean) / self.std
         self._call.take, self._call.left = take, set(range(len(self.layers)))
         try:
@@ -251,13 +342,20 @@ class ChosenLayers(nn.Module):
             self._call.take = None
         if self._call.left:
             absent = [self.layers[place] for place in self._call.left]
-            raise OptionError(f"layers={sorted(absent)!r} of the network are not used for an image; choose others.")
+            raise OptionError(
+                f"layers={sorted(absent)!r} of the network are not used for an image; choose others."
+            )
 
     def forward(self, rows: Float[Tensor, "rows pixels"]) -> Float[Tensor, "rows dim"]:
         """Returns the activations of all layers beside each other, float32 (rows, dim)."""
         parts: dict[int, Tensor] = {}
         # Copied, since a network may go on in place.
-        self.each(rows, lambda place, values: parts.update({place: values.to(torch.float32, copy=True)}))
+        self.each(
+            rows,
+            lambda place, values: parts.update(
+                {place: values.to(torch.float32, copy=True)}
+            ),
+        )
         return torch.cat([parts[place] for place in range(len(self.layers))], dim=1)
 
     def train(self, mode: bool = True) -> ChosenLayers:
@@ -271,21 +369,33 @@ class ChosenLayers(nn.Module):
             known = [name for name in modules if name]
             some = f"{', '.join(known[:40])}{', …' if len(known) > 40 else ''}"
             wrong = f"layers={unknown or list(self.layers)!r}"
-            raise OptionError(f"{wrong}: choose different modules of the network, of {some}.")
+            raise OptionError(
+                f"{wrong}: choose different modules of the network, of {some}."
+            )
         for module in modules.values():
-            if getattr(module, "inplace", False):  # as ReLU in VGG, which would overwrite what was taken
+            if getattr(
+                module, "inplace", False
+            ):  # as ReLU in VGG, which would overwrite what was taken
                 module.inplace = False
         for place, name in enumerate(self.layers):
             modules[name].register_forward_hook(partial(self._taken, place))
 
-    def _taken(self, place: int, module: nn.Module, inputs: Any, output: Float[Tensor, "rows ..."]) -> None:
+    def _taken(
+        self,
+        place: int,
+        module: nn.Module,
+        inputs: Any,
+        output: Float[Tensor, "rows ..."],
+    ) -> None:
         take = getattr(self._call, "take", None)
         if take is None or place not in self._call.left:
             return
         self._call.left.remove(place)
         if output.ndim == 4:
             # Channels side by side, as they are in memory: any other order would cost a copy.
-            output = output.mean(dim=(2, 3)) if self.pool else output.permute(0, 2, 3, 1)
+            output = (
+                output.mean(dim=(2, 3)) if self.pool else output.permute(0, 2, 3, 1)
+            )
         take(place, output.flatten(1))
         if not self._call.left:
             raise _Done
@@ -295,10 +405,14 @@ class ChosenLayers(nn.Module):
         try:
             with torch.no_grad():
                 black = torch.zeros(1, self.shape.size)
-                self.each(black, lambda place, values: sizes.update({place: values.shape[1]}))
+                self.each(
+                    black, lambda place, values: sizes.update({place: values.shape[1]})
+                )
         except RuntimeError as error:
             found = str(error).splitlines()[0]
-            raise OptionError(f"images of {self.shape} cannot be given to this network: {found}.") from None
+            raise OptionError(
+                f"images of {self.shape} cannot be given to this network: {found}."
+            ) from None
         return tuple(sizes[place] for place in range(len(self.layers)))
 
 

@@ -30,7 +30,9 @@ _CHANNELS = (1, 16, 32, 64)
 class _OfGrey(nn.Conv2d):
     """A convolution of one channel, whose slope at images that a generator made takes a third of the time."""
 
-    def forward(self, images: Float[Tensor, "rows 1 h w"]) -> Float[Tensor, "rows c down right"]:
+    def forward(
+        self, images: Float[Tensor, "rows 1 h w"]
+    ) -> Float[Tensor, "rows c down right"]:
         if not images.requires_grad:
             return super().forward(images)
         assert self.bias is not None
@@ -49,7 +51,10 @@ class StrokeEncoder(nn.Module):
         for place, (entering, channels) in enumerate(pairwise(_CHANNELS)):
             kernel = 3 if place else 5
             kind = nn.Conv2d if place else _OfGrey
-            layers += [kind(entering, channels, kernel, stride=2, padding=kernel // 2), nn.ReLU()]
+            layers += [
+                kind(entering, channels, kernel, stride=2, padding=kernel // 2),
+                nn.ReLU(),
+            ]
         self.convolutions = nn.Sequential(*layers)
         self.embedding = nn.Linear(_CHANNELS[-1] * 16, NUMBERS)
 
@@ -57,19 +62,32 @@ class StrokeEncoder(nn.Module):
         """Returns the vectors of images with intensities in [0, 1], of any size; channels are averaged."""
         grey = images.mean(dim=1, keepdim=True)
         if grey.shape[2:] != (SIDE, SIDE):
-            grey = nn.functional.interpolate(grey, (SIDE, SIDE), mode="bilinear", antialias=True)
+            grey = nn.functional.interpolate(
+                grey, (SIDE, SIDE), mode="bilinear", antialias=True
+            )
         vectors: Tensor = self.embedding(self.convolutions(grey).flatten(1))
         return vectors
 
 
-def load_strokes(path: Path | None = None, *, sha256: str | None = None) -> StrokeEncoder:
+def load_strokes(
+    path: Path | None = None, *, sha256: str | None = None
+) -> StrokeEncoder:
     """Returns a frozen encoder in evaluation mode, in float32 on the CPU; the one in the package by default."""
-    content, _ = read_weights(path, SHIPPED, "encoder", SHIPPED_SHA256 if path is None else sha256)
+    content, _ = read_weights(
+        path, SHIPPED, "encoder", SHIPPED_SHA256 if path is None else sha256
+    )
     encoder = StrokeEncoder()
     try:
-        encoder.load_state_dict({name: v.to(torch.float32) for name, v in safetensors.torch.load(content).items()})
+        encoder.load_state_dict(
+            {
+                name: v.to(torch.float32)
+                for name, v in safetensors.torch.load(content).items()
+            }
+        )
     except (safetensors.SafetensorError, RuntimeError) as error:
-        raise ModelError(f"encoder {path or SHIPPED}: no encoder of strokes ({str(error).splitlines()[0]}).") from None
+        raise ModelError(
+            f"encoder {path or SHIPPED}: no encoder of strokes ({str(error).splitlines()[0]})."
+        ) from None
     return encoder.requires_grad_(False).eval()
 
 
@@ -89,13 +107,17 @@ class DrawingDecoder(nn.Module):
         super().__init__()
         wide, narrow = _WIDTHS
         size = wide * _SMALLEST**2
-        self.dense = nn.Sequential(nn.Linear(LATENT, 128), nn.ReLU(), nn.Linear(128, size), nn.ReLU())
+        self.dense = nn.Sequential(
+            nn.Linear(LATENT, 128), nn.ReLU(), nn.Linear(128, size), nn.ReLU()
+        )
         self.first = nn.Conv2d(wide, 4 * narrow, 3, padding=1)
         self.last = nn.Conv2d(narrow, 4, 5, padding=2)
         assert self.last.bias is not None
         nn.init.constant_(self.last.bias, _BACKGROUND)
 
-    def forward(self, code: Float[Tensor, "rows latent"]) -> Float[Tensor, "rows 1 28 28"]:
+    def forward(
+        self, code: Float[Tensor, "rows latent"]
+    ) -> Float[Tensor, "rows 1 28 28"]:
         """Returns logits."""
         small = self.dense(code).unflatten(1, (_WIDTHS[0], _SMALLEST, _SMALLEST))
         small = small.contiguous(memory_format=torch.channels_last)
@@ -106,4 +128,7 @@ class DrawingDecoder(nn.Module):
 def load_drawing() -> dict[str, Tensor]:
     """Returns the weights in the package, in float32; a `ModelError` if they are others than this version's."""
     content, _ = read_weights(None, DRAWING, "decoder", DRAWING_SHA256)
-    return {name: value.to(torch.float32) for name, value in safetensors.torch.load(content).items()}
+    return {
+        name: value.to(torch.float32)
+        for name, value in safetensors.torch.load(content).items()
+    }

@@ -43,7 +43,9 @@ _GROUP = 100  # of a row group: what is decompressed to see one image; `datasets
 _LONGEST = 255  # bytes of the name of a folder
 
 
-def image_writer(out: str | Path, form: ImageForm, rows: int) -> AbstractContextManager[Write]:
+def image_writer(
+    out: str | Path, form: ImageForm, rows: int
+) -> AbstractContextManager[Write]:
     """Returns a context that gives a function to write images with; they appear when it ends well, or not at all.
 
     ::
@@ -84,16 +86,25 @@ def png_bytes(pixels: npt.NDArray[np.uint8]) -> bytes:
     from PIL import Image
 
     target = io.BytesIO()
-    Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(target, format="png")
+    Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(
+        target, format="png"
+    )
     return target.getvalue()
 
 
 @contextmanager
 def _arrays(out: Path, form: ImageForm, rows: int) -> Iterator[Write]:
     written, labels = 0, list[str | int]()
-    with new_file(out) as path, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    with (
+        new_file(out) as path,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+    ):
         with archive.open(_entry("images"), "w", force_zip64=True) as file:
-            header = {"descr": "|u1", "fortran_order": False, "shape": (rows, *form.shape.axes)}
+            header = {
+                "descr": "|u1",
+                "fortran_order": False,
+                "shape": (rows, *form.shape.axes),
+            }
             np.lib.format.write_array_header_1_0(file, header)
 
             def write(batch: ImageBatch) -> None:
@@ -107,10 +118,14 @@ def _arrays(out: Path, form: ImageForm, rows: int) -> Iterator[Write]:
             raise ValueError(f"{written} images were written, {rows} were announced")
         if form.label is None:
             return
-        values = np.array(labels, dtype=np.int64 if isinstance(form.labels[0], int) else np.str_)
+        values = np.array(
+            labels, dtype=np.int64 if isinstance(form.labels[0], int) else np.str_
+        )
         if values.tolist() != labels:
             # NumPy's text ends at its last character that is not NUL.
-            raise OptionError(f"{said('out', out)}: a label ends with NUL, which NumPy drops; write .parquet.")
+            raise OptionError(
+                f"{said('out', out)}: a label ends with NUL, which NumPy drops; write .parquet."
+            )
         with archive.open(_entry("labels"), "w", force_zip64=True) as file:
             np.lib.format.write_array(file, values, allow_pickle=False)
 
@@ -135,22 +150,36 @@ def image_rows(form: ImageForm) -> tuple[pa.Schema, Callable[[ImageBatch], pa.Ta
     """Returns the Arrow schema of images as PNG files with their labels, and what makes such tables of batches."""
     import pyarrow as pa
 
-    by_position = form.labels == tuple(range(len(form.labels))) or isinstance(next(iter(form.labels), None), str)
+    by_position = form.labels == tuple(range(len(form.labels))) or isinstance(
+        next(iter(form.labels), None), str
+    )
     image = "image" if form.label != "image" else "picture"
     fields = [(image, pa.struct({"bytes": pa.binary(), "path": pa.string()}))]
     features: dict[str, Any] = {image: {"_type": "Image"}}
     if form.label is not None:
         fields.append((form.label, pa.int64()))
         named = {"names": [str(label) for label in form.labels], "_type": "ClassLabel"}
-        features[form.label] = named if by_position else {"dtype": "int64", "_type": "Value"}
-    schema = pa.schema(fields, metadata={"huggingface": json.dumps({"info": {"features": features}})})
-    places = {label: place if by_position else label for place, label in enumerate(form.labels)}
+        features[form.label] = (
+            named if by_position else {"dtype": "int64", "_type": "Value"}
+        )
+    schema = pa.schema(
+        fields, metadata={"huggingface": json.dumps({"info": {"features": features}})}
+    )
+    places = {
+        label: place if by_position else label
+        for place, label in enumerate(form.labels)
+    }
 
     def table(batch: ImageBatch) -> pa.Table:
-        columns: list[Any] = [[{"bytes": png_bytes(one), "path": None} for one in batch.pixels]]
+        columns: list[Any] = [
+            [{"bytes": png_bytes(one), "path": None} for one in batch.pixels]
+        ]
         if form.label is not None:
             columns.append([places[label] for label in batch.labels or ()])
-        arrays = [pa.array(cells, type=kind) for cells, kind in zip(columns, schema.types, strict=True)]
+        arrays = [
+            pa.array(cells, type=kind)
+            for cells, kind in zip(columns, schema.types, strict=True)
+        ]
         return pa.Table.from_arrays(arrays, schema=schema)
 
     return schema, table
@@ -169,25 +198,39 @@ def _folder(out: Path, form: ImageForm, rows: int) -> Iterator[Write]:
     """Files are numbered within their class, from 1, in digits enough for `rows`; no image, no folder of a class."""
     check_drawable(form.shape, out)
     for name in map(str, form.labels):
-        unfit = not name or name.startswith(".") or any(letter in name for letter in "/\\\0")
+        unfit = (
+            not name
+            or name.startswith(".")
+            or any(letter in name for letter in "/\\\0")
+        )
         if unfit or len(name.encode()) > _LONGEST:
             unfit_label = f"label {name!r} cannot be the name of a folder"
-            raise OptionError(f"{said('out', out)}: {unfit_label}; write .parquet or .npz.")
+            raise OptionError(
+                f"{said('out', out)}: {unfit_label}; write .parquet or .npz."
+            )
     digits, seen = max(6, len(str(rows))), Counter[str]()
     with new_folder(out) as folder:
 
         def write(batch: ImageBatch) -> None:
-            names = [""] * len(batch) if batch.labels is None else map(str, batch.labels)
+            names = (
+                [""] * len(batch) if batch.labels is None else map(str, batch.labels)
+            )
             for name, pixels in zip(names, batch.pixels, strict=True):
                 if name not in seen:
                     (folder / name).mkdir(exist_ok=not name)
                 seen[name] += 1
-                (folder / name / f"{seen[name]:0{digits}}.png").write_bytes(png_bytes(pixels))
+                (folder / name / f"{seen[name]:0{digits}}.png").write_bytes(
+                    png_bytes(pixels)
+                )
 
         yield write
 
 
-WRITERS = {".parquet": _parquet, ".npz": _arrays, "": _folder}  # by ending; none for a folder
+WRITERS = {
+    ".parquet": _parquet,
+    ".npz": _arrays,
+    "": _folder,
+}  # by ending; none for a folder
 
 
 MOST_CLASSES = 100  # classes in a picture at most, the first ones of the schema: more would not be looked at
@@ -207,7 +250,9 @@ class SampleGrid:
         self.form, self.out = form, out
         self._mode = check_drawable(form.shape, out, "grid")
         labels: tuple[str | int | None, ...] = form.labels[:MOST_CLASSES] or (None,)
-        self._found: dict[str | int | None, list[npt.NDArray[np.uint8]]] = {label: [] for label in labels}
+        self._found: dict[str | int | None, list[npt.NDArray[np.uint8]]] = {
+            label: [] for label in labels
+        }
 
     @property
     def across(self) -> int:
@@ -228,12 +273,21 @@ class SampleGrid:
         from PIL import Image, ImageDraw
 
         # Small images are enlarged by whole pixels, so that they stay as they are.
-        scale = max(math.ceil(_LEAST_SIDE / max(self.form.shape.height, self.form.shape.width)), 1)
+        scale = max(
+            math.ceil(_LEAST_SIDE / max(self.form.shape.height, self.form.shape.width)),
+            1,
+        )
         side_y, side_x = scale * self.form.shape.height, scale * self.form.shape.width
         rows, font = list(self._rows()), font_of("DejaVuSans", _LETTERS)
-        names = max((math.ceil(font.getlength(name)) + 2 * _GAP for name, _ in rows if name), default=0)
+        names = max(
+            (math.ceil(font.getlength(name)) + 2 * _GAP for name, _ in rows if name),
+            default=0,
+        )
         width = names + self.across * (side_x + _GAP) + _GAP
-        size = (math.ceil(len(rows) / _ROWS) * width, min(len(rows), _ROWS) * (side_y + _GAP) + _GAP)
+        size = (
+            math.ceil(len(rows) / _ROWS) * width,
+            min(len(rows), _ROWS) * (side_y + _GAP) + _GAP,
+        )
         picture = Image.new(self._mode, size, self._grey(_PAPER))
         pencil = ImageDraw.Draw(picture)
         for place, (name, images) in enumerate(rows):
@@ -243,10 +297,20 @@ class SampleGrid:
             for column in range(self.across):
                 x, y = left + names + _GAP + column * (side_x + _GAP), top
                 if column < len(images):
-                    flat = images[column][:, :, 0] if self._mode == "L" else images[column]
-                    picture.paste(Image.fromarray(flat.repeat(scale, axis=0).repeat(scale, axis=1)), (x, y))
+                    flat = (
+                        images[column][:, :, 0] if self._mode == "L" else images[column]
+                    )
+                    picture.paste(
+                        Image.fromarray(
+                            flat.repeat(scale, axis=0).repeat(scale, axis=1)
+                        ),
+                        (x, y),
+                    )
                 else:
-                    pencil.rectangle(((x, y), (x + side_x - 1, y + side_y - 1)), outline=self._grey(_NOTHING))
+                    pencil.rectangle(
+                        ((x, y), (x + side_x - 1, y + side_y - 1)),
+                        outline=self._grey(_NOTHING),
+                    )
         return picture
 
     def write(self) -> None:
@@ -258,7 +322,12 @@ class SampleGrid:
         for label, images in self._found.items():
             if label is not None:
                 plain = " ".join(str(label).split())
-                yield plain if len(plain) <= _MOST_NAME else f"{plain[: _MOST_NAME - 1]}…", images
+                yield (
+                    plain
+                    if len(plain) <= _MOST_NAME
+                    else f"{plain[: _MOST_NAME - 1]}…",
+                    images,
+                )
                 continue
             for start in range(0, max(len(images), 1), self.across):
                 yield "", images[start : start + self.across]
@@ -273,8 +342,14 @@ def font_of(name: str, size: int) -> Font:
     from PIL import ImageFont
 
     found = find_spec("matplotlib")  # finds it without importing it
-    folder = Path(found.origin).parent if found is not None and found.origin is not None else Path()
+    folder = (
+        Path(found.origin).parent
+        if found is not None and found.origin is not None
+        else Path()
+    )
     try:
-        return ImageFont.truetype(folder / "mpl-data" / "fonts" / "ttf" / f"{name}.ttf", size)
+        return ImageFont.truetype(
+            folder / "mpl-data" / "fonts" / "ttf" / f"{name}.ttf", size
+        )
     except OSError:
         return ImageFont.load_default(size)

@@ -22,10 +22,18 @@ NOTHING_SLOWER: Mapping[str, float] = MappingProxyType({})
 
 
 def gradients(
-    output: Float[Tensor, "..."], parameters: Mapping[str, Tensor], at: Float[Tensor, "..."] | None = None
+    output: Float[Tensor, "..."],
+    parameters: Mapping[str, Tensor],
+    at: Float[Tensor, "..."] | None = None,
 ) -> dict[str, Tensor]:
     """Returns the gradient of an output at each parameter, pulled back from `at` unless the output is a scalar."""
-    return dict(zip(parameters, torch.autograd.grad(output, list(parameters.values()), at), strict=True))
+    return dict(
+        zip(
+            parameters,
+            torch.autograd.grad(output, list(parameters.values()), at),
+            strict=True,
+        )
+    )
 
 
 class Adam:
@@ -49,38 +57,83 @@ class Adam:
     ) -> None:
         self._parameters = dict(parameters)
         parts = [slower.get(name, 1.0) for name in parameters]
-        self._groups = {part: [at for at, own in enumerate(parts) if own == part] for part in dict.fromkeys(parts)}
-        self._moments = {kind: [torch.zeros_like(value) for value in parameters.values()] for kind in _KINDS}
+        self._groups = {
+            part: [at for at, own in enumerate(parts) if own == part]
+            for part in dict.fromkeys(parts)
+        }
+        self._moments = {
+            kind: [torch.zeros_like(value) for value in parameters.values()]
+            for kind in _KINDS
+        }
         device = next(iter(parameters.values())).device if fused else None
         self._taken = [torch.zeros((), device=device) for _ in parameters]
         self.steps, self._learning_rate = 0, learning_rate
-        self._options: dict[str, Any] = {"beta1": beta1, "beta2": beta2, "eps": eps, "fused": fused}
+        self._options: dict[str, Any] = {
+            "beta1": beta1,
+            "beta2": beta2,
+            "eps": eps,
+            "fused": fused,
+        }
         self._options |= {"weight_decay": 0.0, "amsgrad": False, "maximize": False}
 
     @torch.no_grad()
     def step(self, gradients: Mapping[str, Tensor], *, scale: float = 1.0) -> None:
         """Takes a step against gradients, one for each parameter; `scale` is of the learning rate at this step."""
         self.steps += 1
-        parameters, slopes = list(self._parameters.values()), [gradients[name] for name in self._parameters]
+        parameters, slopes = (
+            list(self._parameters.values()),
+            [gradients[name] for name in self._parameters],
+        )
         for part, places in self._groups.items():
-            one = [parameters, slopes, self._moments["mean"], self._moments["square"], self._taken]
-            values, of, means, squares, taken = ([tensors[place] for place in places] for tensors in one)
-            adam(values, of, means, squares, [], taken, lr=self._learning_rate * scale * part, **self._options)
+            one = [
+                parameters,
+                slopes,
+                self._moments["mean"],
+                self._moments["square"],
+                self._taken,
+            ]
+            values, of, means, squares, taken = (
+                [tensors[place] for place in places] for tensors in one
+            )
+            adam(
+                values,
+                of,
+                means,
+                squares,
+                [],
+                taken,
+                lr=self._learning_rate * scale * part,
+                **self._options,
+            )
 
     def descend(
-        self, output: Float[Tensor, "..."], at: Float[Tensor, "..."] | None = None, *, scale: float = 1.0
+        self,
+        output: Float[Tensor, "..."],
+        at: Float[Tensor, "..."] | None = None,
+        *,
+        scale: float = 1.0,
     ) -> None:
         """Takes a step against the gradient of a loss, or of an output pulled back from `at`."""
         self.step(gradients(output, self._parameters, at), scale=scale)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns both moments of each parameter, and the number of steps."""
-        moments = {kind: dict(zip(self._parameters, each, strict=True)) for kind, each in self._moments.items()}
+        moments = {
+            kind: dict(zip(self._parameters, each, strict=True))
+            for kind, each in self._moments.items()
+        }
         return {**joined(**moments), "taken": torch.tensor(self.steps)}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called."""
-        restore({name: value for name, value in self.state_dict().items() if name != "taken"}, tensors)
+        restore(
+            {
+                name: value
+                for name, value in self.state_dict().items()
+                if name != "taken"
+            },
+            tensors,
+        )
         self.steps = int(tensors["taken"])
         for taken in self._taken:
             taken.fill_(self.steps)
@@ -98,14 +151,19 @@ class Checkpointed(ABC):
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns everything that `load_state_dict` needs to go on with the same bits."""
-        states = {name: part if isinstance(part, Mapping) else part.state_dict() for name, part in self.parts().items()}
+        states = {
+            name: part if isinstance(part, Mapping) else part.state_dict()
+            for name, part in self.parts().items()
+        }
         return {**joined(**states), self.counter: torch.tensor(self.steps)}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called."""
         for name, part in self.parts().items():
             own = under(tensors, f"{name}/")
-            restore(part, own) if isinstance(part, Mapping) else part.load_state_dict(own)
+            restore(part, own) if isinstance(part, Mapping) else part.load_state_dict(
+                own
+            )
         self.steps = int(tensors[self.counter])
 
 
@@ -125,8 +183,14 @@ class NoisyDescent:
         device: str,
         schedule: Callable[[int], float] = lambda step: 1.0,
     ) -> None:
-        self._parameters = {name: value.detach().clone().to(device) for name, value in start.items()}
-        self._adam, self._batch, self._schedule = Adam(self._parameters, learning_rate=learning_rate), batch, schedule
+        self._parameters = {
+            name: value.detach().clone().to(device) for name, value in start.items()
+        }
+        self._adam, self._batch, self._schedule = (
+            Adam(self._parameters, learning_rate=learning_rate),
+            batch,
+            schedule,
+        )
 
     def parameters(self) -> dict[str, Tensor]:
         """Returns the parameters, which are what is trained."""
@@ -137,7 +201,9 @@ class NoisyDescent:
     def step(self, noisy: Mapping[str, Tensor]) -> None:
         """Takes a step against a noisy sum of gradients."""
         scale = self._schedule(self._adam.steps)
-        self._adam.step({name: value / self._batch for name, value in noisy.items()}, scale=scale)
+        self._adam.step(
+            {name: value / self._batch for name, value in noisy.items()}, scale=scale
+        )
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns the parameters and the state of Adam."""
@@ -151,7 +217,12 @@ class NoisyDescent:
 
 def one_cycle(progress: float) -> float:
     """Returns the part of the peak learning rate at `progress`, 0 to 1: a short rise, then a cosine to nearly zero."""
-    return min(progress / 0.1, 0.5 * (1 + math.cos(math.pi * max(progress - 0.1, 0) / 0.9))) + 1e-3
+    return (
+        min(
+            progress / 0.1, 0.5 * (1 + math.cos(math.pi * max(progress - 0.1, 0) / 0.9))
+        )
+        + 1e-3
+    )
 
 
 class NoisyMomentum(Checkpointed):
@@ -174,10 +245,21 @@ class NoisyMomentum(Checkpointed):
         batch: float,
         device: str,
     ) -> None:
-        self._parameters = {name: value.detach().clone().to(device) for name, value in start.items()}
-        self._average = {name: value.clone() for name, value in self._parameters.items()}
-        self._velocity = {name: torch.zeros_like(value) for name, value in self._parameters.items()}
-        self._learning_rate, self._momentum, self._ema_decay, self._batch = learning_rate, momentum, ema_decay, batch
+        self._parameters = {
+            name: value.detach().clone().to(device) for name, value in start.items()
+        }
+        self._average = {
+            name: value.clone() for name, value in self._parameters.items()
+        }
+        self._velocity = {
+            name: torch.zeros_like(value) for name, value in self._parameters.items()
+        }
+        self._learning_rate, self._momentum, self._ema_decay, self._batch = (
+            learning_rate,
+            momentum,
+            ema_decay,
+            batch,
+        )
         self.steps = 0
 
     def parameters(self) -> dict[str, Tensor]:
@@ -193,11 +275,19 @@ class NoisyMomentum(Checkpointed):
         """Takes a step against a noisy sum of gradients."""
         kept = min(self._ema_decay, (1 + self.steps) / (10 + self.steps))
         for name, value in self._parameters.items():
-            velocity = self._velocity[name].mul_(self._momentum).add_(noisy[name], alpha=1 / self._batch)
+            velocity = (
+                self._velocity[name]
+                .mul_(self._momentum)
+                .add_(noisy[name], alpha=1 / self._batch)
+            )
             value.sub_(velocity, alpha=self._learning_rate)
             self._average[name].lerp_(value, 1 - kept)
         self.steps += 1
 
     def parts(self) -> dict[str, Any]:
         """Returns parameters, averages and velocities."""
-        return {"parameter": self._parameters, "average": self._average, "velocity": self._velocity}
+        return {
+            "parameter": self._parameters,
+            "average": self._average,
+            "velocity": self._velocity,
+        }

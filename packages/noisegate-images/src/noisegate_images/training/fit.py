@@ -9,7 +9,15 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from noisegate.settings import LearningRate, Settings, Steps, Unit, Whole, Within, settings
+from noisegate.settings import (
+    LearningRate,
+    Settings,
+    Steps,
+    Unit,
+    Whole,
+    Within,
+    settings,
+)
 from noisegate.tables.forecast import rounded_up
 from noisegate.verdict import KEPT, Source, Verdict, Word
 
@@ -34,7 +42,9 @@ class MomentSettings(Settings):
     "Decay of the exponential average of the weights, which is what is kept; 0 keeps the weights as they are."
     stop_at_noise: bool = True
     "Stop when the distance is what the noise alone would leave (the discrepancy principle)."
-    class_power: Annotated[_Power | None, "a number from -4 to 4; leave it out for equal weights"] = None
+    class_power: Annotated[
+        _Power | None, "a number from -4 to 4; leave it out for equal weights"
+    ] = None
     """None weighs classes alike as far as they stand out of the noise, a number by their share to this power, in noise
     standard deviations; see `noisegate_images.training.moment_matching.class_weights`."""
     check_every: Steps = 200
@@ -63,7 +73,16 @@ _NOISE = (0.0015, 0.003, 0.006, 0.0125, 0.025, 0.05, 0.1, 0.2)
 _RIGHT = {
     "drawn digits": (0.895, 0.894, 0.892, 0.880, 0.838, 0.697, 0.409, 0.186),
     "shapes": (0.927, 0.927, 0.927, 0.921, 0.853, 0.700, 0.443, 0.189),
-    "classes with six signs each": (0.719, 0.715, 0.699, 0.646, 0.516, 0.310, 0.175, 0.119),
+    "classes with six signs each": (
+        0.719,
+        0.715,
+        0.699,
+        0.646,
+        0.516,
+        0.310,
+        0.175,
+        0.119,
+    ),
 }
 _WORDS: tuple[Word, ...] = ("usable", "rough")
 
@@ -73,11 +92,16 @@ def even_noise(stds: Iterable[float]) -> float:
     return 1 / math.sqrt(statistics.fmean(1 / std**2 for std in stds))
 
 
-def image_verdict(noise: float, classes: int, records: float | None, source: Source) -> Verdict:
+def image_verdict(
+    noise: float, classes: int, records: float | None, source: Source
+) -> Verdict:
     """Returns what to expect of about so many records, None for how many each word takes."""
     # `noise` is its standard deviation on each coordinate of a class's sum; `source` says so.
     parts = np.negative([_part_kept(one) for one in _NOISE])
-    hide = {word: math.exp(float(np.interp(-KEPT[word], parts, np.log(_NOISE)))) for word in _WORDS}
+    hide = {
+        word: math.exp(float(np.interp(-KEPT[word], parts, np.log(_NOISE))))
+        for word in _WORDS
+    }
     needed = {word: rounded_up(noise * classes / most) for word, most in hide.items()}
     figures = {"records_for": needed}
     takes = ", ".join(f"{word} from {least:,}" for word, least in needed.items())
@@ -85,12 +109,28 @@ def image_verdict(noise: float, classes: int, records: float | None, source: Sou
         reason = f"it depends on the number of images: {takes}; noise with fewer"
         return Verdict(word=None, source=source, reasons=(reason,), figures=figures)
     on_mean = noise * classes / max(records, 1.0)
-    word: Word = next((word for word in _WORDS if _part_kept(on_mean) >= KEPT[word]), "noise")
+    word: Word = next(
+        (word for word in _WORDS if _part_kept(on_mean) >= KEPT[word]), "noise"
+    )
     told = ", ".join(f"{100 * share:.0f} of {what}" for what, share in _shares(on_mean))
     reason = f"of about {round(records / classes):,} images a class, released means would know: of 100 others {told}"
-    better = next((one for one in _WORDS[: _WORDS.index(word) if word in _WORDS else 2]), None)
-    cures = () if better is None else (f"{better} with {needed[better]:,} images or more, or with a larger epsilon",)
-    return Verdict(word=word, source=source, reasons=(reason,), cures=cures, figures={**figures, "noise": on_mean})
+    better = next(
+        (one for one in _WORDS[: _WORDS.index(word) if word in _WORDS else 2]), None
+    )
+    cures = (
+        ()
+        if better is None
+        else (
+            f"{better} with {needed[better]:,} images or more, or with a larger epsilon",
+        )
+    )
+    return Verdict(
+        word=word,
+        source=source,
+        reasons=(reason,),
+        cures=cures,
+        figures={**figures, "noise": on_mean},
+    )
 
 
 def _shares(noise: float) -> Iterator[tuple[str, float]]:

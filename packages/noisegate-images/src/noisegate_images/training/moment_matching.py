@@ -52,7 +52,9 @@ class Target:
         return np.flatnonzero(self.weights > 0)
 
 
-def read_target(release: Release, *, counts: str, counters: Mapping[str, Floats] = NO_COUNTERS) -> Target:
+def read_target(
+    release: Release, *, counts: str, counters: Mapping[str, Floats] = NO_COUNTERS
+) -> Target:
     """Returns the target of a release: noisy sums by class, divided by noisy counts (DP-MERF, equation 18)."""
     # Counts are kept at one noise standard deviation or more, so that a class lost in the noise stays harmless. Where
     # other sums count as well (`counters`: u with u · v(r) = 1 for every record r, by query), they are means of all
@@ -60,22 +62,44 @@ def read_target(release: Release, *, counts: str, counters: Mapping[str, Floats]
     # which is public.
     if counts in release.values:
         every = {counts: np.ones(1), **counters}
-        precisions = np.asarray([(release.noise_std[name] ** 2 * (u @ u)) ** -1 for name, u in every.items()])
+        precisions = np.asarray(
+            [
+                (release.noise_std[name] ** 2 * (u @ u)) ** -1
+                for name, u in every.items()
+            ]
+        )
         estimates = np.stack([u @ release.values[name] for name, u in every.items()])
-        noisy, floor = precisions @ estimates / precisions.sum(), max(precisions.sum() ** -0.5, 1.0)
+        noisy, floor = (
+            precisions @ estimates / precisions.sum(),
+            max(precisions.sum() ** -0.5, 1.0),
+        )
     else:
-        noisy, floor = np.asarray([float(release.certificate.public.get("records") or 1)]), 1.0
+        noisy, floor = (
+            np.asarray([float(release.certificate.public.get("records") or 1)]),
+            1.0,
+        )
     safe, positive = np.maximum(noisy, floor), np.maximum(noisy, 0)
-    weights = positive / positive.sum() if positive.sum() > 0 else np.full(len(noisy), 1 / len(noisy))
+    weights = (
+        positive / positive.sum()
+        if positive.sum() > 0
+        else np.full(len(noisy), 1 / len(noisy))
+    )
     blocks = [name for name in release.values if name != counts]
     means = {name: release.values[name].T / safe[:, None] for name in blocks}
     noise_std = {name: release.noise_std[name] / safe for name in blocks}
-    return Target(means=means, noise_std=noise_std, weights=weights, records=float(max(noisy.sum(), 1.0)))
+    return Target(
+        means=means,
+        noise_std=noise_std,
+        weights=weights,
+        records=float(max(noisy.sum(), 1.0)),
+    )
 
 
 def missed_part(target: Target, discrepancy: float) -> float:
     """Returns which part of the energy of released means, less their noise's, a generator misses that ends so far."""
-    ratios = (means / target.noise_std[name][:, None] for name, means in target.means.items())
+    ratios = (
+        means / target.noise_std[name][:, None] for name, means in target.means.items()
+    )
     squares = [np.square(block)[target.present] for block in ratios]
     coordinates = sum(block.size for block in squares)
     signal = sum(float(block.sum()) for block in squares) - coordinates
@@ -90,7 +114,9 @@ def class_weights(target: Target, power: float | None) -> Floats:
     # it instead: residuals in noise standard deviations grow with shares, so -2 weighs classes alike.
     if power is not None:
         shares = target.weights[target.present]
-        return np.asarray((shares / (shares.max() if power > 0 else shares.min())) ** power)
+        return np.asarray(
+            (shares / (shares.max() if power > 0 else shares.min())) ** power
+        )
     dim = sum(means.shape[1] for means in target.means.values())
     # Sums over coordinates, of a class's squared mean and of the precision that its size gives it.
     energy, precision = np.zeros(len(target.present)), np.zeros(len(target.present))
@@ -135,12 +161,26 @@ class MomentMatching(ABC):
         seed: int,
         device: torch.device,
     ) -> None:
-        self.settings, self.steps, self._device, self.target = settings, settings.steps, device, target
+        self.settings, self.steps, self._device, self.target = (
+            settings,
+            settings.steps,
+            device,
+            target,
+        )
         self.generator = generator.to(device)
         self.average = copy.deepcopy(self.generator).requires_grad_(False).eval()
-        numbered = {str(place): value for place, value in enumerate(self.generator.parameters())}
-        prefix, names = generator.pretrained, (name for name, _ in self.generator.named_parameters())
-        learnt = [place for place, name in enumerate(names) if prefix and name.startswith(prefix)]
+        numbered = {
+            str(place): value for place, value in enumerate(self.generator.parameters())
+        }
+        prefix, names = (
+            generator.pretrained,
+            (name for name, _ in self.generator.named_parameters()),
+        )
+        learnt = [
+            place
+            for place, name in enumerate(names)
+            if prefix and name.startswith(prefix)
+        ]
         slower = {str(place): settings.prior_rate for place in learnt}
         self._adam = Adam(numbered, learning_rate=1.0, beta1=self.beta1, slower=slower)
         self.random = torch.Generator().manual_seed(seed)
@@ -148,11 +188,19 @@ class MomentMatching(ABC):
         self._embeddings = {name: form.to(device) for name, form in embeddings.items()}
         present = target.present
         self._classes = torch.from_numpy(present)
-        self._means = {name: self._tensor(target.means[name][present].T) for name in embeddings}
+        self._means = {
+            name: self._tensor(target.means[name][present].T) for name in embeddings
+        }
         # Residuals in noise standard deviations weigh blocks as maximum likelihood does.
-        self._precisions = {name: self._tensor(1 / target.noise_std[name][present]) for name in embeddings}
+        self._precisions = {
+            name: self._tensor(1 / target.noise_std[name][present])
+            for name in embeddings
+        }
         self._coordinates = sum(means.numel() for means in self._means.values())
-        self._parts: dict[str, nn.Module] = {"generator": self.generator, "average": self.average}
+        self._parts: dict[str, nn.Module] = {
+            "generator": self.generator,
+            "average": self.average,
+        }
         self._set_up(target)
 
     @abstractmethod
@@ -163,7 +211,9 @@ class MomentMatching(ABC):
         """Returns the gradients of the loss in the generator's parameters, on a fresh batch."""
 
     @abstractmethod
-    def _batch(self, generator: Generator) -> tuple[Shaped[Tensor, "rows latent"], Int64[Tensor, " rows"]]:
+    def _batch(
+        self, generator: Generator
+    ) -> tuple[Shaped[Tensor, "rows latent"], Int64[Tensor, " rows"]]:
         """Returns fresh noise and labels, the same number of rows for every present class, one class after another."""
 
     @abstractmethod
@@ -180,13 +230,24 @@ class MomentMatching(ABC):
     def run(self, report: Callable[[FitState], None] | None = None) -> None:
         """Runs the remaining steps, or until the distance is at the noise; `average` is then what is kept."""
         with one_thread(self._device):
-            while self.step < self.steps and not (self.settings.stop_at_noise and self.at_noise):
+            while self.step < self.steps and not (
+                self.settings.stop_at_noise and self.at_noise
+            ):
                 self._descend()
                 self.step += 1
-                if self.step % self.settings.check_every == 0 or self.step == self.steps:
+                if (
+                    self.step % self.settings.check_every == 0
+                    or self.step == self.steps
+                ):
                     self._look(self.measure())
                 if report:
-                    report(FitState(step=self.step, steps=self.steps, discrepancy=self.discrepancy))
+                    report(
+                        FitState(
+                            step=self.step,
+                            steps=self.steps,
+                            discrepancy=self.discrepancy,
+                        )
+                    )
 
     def measure(self) -> Discrepancy:
         """Returns the averaged generator's discrepancy, on fresh noise vectors, with its standard error."""
@@ -201,16 +262,23 @@ class MomentMatching(ABC):
         value = float((total.square().sum() - squares.sum()) / (count * (count - 1)))
         others = (total - residuals).square().sum(dim=1) - (squares.sum() - squares)
         left_out = others / ((count - 1) * max(count - 2, 1))
-        error = float(((left_out - left_out.mean()).square().sum() * (count - 1) / count).sqrt())
+        error = float(
+            ((left_out - left_out.mean()).square().sum() * (count - 1) / count).sqrt()
+        )
         return Discrepancy(value=value, error=error)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns everything that `load_state_dict` needs to go on with the same bits, as named tensors."""
         parts = {name: network.state_dict() for name, network in self._parts.items()}
-        tensors = joined(**parts, optimiser=self._adam.state_dict()) | {"random": self.random.get_state()}
+        tensors = joined(**parts, optimiser=self._adam.state_dict()) | {
+            "random": self.random.get_state()
+        }
         progress = [getattr(self, name) for name in self.progress]
         tensors["progress"] = torch.tensor(progress, dtype=torch.float64)
-        return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+        return {
+            name: value.detach().cpu().contiguous().clone()
+            for name, value in tensors.items()
+        }
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called."""
@@ -225,11 +293,15 @@ class MomentMatching(ABC):
         rate = self.settings.learning_rate * self._rate(self.step / self.steps)
         self.generator.train()
         gradients = self._gradients()
-        self._adam.step({str(place): value for place, value in enumerate(gradients)}, scale=rate)
+        self._adam.step(
+            {str(place): value for place, value in enumerate(gradients)}, scale=rate
+        )
         # A short memory at first, so that the start is forgotten.
         decay = min(self.settings.ema_decay, (1 + self.step) / (10 + self.step))
         with torch.no_grad():
-            for kept, current in zip(self.average.parameters(), self.generator.parameters(), strict=True):
+            for kept, current in zip(
+                self.average.parameters(), self.generator.parameters(), strict=True
+            ):
                 kept.lerp_(current, 1 - decay)
 
     def _tensor(self, values: object) -> Shaped[Tensor, "..."]:
@@ -266,26 +338,40 @@ class SplitBatchLoss:
         pool = ThreadPoolExecutor(2, initializer=_prepare)
         with pool if noise.device.type == "cpu" else nullcontext() as side_by_side:
             run = side_by_side.map if side_by_side else map
-            halves = list(run(self._half, self._replicas, noise.chunk(2), (labels, labels)))
+            halves = list(
+                run(self._half, self._replicas, noise.chunk(2), (labels, labels))
+            )
             others = [residual.detach() * weights for residual, *_ in reversed(halves)]
             first, second = run(self._backward, halves, others)
         return tuple(a + b for a, b in zip(first, second, strict=True))
 
     def _half(
-        self, replica: Generator, noise: Shaped[Tensor, "rows latent"], labels: Int64[Tensor, " rows"]
+        self,
+        replica: Generator,
+        noise: Shaped[Tensor, "rows latent"],
+        labels: Int64[Tensor, " rows"],
     ) -> list[Tensor]:
         made = functional_call(replica, self._weights, (noise, labels))
-        return [self._residuals(made), *([self._penalty(made)] if self._penalty else [])]
+        return [
+            self._residuals(made),
+            *([self._penalty(made)] if self._penalty else []),
+        ]
 
-    def _backward(self, half: list[Tensor], other: Float[Tensor, "dim classes"]) -> tuple[Tensor, ...]:
+    def _backward(
+        self, half: list[Tensor], other: Float[Tensor, "dim classes"]
+    ) -> tuple[Tensor, ...]:
         slopes = [other, *(torch.full_like(penalty, 0.5) for penalty in half[1:])]
-        return torch.autograd.grad(half, list(self._weights.values()), grad_outputs=slopes)
+        return torch.autograd.grad(
+            half, list(self._weights.values()), grad_outputs=slopes
+        )
 
 
 def _prepare() -> None:
     """Prepares a new thread: its work runs on it alone, and numbers below 1e-38 are 0."""
     torch.set_num_threads(1)  # bits depend on how many there are
-    torch.set_flush_denormal(True)  # a black pixel is a sigmoid of that kind, and takes a third more time a step
+    torch.set_flush_denormal(
+        True
+    )  # a black pixel is a sigmoid of that kind, and takes a third more time a step
 
 
 class HalvesMatching(MomentMatching):
@@ -301,10 +387,15 @@ class HalvesMatching(MomentMatching):
         weights = self._tensor(class_weights(target, self.settings.class_power))
         factors = self._factors()
         # The loss of a generator whose features are all 0 is 1.
-        signal = [by * (self._precisions[name] * self._means[name]).square() for name, by in factors.items()]
+        signal = [
+            by * (self._precisions[name] * self._means[name]).square()
+            for name, by in factors.items()
+        ]
         self._weights = weights / (weights * torch.cat(signal).sum(dim=0)).sum()
         # An edge is worth its penalty where it is larger than noise makes them, as in denoising by total variation.
-        noise = self._weights.sum() * sum(by * len(self._means[name]) for name, by in factors.items())
+        noise = self._weights.sum() * sum(
+            by * len(self._means[name]) for name, by in factors.items()
+        )
         self._smoothing = self.settings.total_variation * float(noise.sqrt())
 
     def _gradients(self) -> tuple[Tensor, ...]:
@@ -313,7 +404,9 @@ class HalvesMatching(MomentMatching):
             return self._split.gradients(noise, labels[::2], self._weights)
         made = self.generator(*self._batch(self.generator))
         # An unbiased estimate of each present class's squared distance.
-        distances = self._residuals_of(made, self._factors(), halves=2).prod(dim=2).sum(dim=0)
+        distances = (
+            self._residuals_of(made, self._factors(), halves=2).prod(dim=2).sum(dim=0)
+        )
         loss = (self._weights * distances).sum()
         if self.settings.total_variation:
             loss = loss + self._roughness(made)
@@ -330,23 +423,42 @@ class HalvesMatching(MomentMatching):
         return self._residuals_of(made, self._factors(), halves=1)[:, :, 0]
 
     def _look(self, measured: Discrepancy) -> None:
-        self.discrepancy, self.at_noise = measured.value, measured.value + measured.error <= 1
+        self.discrepancy, self.at_noise = (
+            measured.value,
+            measured.value + measured.error <= 1,
+        )
 
-    def _batch(self, generator: Generator) -> tuple[Shaped[Tensor, "rows latent"], Int64[Tensor, " rows"]]:
-        rows = generator.components or max(math.ceil(self.settings.batch / len(self._classes) / 2), 8)
+    def _batch(
+        self, generator: Generator
+    ) -> tuple[Shaped[Tensor, "rows latent"], Int64[Tensor, " rows"]]:
+        rows = generator.components or max(
+            math.ceil(self.settings.batch / len(self._classes) / 2), 8
+        )
         labels = self._classes.repeat_interleave(2 * rows)
-        return generator.noise(len(labels), self.random).to(self._device), labels.to(self._device)
+        return generator.noise(len(labels), self.random).to(self._device), labels.to(
+            self._device
+        )
 
     def _residuals(self, generator: Generator) -> Float[Tensor, "dim classes"]:
         made = generator(*self._batch(generator))
-        return self._residuals_of(made, dict.fromkeys(self._embeddings, 1.0), halves=2).mean(dim=2)
+        return self._residuals_of(
+            made, dict.fromkeys(self._embeddings, 1.0), halves=2
+        ).mean(dim=2)
 
     def _residuals_of(
         self, made: Made, factors: Mapping[str, float], *, halves: int
     ) -> Float[Tensor, "dim classes halves"]:
         classes, parts = len(self._classes), []
         for name, factor in factors.items():
-            means = self._embeddings[name].means(made, halves * classes).reshape(-1, classes, halves)
-            scale = self._precisions[name] if factor == 1 else self._precisions[name] * math.sqrt(factor)
+            means = (
+                self._embeddings[name]
+                .means(made, halves * classes)
+                .reshape(-1, classes, halves)
+            )
+            scale = (
+                self._precisions[name]
+                if factor == 1
+                else self._precisions[name] * math.sqrt(factor)
+            )
             parts.append((means - self._means[name][:, :, None]) * scale[:, None])
         return torch.cat(parts)

@@ -27,21 +27,39 @@ MOST_RECORDS, MOST_MAPS, MOST_CLASSES = 20, 12, 5
 
 
 def explain_command(
-    model: Annotated[Path, Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote.")],
+    model: Annotated[
+        Path, Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote.")
+    ],
     record: Annotated[
-        Path | None, Option(help="Records of your own to explain, CSV or Parquet; the label may be left out.")
+        Path | None,
+        Option(
+            help="Records of your own to explain, CSV or Parquet; the label may be left out."
+        ),
     ] = None,
     label: Annotated[
-        str | None, Option(help="Explain this class only. Default: all; with --record the predicted.")
+        str | None,
+        Option(
+            help="Explain this class only. Default: all; with --record the predicted."
+        ),
     ] = None,
     top: Annotated[int, Option(min=1, help="How many columns to show.")] = 10,
     image: Annotated[
         str | None,
-        Option(metavar="H,W[,C]", help="With --picture: the size of images in pixels, unless the schema tells."),
+        Option(
+            metavar="H,W[,C]",
+            help="With --picture: the size of images in pixels, unless the schema tells.",
+        ),
     ] = None,
-    picture: Annotated[Path | None, Option(help="Draw the maps to this PNG, where the columns are pixels.")] = None,
+    picture: Annotated[
+        Path | None,
+        Option(help="Draw the maps to this PNG, where the columns are pixels."),
+    ] = None,
     show_values: Annotated[
-        bool, Option("--show-values", help="Show the values of --record, in errors and in the picture too.")
+        bool,
+        Option(
+            "--show-values",
+            help="Show the values of --record, in errors and in the picture too.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -56,7 +74,9 @@ def explain_command(
 
     classifier = LocallyLinear.load(model)
     images = classifier.release.schema.images
-    shape = images.shape if images and picture and image is None else _shape(image, picture)
+    shape = (
+        images.shape if images and picture and image is None else _shape(image, picture)
+    )
     wanted = None if label is None else _class_named(classifier, label)
     records = None
     if record is not None:
@@ -64,15 +84,21 @@ def explain_command(
         records = Rows.concatenate([batch for batch, _ in read])
         if len(records) > MOST_RECORDS:
             cure = "give fewer, or take `noisegate predict`."
-            raise OptionError(f"--record {record} has more than {MOST_RECORDS} records; {cure}")
+            raise OptionError(
+                f"--record {record} has more than {MOST_RECORDS} records; {cure}"
+            )
     with new_file(picture, "picture") if picture else nullcontext() as drawing:
         if drawing and shape:
             _draw(classifier, records, wanted, shape, drawing, show_values)
         if records is None:
             classes = classifier.classes if label is None else [wanted]
-            told = {"filters": [_class_filters(classifier, one, top) for one in classes]}
+            told = {
+                "filters": [_class_filters(classifier, one, top) for one in classes]
+            }
         else:
-            told = {"records": record_reasons(classifier, records, wanted, top, show_values)}
+            told = {
+                "records": record_reasons(classifier, records, wanted, top, show_values)
+            }
     if as_json:
         print_json({"model": str(model), **told})
     elif records is None:
@@ -82,13 +108,31 @@ def explain_command(
 
 
 def predict_command(
-    model: Annotated[Path, Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote, or one of dp-sgd.")],
-    data: Annotated[Path, Argument(help="Records of your own, CSV or Parquet; the label may be left out.")],
-    out: Annotated[Path, Option("--out", "-o", help="File to write: .csv or .parquet.")],
+    model: Annotated[
+        Path,
+        Argument(
+            help="Folder that `noisegate fit --method dp-llm --out` wrote, or one of dp-sgd."
+        ),
+    ],
+    data: Annotated[
+        Path,
+        Argument(
+            help="Records of your own, CSV or Parquet; the label may be left out."
+        ),
+    ],
+    out: Annotated[
+        Path, Option("--out", "-o", help="File to write: .csv or .parquet.")
+    ],
     score: Annotated[
-        bool, Option("--score", help="DATA has the labels: also tell the share that is right, as private as DATA.")
+        bool,
+        Option(
+            "--score",
+            help="DATA has the labels: also tell the share that is right, as private as DATA.",
+        ),
     ] = False,
-    show_values: Annotated[bool, Option("--show-values", help="Let errors quote values of DATA.")] = False,
+    show_values: Annotated[
+        bool, Option("--show-values", help="Let errors quote values of DATA.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Predict the label of records, line by line; costs no privacy, as often as you like.
@@ -108,18 +152,29 @@ def predict_command(
     label = classifier.release.schema.label_column
     assert label is not None
     done = right = 0
-    with table_writer(out, Schema((label,))) as write, steps("Predicting", None) as progress:
-        for records, labels in _labelled(data, classifier, labelled=score, show_values=show_values):
+    with (
+        table_writer(out, Schema((label,))) as write,
+        steps("Predicting", None) as progress,
+    ):
+        for records, labels in _labelled(
+            data, classifier, labelled=score, show_values=show_values
+        ):
             chances = classifier.probabilities(records)
             right += int((chances.argmax(axis=1) == labels).sum())
             predicted = [classifier.classes[k] for k in chances.argmax(axis=1)]
-            columns = {f"probability of {one}": chances[:, k] for k, one in enumerate(classifier.classes)}
+            columns = {
+                f"probability of {one}": chances[:, k]
+                for k, one in enumerate(classifier.classes)
+            }
             write(pa.table({label.name: predicted, **columns}))
             done += len(records)
             progress(0, f"{done:,}")
     accuracy = right / done if score and done else None
     if as_json:
-        print_json({"records": done, "out": str(out)} | ({"accuracy": accuracy} if score else {}))
+        print_json(
+            {"records": done, "out": str(out)}
+            | ({"accuracy": accuracy} if score else {})
+        )
     else:
         told = "" if accuracy is None else f" {accuracy:.4f} of them are right."
         say(f"Wrote {done:,} predictions to {out}.{told}")
@@ -135,21 +190,30 @@ def _labelled(
     from noisegate.records import Rows
 
     schema = classifier.release.schema
-    source = open_source(path, schema if labelled else schema.unlabelled(), show_values=show_values)
+    source = open_source(
+        path, schema if labelled else schema.unlabelled(), show_values=show_values
+    )
     for records in source.batches():
         if labelled:
             place = schema.layout.label
             assert place is not None
-            yield Rows(records.numeric, np.delete(records.codes, place, axis=1)), records.codes[:, place]
+            yield (
+                Rows(records.numeric, np.delete(records.codes, place, axis=1)),
+                records.codes[:, place],
+            )
         else:
             yield records, np.full(len(records), -1)
 
 
 def _class_named(classifier: LocallyLinear, text: str) -> Any:
     for level in classifier.classes:
-        if str(level) == text or (isinstance(level, bool) and str(level).lower() == text.lower()):
+        if str(level) == text or (
+            isinstance(level, bool) and str(level).lower() == text.lower()
+        ):
             return level
-    raise OptionError(f"--label {text!r} is not a class; choose one of {', '.join(map(str, classifier.classes))}.")
+    raise OptionError(
+        f"--label {text!r} is not a class; choose one of {', '.join(map(str, classifier.classes))}."
+    )
 
 
 def _class_filters(classifier: LocallyLinear, label: Any, top: int) -> dict[str, Any]:
@@ -157,7 +221,11 @@ def _class_filters(classifier: LocallyLinear, label: Any, top: int) -> dict[str,
 
     weights, spread = answers(classifier, label)
     inputs = [
-        {"input": classifier.inputs.names[j], "weight": float(weights[j]), "spread": float(spread[j])}
+        {
+            "input": classifier.inputs.names[j],
+            "weight": float(weights[j]),
+            "spread": float(spread[j]),
+        }
         for j in (-abs(weights)).argsort(kind="stable")[:top]
     ]
     return {"label": label, "inputs": inputs}
@@ -172,10 +240,21 @@ def record_reasons(
     from noisegate.schema import decode
     from noisegate_papers.models.locally_linear import reasons
 
-    chances, predicted = classifier.probabilities(records), classifier.predictions(records)
-    of = predicted if label is None else np.full(len(records), classifier.classes.index(label))
+    chances, predicted = (
+        classifier.probabilities(records),
+        classifier.predictions(records),
+    )
+    of = (
+        predicted
+        if label is None
+        else np.full(len(records), classifier.classes.index(label))
+    )
     why = reasons(classifier, records, of=of)
-    cells = decode(records, classifier.release.schema.unlabelled()).to_pylist() if show_values else None
+    cells = (
+        decode(records, classifier.release.schema.unlabelled()).to_pylist()
+        if show_values
+        else None
+    )
     found = []
     for row, adds in enumerate(why.adds):
         told = [
@@ -187,7 +266,10 @@ def record_reasons(
         found.append(
             {
                 "prediction": classifier.classes[predicted[row]],
-                "probabilities": {str(one): float(p) for one, p in zip(classifier.classes, chances[row], strict=True)},
+                "probabilities": {
+                    str(one): float(p)
+                    for one, p in zip(classifier.classes, chances[row], strict=True)
+                },
                 "label": classifier.classes[of[row]],
                 "for": [one for one in told if one["adds"] > 0],
                 "against": [one for one in told if one["adds"] < 0],
@@ -198,7 +280,10 @@ def record_reasons(
 
 def _show_filters(found: list[dict[str, Any]]) -> None:
     for one in found:
-        rows = [[each["input"], f"{each['weight']:+.3g}", f"{each['spread']:.3g}"] for each in one["inputs"]]
+        rows = [
+            [each["input"], f"{each['weight']:+.3g}", f"{each['spread']:.3g}"]
+            for each in one["inputs"]
+        ]
         headings = {"column": "left", "weight": "right", "spread": "right"}
         OUT.print(table(f"What {one['label']} answers to", headings, rows))
     OUT.print(
@@ -209,13 +294,19 @@ def _show_filters(found: list[dict[str, Any]]) -> None:
 
 def _show_reasons(found: list[dict[str, Any]]) -> None:
     for number, one in enumerate(found, start=1):
-        likely = sorted(one["probabilities"].items(), key=lambda pair: -pair[1])[:MOST_CLASSES]
+        likely = sorted(one["probabilities"].items(), key=lambda pair: -pair[1])[
+            :MOST_CLASSES
+        ]
         told = [*one["for"], *reversed(one["against"])]
         headings = {"column": "left", f"adds to {one['label']}": "right"}
         if any("value" in each for each in told):
             headings["value"] = "left"
         rows = [
-            [each["column"], f"{each['adds']:+.3g}", *([str(each["value"])] if "value" in each else [])]
+            [
+                each["column"],
+                f"{each['adds']:+.3g}",
+                *([str(each["value"])] if "value" in each else []),
+            ]
             for each in told
         ]
         # A title would be as narrow as its table.
@@ -229,7 +320,12 @@ def _show_reasons(found: list[dict[str, Any]]) -> None:
 
 
 def _draw(
-    classifier: LocallyLinear, records: Rows | None, label: Any, shape: ImageShape, path: Path, show_values: bool
+    classifier: LocallyLinear,
+    records: Rows | None,
+    label: Any,
+    shape: ImageShape,
+    path: Path,
+    show_values: bool,
 ) -> None:
     """Draws the maps of classes, or at each record the maps of its likeliest classes, or of one."""
     import numpy as np
@@ -238,7 +334,10 @@ def _draw(
 
     if records is None:
         labels = classifier.classes if label is None else [label]
-        rows = [MapRow(name=str(one), maps=classifier.filters(one)[:MOST_MAPS]) for one in labels]
+        rows = [
+            MapRow(name=str(one), maps=classifier.filters(one)[:MOST_MAPS])
+            for one in labels
+        ]
         maps_picture(rows, path, shape=shape, title="What each class answers to")
         return
     rows = []
@@ -249,12 +348,16 @@ def _draw(
         rows.append(
             MapRow(
                 name=f"record {row + 1}",
-                maps=np.concatenate([classifier.explain(alone, of=np.array([k])) for k in of]),
+                maps=np.concatenate(
+                    [classifier.explain(alone, of=np.array([k])) for k in of]
+                ),
                 captions=[f"{classifier.classes[k]} {chance[k]:.2f}" for k in of],
                 image=np.nan_to_num(alone.numeric[0]) if show_values else None,
             )
         )
-    maps_picture(rows, path, shape=shape, title="Why: the map of a class at each record")
+    maps_picture(
+        rows, path, shape=shape, title="Why: the map of a class at each record"
+    )
 
 
 def _shape(image: str | None, picture: Path | None) -> ImageShape | None:

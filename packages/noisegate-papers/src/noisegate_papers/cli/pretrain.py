@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
 CHECKPOINT_SECONDS = 30.0
 Out = Annotated[Path, Option("--out", "-o", help="File to make, .safetensors.")]
-OnError = Annotated[str, Option(metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them.")]
+OnError = Annotated[
+    str,
+    Option(
+        metavar="refuse|skip",
+        help="Images that cannot be read: refuse all, or skip them.",
+    ),
+]
 
 app = Typer(
     cls=Verbs,
@@ -41,17 +47,33 @@ def pretrain_command() -> None:
 @app.command("encoder")
 def encoder(
     images: Annotated[
-        Path, Argument(help="Public images: class folders, a folder with labels.csv, Parquet, .npz, or MNIST's idx.")
+        Path,
+        Argument(
+            help="Public images: class folders, a folder with labels.csv, Parquet, .npz, or MNIST's idx."
+        ),
     ],
     out: Out,
-    label: Annotated[str, Option(help="Column of the labels in Parquet and labels.csv.")] = "label",
+    label: Annotated[
+        str, Option(help="Column of the labels in Parquet and labels.csv.")
+    ] = "label",
     on_error: OnError = "refuse",
     network: Annotated[
-        str, Option(metavar="encoder|torchvision:resnet18", help="What to train; a ResNet18 needs noisegate[vision].")
+        str,
+        Option(
+            metavar="encoder|torchvision:resnet18",
+            help="What to train; a ResNet18 needs noisegate[vision].",
+        ),
     ] = "encoder",
     epochs: Annotated[int, Option(help="Times that every image is seen.")] = 5,
-    steps: Annotated[int | None, Option(help="Steps of 128 images, in place of --epochs.")] = None,
-    seed: Annotated[int, Option(min=0, max=MOST_EVALUATION_SEED, help="Of weights, order and augmentation.")] = 0,
+    steps: Annotated[
+        int | None, Option(help="Steps of 128 images, in place of --epochs.")
+    ] = None,
+    seed: Annotated[
+        int,
+        Option(
+            min=0, max=MOST_EVALUATION_SEED, help="Of weights, order and augmentation."
+        ),
+    ] = 0,
     as_json: Json = False,
 ) -> None:
     """Train an encoder to tell the labels of public images apart.
@@ -61,32 +83,60 @@ def encoder(
     command makes the same file on a machine of the same kind.
     """
     from noisegate_images.networks.encoder import SIDE
-    from noisegate_papers.contrib.pretraining.encoder import EncoderFitting, EncoderTraining
+    from noisegate_papers.contrib.pretraining.encoder import (
+        EncoderFitting,
+        EncoderTraining,
+    )
 
     settings = EncoderTraining(network=network, epochs=epochs, steps=steps, seed=seed)  # type: ignore[arg-type]
     _check_new(out)
-    fitting = EncoderFitting(_public(images, SIDE, 3, label=label, on_error=on_error), settings)
+    fitting = EncoderFitting(
+        _public(images, SIDE, 3, label=label, on_error=on_error), settings
+    )
     loss = _train(fitting, out)
     digest = _write(fitting, out, fitting.classifier.write)
-    _tell({"encoder": str(out), "network": network, "sha256": digest, "steps": fitting.steps, "loss": loss}, as_json)
+    _tell(
+        {
+            "encoder": str(out),
+            "network": network,
+            "sha256": digest,
+            "steps": fitting.steps,
+            "loss": loss,
+        },
+        as_json,
+    )
 
 
 @app.command("decoder")
 def decoder(
-    images: Annotated[Path, Argument(help="Public images: any folder of them, Parquet, .npz, or idx files.")],
+    images: Annotated[
+        Path,
+        Argument(
+            help="Public images: any folder of them, Parquet, .npz, or idx files."
+        ),
+    ],
     out: Out,
-    size: Annotated[int, Option(help="Height and width of the images that it makes.")] = 32,
+    size: Annotated[
+        int, Option(help="Height and width of the images that it makes.")
+    ] = 32,
     channels: Annotated[int, Option(help="1 for grey images, 3 for colour.")] = 3,
     grid: Annotated[
-        Path | None, Option(help="PNG to draw every half minute and at the end: images, and draws.")
+        Path | None,
+        Option(help="PNG to draw every half minute and at the end: images, and draws."),
     ] = None,
     encoder: Annotated[
-        Path | None, Option(help="File of `pretrain encoder`; the one in the package by default.")
+        Path | None,
+        Option(help="File of `pretrain encoder`; the one in the package by default."),
     ] = None,
     on_error: OnError = "refuse",
     steps: Annotated[int, Option(help="Of the training.")] = 3000,
-    seed: Annotated[int, Option(min=0, max=MOST_EVALUATION_SEED, help="Of weights, order and noise.")] = 0,
-    device: Annotated[str, Option(help="Where to train: auto, cpu, cuda or mps.")] = "auto",
+    seed: Annotated[
+        int,
+        Option(min=0, max=MOST_EVALUATION_SEED, help="Of weights, order and noise."),
+    ] = 0,
+    device: Annotated[
+        str, Option(help="Where to train: auto, cpu, cuda or mps.")
+    ] = "auto",
     as_json: Json = False,
 ) -> None:
     """Train a small decoder to draw public images from their features. Labels are not looked at.
@@ -97,7 +147,11 @@ def decoder(
     from noisegate.devices import choose_device
     from noisegate.schema.pixels import ImageShape
     from noisegate_images.networks.decoder import decoder_bytes, default_channels
-    from noisegate_papers.contrib.pretraining.decoder import DecoderFitting, DecoderTraining, write_grid
+    from noisegate_papers.contrib.pretraining.decoder import (
+        DecoderFitting,
+        DecoderTraining,
+        write_grid,
+    )
 
     settings, network = DecoderTraining(steps=steps, seed=seed), _encoder_of(encoder)
     _check_new(out)
@@ -115,14 +169,27 @@ def decoder(
 
     loss = _train(fitting, out, draw)
     draw()
-    digest = _write(fitting, out, lambda path: path.write_bytes(decoder_bytes(fitting.decoder)))
-    made = {"decoder": str(out), "sha256": digest, "encoder": network.sha256, "steps": fitting.steps, "loss": loss}
+    digest = _write(
+        fitting, out, lambda path: path.write_bytes(decoder_bytes(fitting.decoder))
+    )
+    made = {
+        "decoder": str(out),
+        "sha256": digest,
+        "encoder": network.sha256,
+        "steps": fitting.steps,
+        "loss": loss,
+    }
     _tell(made, as_json)
 
 
 @app.command("import")
 def import_network(
-    name: Annotated[str, Argument(metavar="hed", help="hed: a VGG-16 that learnt photographs, then edges.")],
+    name: Annotated[
+        str,
+        Argument(
+            metavar="hed", help="hed: a VGG-16 that learnt photographs, then edges."
+        ),
+    ],
     out: Out,
     as_json: Json = False,
 ) -> None:
@@ -144,7 +211,9 @@ def import_network(
 
 def _check_new(out: Path) -> None:
     if out.exists():
-        raise OptionError(f"--out {out} exists; choose another name, or remove it first.")
+        raise OptionError(
+            f"--out {out} exists; choose another name, or remove it first."
+        )
 
 
 def _encoder_of(file: Path | None) -> FrozenNetwork:
@@ -156,24 +225,34 @@ def _encoder_of(file: Path | None) -> FrozenNetwork:
     return load_network(ENCODER, str(file), file_digest(file, f"--encoder {file}"))
 
 
-def _public(images: Path, size: int, channels: int, *, label: str | None, on_error: str) -> PublicImages:
+def _public(
+    images: Path, size: int, channels: int, *, label: str | None, on_error: str
+) -> PublicImages:
     from noisegate_papers.contrib.pretraining.training import read_public_images
 
     say(f"Reading {images}.")
-    public = read_public_images(images, size=size, channels=channels, label=label, on_error=on_error)
+    public = read_public_images(
+        images, size=size, channels=channels, label=label, on_error=on_error
+    )
     if public.skipped:
         warn(f"{public.skipped:,} images could not be used and were left out.")
     return public
 
 
-def _train(fitting: Pretraining[Any], out: Path, seen: Callable[[], None] = lambda: None) -> float:
+def _train(
+    fitting: Pretraining[Any], out: Path, seen: Callable[[], None] = lambda: None
+) -> float:
     """Runs the training, kept beside `out` every half minute and when it is stopped; returns the last steps' loss."""
     import torch
 
     from noisegate.devices import one_thread
     from noisegate.models.checkpoint import Checkpoint
 
-    checkpoint = Checkpoint(Path(f"{out}.partial"), fitting, cure="Remove it to start anew, or give another --out.")
+    checkpoint = Checkpoint(
+        Path(f"{out}.partial"),
+        fitting,
+        cure="Remove it to start anew, or give another --out.",
+    )
     checkpoint.resume()
     if fitting.step:
         say(f"Going on after {fitting.step} of {fitting.steps} steps.")
@@ -193,12 +272,16 @@ def _train(fitting: Pretraining[Any], out: Path, seen: Callable[[], None] = lamb
             with checkpoint, one_thread(torch.device("cpu")):
                 fitting.run(report)
         except BaseException:
-            say(f"Stopped after {fitting.step} of {fitting.steps} steps; the same command goes on from there.")
+            say(
+                f"Stopped after {fitting.step} of {fitting.steps} steps; the same command goes on from there."
+            )
             raise
     return loss
 
 
-def _write(fitting: Pretraining[Any], out: Path, write: Callable[[Path], object]) -> str:
+def _write(
+    fitting: Pretraining[Any], out: Path, write: Callable[[Path], object]
+) -> str:
     """Writes what was trained, which needs no checkpoint any more; returns the SHA-256 of the file."""
     with new_file(out) as path:
         write(path)
@@ -211,4 +294,8 @@ def _tell(made: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(made)
     else:
-        OUT.print(f"{next(iter(made.values()))}\nsha256 {made['sha256']}", soft_wrap=True, markup=False)
+        OUT.print(
+            f"{next(iter(made.values()))}\nsha256 {made['sha256']}",
+            soft_wrap=True,
+            markup=False,
+        )

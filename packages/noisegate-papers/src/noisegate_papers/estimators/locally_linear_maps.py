@@ -18,7 +18,11 @@ from noisegate.errors import OptionError
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.events import Adjacency
 from noisegate.schema import EncodedTable, Schema
-from noisegate_papers.estimators.private_sampler import PublicFacts, check_numbers, warn_of_fitted_before
+from noisegate_papers.estimators.private_sampler import (
+    PublicFacts,
+    check_numbers,
+    warn_of_fitted_before,
+)
 from noisegate_papers.methods.classifiers import DPLLM
 
 
@@ -82,11 +86,25 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         dataset: str | None = None,
     ) -> None:
         self.epsilon, self.delta, self.adjacency = epsilon, delta, adjacency
-        self.classes, self.bounds, self.schema, self.records = classes, bounds, schema, records
+        self.classes, self.bounds, self.schema, self.records = (
+            classes,
+            bounds,
+            schema,
+            records,
+        )
         self.random_state = random_state
         self.maps, self.projection, self.temperature = maps, projection, temperature
-        self.steps, self.sampling_probability, self.clip_norm = steps, sampling_probability, clip_norm
-        self.learning_rate, self.decay, self.init_std, self.centre = learning_rate, decay, init_std, centre
+        self.steps, self.sampling_probability, self.clip_norm = (
+            steps,
+            sampling_probability,
+            clip_norm,
+        )
+        self.learning_rate, self.decay, self.init_std, self.centre = (
+            learning_rate,
+            decay,
+            init_std,
+            centre,
+        )
         self.ledger, self.dataset = ledger, dataset
 
     def fit(self, X: Any, y: Any = None) -> LocallyLinearMaps:  # noqa: N803 - as scikit-learn calls it
@@ -107,7 +125,9 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         gate = self.gate(schema, table)
         warn_of_fitted_before(self)
         self.classifier_ = method.classifier(method.query(gate))
-        labels = np.asarray(self.classifier_.classes if self.schema is not None else self.declared())
+        labels = np.asarray(
+            self.classifier_.classes if self.schema is not None else self.declared()
+        )
         self._order = np.argsort(labels, kind="stable")
         self.classes_ = labels[self._order]
         self.n_features_in_ = len(schema.columns) - 1
@@ -142,13 +162,17 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         (`input_names_` says which).
         """
         encoded, shape = self._shaped(X)
-        maps = self.classifier_.explain(encoded, of=self._positions(label, len(encoded)))
+        maps = self.classifier_.explain(
+            encoded, of=self._positions(label, len(encoded))
+        )
         return maps.reshape(shape) if maps.size == np.prod(shape) else maps
 
     def importance(self, X: Any, *, label: Any = None) -> npt.NDArray[np.float32]:  # noqa: N803
         """Returns how much of a say each map of one class has at each record, (records, maps); rows sum to 1."""
         encoded, _ = self._shaped(X)
-        return self.classifier_.importance(encoded, of=self._positions(label, len(encoded)))
+        return self.classifier_.importance(
+            encoded, of=self._positions(label, len(encoded))
+        )
 
     def filters(self, label: Any) -> npt.NDArray[np.float32]:
         """Returns every linear map of a class, (maps, inputs), in the units of `explain`.
@@ -165,7 +189,9 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         if self.schema is None:
             check_numbers(X)
             X = validate_data(self, X, reset=False, dtype=np.float64)  # noqa: N806
-        return EncodedTable.concatenate(list(TableSource(records_table(X, public.names), public).batches()))
+        return EncodedTable.concatenate(
+            list(TableSource(records_table(X, public.names), public).batches())
+        )
 
     def _shaped(self, X: Any) -> tuple[EncodedTable, tuple[int, ...]]:  # noqa: N803
         """Returns records to explain, and the shape that an explanation of them has if all inputs are columns."""

@@ -53,21 +53,39 @@ class PublicFacts(BaseEstimator):  # type: ignore[misc]
 
     def described(self, X: Any, y: Any) -> tuple[Schema, pa.Table]:  # noqa: N803
         """Returns the schema of X and y, and both as one table; y may be None where X needs no label, or has it."""
-        return self._bounded(X, y) if self.schema is None else (self.schema, _labelled(self.schema, X, y))
+        return (
+            self._bounded(X, y)
+            if self.schema is None
+            else (self.schema, _labelled(self.schema, X, y))
+        )
 
     def gate(self, schema: Schema, table: pa.Table) -> Gate:
         """Returns the gate of a fit, by the settings that every estimator has for it."""
-        told = {name: getattr(self, name) for name in ("epsilon", "delta", "adjacency", "records", "ledger", "dataset")}
+        told = {
+            name: getattr(self, name)
+            for name in (
+                "epsilon",
+                "delta",
+                "adjacency",
+                "records",
+                "ledger",
+                "dataset",
+            )
+        }
         return Gate(table, schema=schema, **told)
 
     def declared(self) -> list[Any]:
         """Returns the labels that were given, as plain values."""
         if self.classes is None or np.ndim(self.classes) != 1:
             says = f"classes={self.classes!r}: give every label that there may be, as public knowledge"
-            raise OptionError(f"{says}. Labels read off private records would leak which of them occur.")
+            raise OptionError(
+                f"{says}. Labels read off private records would leak which of them occur."
+            )
         classes: list[Any] = np.asarray(self.classes).tolist()
         if len(classes) < 2 or len(set(classes)) < len(classes):
-            raise OptionError(f"classes={self.classes!r} must be two labels or more, all different.")
+            raise OptionError(
+                f"classes={self.classes!r} must be two labels or more, all different."
+            )
         return classes
 
     def _bounded(self, X: Any, y: Any) -> tuple[Schema, pa.Table]:  # noqa: N803
@@ -77,13 +95,17 @@ class PublicFacts(BaseEstimator):  # type: ignore[misc]
         validated = validate_data(self, X, y, dtype=np.float64)
         X, y = (validated, None) if y is None else validated  # noqa: N806
         columns: list[Column] = [
-            Continuous(name=f"x{j}", lower=low, upper=high) for j, (low, high) in enumerate(self._pairs(X.shape[1]))
+            Continuous(name=f"x{j}", lower=low, upper=high)
+            for j, (low, high) in enumerate(self._pairs(X.shape[1]))
         ]
         table = records_table(X, [column.name for column in columns])
         if y is None:
             return Schema(columns), table
         levels = dict(zip(classes, _levels(classes), strict=True))
-        schema = Schema((*columns, Categorical(name=LABEL, levels=tuple(levels.values()))), label=LABEL)
+        schema = Schema(
+            (*columns, Categorical(name=LABEL, levels=tuple(levels.values()))),
+            label=LABEL,
+        )
         found = [levels.get(cell) for cell in np.asarray(y).tolist()]
         if None in found:
             raise DataError(
@@ -94,7 +116,10 @@ class PublicFacts(BaseEstimator):  # type: ignore[misc]
 
     def _pairs(self, columns: int) -> list[tuple[float, float]]:
         try:
-            low, high = (np.broadcast_to(np.asarray(end, np.float64), columns) for end in self.bounds)
+            low, high = (
+                np.broadcast_to(np.asarray(end, np.float64), columns)
+                for end in self.bounds
+            )
         except (TypeError, ValueError):
             raise OptionError(
                 f"bounds={self.bounds!r}: give the smallest and the largest value of the {columns} columns as public "
@@ -106,10 +131,15 @@ class PublicFacts(BaseEstimator):  # type: ignore[misc]
 
 def _levels(classes: list[Any]) -> list[str | int]:
     """Returns labels as levels of a schema, which are all text or all whole numbers."""
-    if all(isinstance(label, int | float) and float(label).is_integer() for label in classes):
+    if all(
+        isinstance(label, int | float) and float(label).is_integer()
+        for label in classes
+    ):
         return [int(label) for label in classes]
     if not all(isinstance(label, str) for label in classes):
-        raise OptionError(f"classes={classes!r} must be all text or all whole numbers; name the labels anew.")
+        raise OptionError(
+            f"classes={classes!r} must be all text or all whole numbers; name the labels anew."
+        )
     return classes
 
 
@@ -121,14 +151,18 @@ def check_numbers(X: Any) -> None:  # noqa: N803
     with suppress(TypeError, ValueError):  # what is raised here would carry the message
         cells.astype(np.float64)
         return
-    raise DataError("X: a value is not a number; columns of text need schema=, which describes them.")
+    raise DataError(
+        "X: a value is not a number; columns of text need schema=, which describes them."
+    )
 
 
 def _labelled(schema: Schema, X: Any, y: Any) -> pa.Table:  # noqa: N803
     if y is None:
         return records_table(X, schema.names)
     if schema.label is None:
-        raise OptionError("the schema names no label; say which column is to be predicted: Schema(..., label=NAME).")
+        raise OptionError(
+            "the schema names no label; say which column is to be predicted: Schema(..., label=NAME)."
+        )
     names = [name for name in schema.names if name != schema.label]
     return with_labels(records_table(X, names), y, schema.label)
 
@@ -136,7 +170,11 @@ def _labelled(schema: Schema, X: Any, y: Any) -> pa.Table:  # noqa: N803
 def warn_of_fitted_before(estimator: Any) -> None:
     """Warns of transformers that a pipeline around the fit of `estimator`, the caller, has fitted on its records."""
     # A pipeline hands on what its transformers make and says nothing of itself, so it is found among the callers.
-    names = [name for pipeline in _pipelines(sys._getframe(1)) for name in _learning(pipeline)]
+    names = [
+        name
+        for pipeline in _pipelines(sys._getframe(1))
+        for name in _learning(pipeline)
+    ]
     if names:
         warnings.warn(
             f"{', '.join(names)} in the pipeline before {type(estimator).__name__}: fitted on the private records "
@@ -240,13 +278,23 @@ class PrivateSampler(PublicFacts):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         method = make_for(self.method, schema, {"seed": seed, **(self.settings or {})})
         if method.makes != "records":
-            raise OptionError(f"method={self.method!r} trains a classifier and makes no records; take another method.")
+            raise OptionError(
+                f"method={self.method!r} trains a classifier and makes no records; take another method."
+            )
         gate = self.gate(schema, table)
         warn_of_fitted_before(self)
         self.synthesizer_ = method.fit(gate)
         self._label = schema.label if y is not None else None
-        shown = Schema([column for column in schema.columns if y is None or column.name != schema.label])
-        self._form = native_form(np.asarray(X) if self.schema is None or isinstance(X, list) else X, shown)
+        shown = Schema(
+            [
+                column
+                for column in schema.columns
+                if y is None or column.name != schema.label
+            ]
+        )
+        self._form = native_form(
+            np.asarray(X) if self.schema is None or isinstance(X, list) else X, shown
+        )
         self.n_features_in_ = len(schema.columns) - (y is not None)
         return self
 
@@ -257,7 +305,11 @@ class PrivateSampler(PublicFacts):
         draw; None for other records at every call.
         """
         check_is_fitted(self)
-        seed = None if random_state is None else int(check_random_state(random_state).randint(2**31 - 1))
+        seed = (
+            None
+            if random_state is None
+            else int(check_random_state(random_state).randint(2**31 - 1))
+        )
         drawn = self.synthesizer_.sample(int(n_samples), seed=seed)
         if self._label is None:
             return self._form(drawn)
@@ -265,7 +317,9 @@ class PrivateSampler(PublicFacts):
         if self.schema is None:  # as `classes` has them
             given = np.asarray(self.classes)
             back = dict(zip(_levels(self.declared()), given, strict=True))
-            labels = np.array([back[label] for label in labels.tolist()], dtype=given.dtype)
+            labels = np.array(
+                [back[label] for label in labels.tolist()], dtype=given.dtype
+            )
         return self._form(drawn.drop_columns([self._label])), labels
 
     def fit_resample(self, X: Any, y: Any) -> Any:  # noqa: N803

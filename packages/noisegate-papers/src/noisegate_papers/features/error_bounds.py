@@ -24,7 +24,11 @@ def noise_error(std: float, dim: int, *, norm: float) -> float:
     # The mean of the chi distribution is √D to a relative 1/(4 D), and for long D the difference of logarithms loses
     # digits.
     half = dim / 2
-    length = math.sqrt(dim) if dim > 1_000_000 else math.sqrt(2) * math.exp(math.lgamma(half + 0.5) - math.lgamma(half))
+    length = (
+        math.sqrt(dim)
+        if dim > 1_000_000
+        else math.sqrt(2) * math.exp(math.lgamma(half + 0.5) - math.lgamma(half))
+    )
     return std**2 * dim + 4 * norm * (std * length)
 
 
@@ -106,13 +110,20 @@ def error_bound(
     def terms(value: int) -> ErrorTerms:
         dim = dimension(value)
         noise = noise_error(std, dim * question.columns, norm=question.norm)
-        return ErrorTerms(value=value, dim=dim, approximation=approximation(value), noise=noise)
+        return ErrorTerms(
+            value=value, dim=dim, approximation=approximation(value), noise=noise
+        )
 
     chosen = terms(value)
     least = min([chosen, *map(terms, candidates)], key=lambda entry: entry.total)
     largest = 4 * question.norm**2
     return ErrorBound(
-        question=question.name, setting=setting, chosen=chosen, least=least, largest=largest, source=source
+        question=question.name,
+        setting=setting,
+        chosen=chosen,
+        least=least,
+        largest=largest,
+        source=source,
     )
 
 
@@ -130,19 +141,28 @@ class MeanNoise:
     @property
     def trace(self) -> float:
         """Tr Σ = E‖n‖²."""
-        return math.fsum(std**2 * dim for std, dim in zip(self.stds, self.dims, strict=True))
+        return math.fsum(
+            std**2 * dim for std, dim in zip(self.stds, self.dims, strict=True)
+        )
 
 
 def along(noise: MeanNoise, distances: tuple[float, ...]) -> float:
     """Returns ‖Σ^½ a‖ for an a that has norm `distances` on each block."""
-    return math.sqrt(math.fsum((std * distance) ** 2 for std, distance in zip(noise.stds, distances, strict=True)))
+    return math.sqrt(
+        math.fsum(
+            (std * distance) ** 2
+            for std, distance in zip(noise.stds, distances, strict=True)
+        )
+    )
 
 
 def squared_norm_quantile(noise: MeanNoise, failure: float) -> float:
     """Returns Q, which ‖n‖² exceeds with probability at most `failure` (Laurent and Massart, 2000, Lemma 1)."""
     log = -math.log(failure)
     # Equation 9 of DP-MEPF adds up the blocks instead of their squares: an upper bound of this.
-    frobenius = math.sqrt(math.fsum(std**4 * dim for std, dim in zip(noise.stds, noise.dims, strict=True)))
+    frobenius = math.sqrt(
+        math.fsum(std**4 * dim for std, dim in zip(noise.stds, noise.dims, strict=True))
+    )
     return noise.trace + 2 * frobenius * math.sqrt(log) + 2 * max(noise.stds) ** 2 * log
 
 
@@ -152,14 +172,18 @@ def expected_error_of_one(noise: MeanNoise, *, distances: tuple[float, ...]) -> 
     return noise.trace + 2 * math.sqrt(2 / math.pi) * along(noise, distances)
 
 
-def error_quantile(noise: MeanNoise, *, distances: tuple[float, ...], failure: float) -> float:
+def error_quantile(
+    noise: MeanNoise, *, distances: tuple[float, ...], failure: float
+) -> float:
     """Returns what |‖a + n‖² − ‖a‖²| exceeds with probability at most `failure`, for one synthetic table.
 
     It is Tr Σ + 2 (‖Σ‖_F + √2 ‖Σ^½ a‖) √L + 2 ‖Σ‖_op L with L = ln(2/failure) (DP-MEPF, Proposition A.2, less a term).
     `distances` are ‖a‖ on each block; the table must have been made without looking at the noise.
     """
     root = math.sqrt(2 * math.log(2 / failure))
-    return squared_norm_quantile(noise, failure / 2) + 2 * along(noise, distances) * root
+    return (
+        squared_norm_quantile(noise, failure / 2) + 2 * along(noise, distances) * root
+    )
 
 
 def error_quantile_of_any(noise: MeanNoise, *, norm: float, failure: float) -> float:
@@ -174,7 +198,9 @@ def excess_of_minimiser(noise: MeanNoise, *, norm: float, failure: float) -> flo
     return 4 * norm * math.sqrt(squared_norm_quantile(noise, failure))
 
 
-def optimistic_excess_of_minimiser(noise: MeanNoise, *, distance: float, failure: float) -> float:
+def optimistic_excess_of_minimiser(
+    noise: MeanNoise, *, distance: float, failure: float
+) -> float:
     """Returns 4 Q + 4 M √Q: the same for generators of which one has the MMD M, `distance` (A.5, made tight)."""
     squared = squared_norm_quantile(noise, failure)
     return 4 * squared + 4 * distance * math.sqrt(squared)
@@ -190,9 +216,13 @@ class NoiseBounds:
     quantile: float  # A.2, what it exceeds with probability at most `failure`
     quantile_of_any: float  # A.3, the same for any synthetic records, also those fitted to this very noise
     excess: float  # A.4, how much the best fit to the noise is above the least squared MMD, at most
-    optimistic_excess: float  # A.5, the same where the best generator matches the records exactly
+    optimistic_excess: (
+        float  # A.5, the same where the best generator matches the records exactly
+    )
     failure: float
-    largest: float  # a squared MMD of such features at most; a bound above it says nothing
+    largest: (
+        float  # a squared MMD of such features at most; a bound above it says nothing
+    )
 
     def to_json(self) -> dict[str, Any]:
         """Returns the bounds as a JSON object."""
@@ -200,7 +230,10 @@ class NoiseBounds:
 
     def text(self) -> str:
         """Returns the bounds in words."""
-        names, chance = ", ".join(map(repr, self.queries)), f"{1 - self.failure:.0%} of the time"
+        names, chance = (
+            ", ".join(map(repr, self.queries)),
+            f"{1 - self.failure:.0%} of the time",
+        )
         lines = [
             f"The noise on {names} ({self.features:,} numbers) moves the squared MMD, at most {self.largest:g},",
             f"  by {self.expected:.3g} in expectation (DP-MEPF, A.1), by less than {self.quantile:.3g} {chance} (A.2), "
@@ -211,11 +244,15 @@ class NoiseBounds:
         ]
         least = min(self.excess, self.optimistic_excess)
         if least >= self.largest:
-            lines.append("  So these bounds say nothing at this ε and number of records.")
+            lines.append(
+                "  So these bounds say nothing at this ε and number of records."
+            )
         return "\n".join(lines)
 
 
-def noise_bounds(releases: Sequence[PlannedRelease], *, records: int, failure: float = FAILURE) -> NoiseBounds:
+def noise_bounds(
+    releases: Sequence[PlannedRelease], *, records: int, failure: float = FAILURE
+) -> NoiseBounds:
     """Returns the bounds for the queries of a plan that a generator is matched to, as sums over so many `records`."""
     # Mean embeddings are at most twice the norm of a record's vector apart in each query, so A.1 and A.2 are stated for
     # the farthest synthetic records that there are.
@@ -232,7 +269,9 @@ def noise_bounds(releases: Sequence[PlannedRelease], *, records: int, failure: f
         quantile=error_quantile(noise, distances=distances, failure=failure),
         quantile_of_any=error_quantile_of_any(noise, norm=norm, failure=failure),
         excess=excess_of_minimiser(noise, norm=norm, failure=failure),
-        optimistic_excess=optimistic_excess_of_minimiser(noise, distance=0.0, failure=failure),
+        optimistic_excess=optimistic_excess_of_minimiser(
+            noise, distance=0.0, failure=failure
+        ),
         failure=failure,
         largest=4 * norm**2,
     )

@@ -23,7 +23,9 @@ def rho_of(length_scale: float) -> float:
     return 2 * alpha / (1 + math.sqrt(1 + 4 * alpha**2))
 
 
-def hermite(values: npt.ArrayLike, *, order: int, rho: float) -> npt.NDArray[np.float64]:
+def hermite(
+    values: npt.ArrayLike, *, order: int, rho: float
+) -> npt.NDArray[np.float64]:
     """Returns φ_0 … φ_C of each value, (*shape, C + 1), with C = `order` (DP-HP, equation 91); `rho` as of `rho_of`."""
     x = np.asarray(values, dtype=np.float64)
     features = np.empty((*x.shape, order + 1))
@@ -32,7 +34,9 @@ def hermite(values: npt.ArrayLike, *, order: int, rho: float) -> npt.NDArray[np.
         features[..., 1] = math.sqrt(2 * rho) * x * features[..., 0]
     for k in range(1, order):
         step = math.sqrt(2 * rho / (k + 1)) * x * features[..., k]
-        features[..., k + 1] = step - rho * math.sqrt(k / (k + 1)) * features[..., k - 1]
+        features[..., k + 1] = (
+            step - rho * math.sqrt(k / (k + 1)) * features[..., k - 1]
+        )
     return features
 
 
@@ -51,7 +55,9 @@ class Series:
 
     def __post_init__(self) -> None:
         if type(self.order) is not int or not 0 <= self.order <= MOST_ORDER:
-            raise OptionError(f"order={self.order!r} must be a whole number from 0 to {MOST_ORDER}.")
+            raise OptionError(
+                f"order={self.order!r} must be a whole number from 0 to {MOST_ORDER}."
+            )
 
     @property
     def rho(self) -> float:
@@ -83,9 +89,13 @@ def shortest_series(length_scale: float, kept: float = 0.9) -> Series:
         features = hermite(half, order=most, rho=rho_of(length_scale * stretch))
         enough = np.flatnonzero(np.square(features).cumsum(axis=1).min(axis=0) >= kept)
         if enough.size and (best is None or enough[0] < best.order):
-            best = Series(length_scale=length_scale, order=int(enough[0]), stretch=stretch)
+            best = Series(
+                length_scale=length_scale, order=int(enough[0]), stretch=stretch
+            )
     if best is None:
-        raise OptionError(f"length_scale={length_scale:g} is too small for a series of any use; give at least 0.005.")
+        raise OptionError(
+            f"length_scale={length_scale:g} is too small for a series of any use; give at least 0.005."
+        )
     return best
 
 
@@ -97,7 +107,9 @@ class ColumnTable:
     """The features of one column."""
 
     rows: npt.NDArray[np.float32]  # (values, width), read-only
-    steps: int | None  # that a numeric range is cut into: values are 0 … steps, then missing if it may be
+    steps: (
+        int | None
+    )  # that a numeric range is cut into: values are 0 … steps, then missing if it may be
 
     @cached_property
     def squared_supremum(self) -> float:
@@ -113,14 +125,18 @@ class ColumnTable:
         """Returns the mean row of each cell of a numeric column, (cells, width): of its steps, or the nearest one."""
         assert self.steps is not None
         values = self.rows.astype(np.float64)
-        running = np.vstack([np.zeros(self.width), values[: self.steps + 1].cumsum(axis=0)])
+        running = np.vstack(
+            [np.zeros(self.width), values[: self.steps + 1].cumsum(axis=0)]
+        )
         first = np.rint(cells.low * self.steps).astype(np.intp)
         end = np.maximum(np.rint(cells.high * self.steps).astype(np.intp), first + 1)
         means = (running[end] - running[first]) / (end - first)[:, None]
         return np.vstack([means, values[-1:]]) if cells.missing else means
 
 
-def numeric_table(series: Series, steps: int, *, missing: bool, reference: float | None = None) -> ColumnTable:
+def numeric_table(
+    series: Series, steps: int, *, missing: bool, reference: float | None = None
+) -> ColumnTable:
     """Returns the Hermite features of a column whose range is cut into `steps`."""
     # A missing value has a coordinate of its own, as long as the longest of the other rows. The features of
     # `reference`, a public position, are subtracted, so that columns that stand there add nothing.
@@ -138,14 +154,20 @@ def compressed(table: ColumnTable, rank: int) -> ColumnTable:
     """Returns a numeric column's table with its rows projected on their `rank` strongest directions, public ones."""
     if rank >= table.width:
         return table
-    directions = np.linalg.svd(table.rows.astype(np.float64), full_matrices=False)[2][:rank]
+    directions = np.linalg.svd(table.rows.astype(np.float64), full_matrices=False)[2][
+        :rank
+    ]
     # Of two opposite directions, the one that more of the rows point along, so that machines agree.
     directions *= np.where(directions.sum(axis=1) < 0, -1.0, 1.0)[:, None]
     return ColumnTable(rows=_frozen(table.rows @ directions.T), steps=table.steps)
 
 
 def column_tables(
-    layout: Layout, series: Sequence[Series], *, reference: float | None = None, rank: int | None = None
+    layout: Layout,
+    series: Sequence[Series],
+    *,
+    reference: float | None = None,
+    rank: int | None = None,
 ) -> tuple[ColumnTable, ...]:
     """Returns the table of each column, numeric ones first, by a series for each of these; equal ones share one."""
 
@@ -156,9 +178,19 @@ def column_tables(
 
     tables = []
     for column, one in zip(layout.numeric, series, strict=True):
-        steps = MOST_STEPS if isinstance(column, Continuous) else min(column.last, MOST_STEPS)
+        steps = (
+            MOST_STEPS
+            if isinstance(column, Continuous)
+            else min(column.last, MOST_STEPS)
+        )
         tables.append(table_of(one, steps, column.missing))
-    return (*tables, *(ColumnTable(rows=_frozen(np.eye(column.size)), steps=None) for column in layout.coded))
+    return (
+        *tables,
+        *(
+            ColumnTable(rows=_frozen(np.eye(column.size)), steps=None)
+            for column in layout.coded
+        ),
+    )
 
 
 def _frozen(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:

@@ -34,7 +34,10 @@ def nearest_rows() -> Callable[[Tensor, Tensor, int], Tensor]:
     class NearestRows(torch.autograd.Function):
         @staticmethod
         def forward(
-            context: Any, points: Float[Tensor, "rows columns"], rows: Float[Tensor, "steps width"], steps: int
+            context: Any,
+            points: Float[Tensor, "rows columns"],
+            rows: Float[Tensor, "steps width"],
+            steps: int,
         ) -> Float[Tensor, "columns*width rows"]:
             scaled = points.detach().T.clamp(0, 1) * steps
             context.save_for_backward(scaled, rows)
@@ -43,7 +46,9 @@ def nearest_rows() -> Callable[[Tensor, Tensor, int], Tensor]:
             return nearest.transpose(1, 2).reshape(-1, points.shape[0])
 
         @staticmethod
-        def backward(context: Any, gradient: Float[Tensor, "..."]) -> tuple[Float[Tensor, "..."], None, None]:
+        def backward(
+            context: Any, gradient: Float[Tensor, "..."]
+        ) -> tuple[Float[Tensor, "..."], None, None]:
             scaled, rows = context.saved_tensors
             slopes = rows[1:] - rows[:-1]
             below = scaled.floor().long().clamp_(max=len(slopes) - 1)
@@ -69,22 +74,37 @@ class Products:
     """The map from a record to the weighted outer products of its groups of columns. Everything in it is public."""
 
     tables: tuple[ColumnTable, ...]  # of each column of the layout, numeric ones first
-    groups: tuple[Group, ...]  # columns by position in `tables`, each once; an OptionError if unusable
+    groups: tuple[
+        Group, ...
+    ]  # columns by position in `tables`, each once; an OptionError if unusable
     weights: tuple[float, ...]  # positive, of each group; an OptionError if unusable
 
     def __post_init__(self) -> None:
         if not self.groups or len(self.groups) != len(self.weights):
-            raise OptionError(f"{len(self.groups)} groups of columns and {len(self.weights)} weights do not match.")
+            raise OptionError(
+                f"{len(self.groups)} groups of columns and {len(self.weights)} weights do not match."
+            )
         for group in self.groups:
-            if not group or len(set(group)) != len(group) or not set(group) <= set(range(len(self.tables))):
-                raise OptionError(f"group {group!r}: expected different columns from 0 to {len(self.tables) - 1}.")
+            if (
+                not group
+                or len(set(group)) != len(group)
+                or not set(group) <= set(range(len(self.tables)))
+            ):
+                raise OptionError(
+                    f"group {group!r}: expected different columns from 0 to {len(self.tables) - 1}."
+                )
         if not all(math.isfinite(weight) and weight > 0 for weight in self.weights):
-            raise OptionError("the weight of every group of columns must be positive and finite.")
+            raise OptionError(
+                "the weight of every group of columns must be positive and finite."
+            )
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """Where the coordinates of each group begin, and the end of the last."""
-        sizes = [math.prod(self.tables[column].width for column in group) for group in self.groups]
+        sizes = [
+            math.prod(self.tables[column].width for column in group)
+            for group in self.groups
+        ]
         return tuple(accumulate(sizes, initial=0))
 
     @property
@@ -96,7 +116,8 @@ class Products:
     def norm(self) -> float:
         """The bound of G-22 on the norm of every vector."""
         squares = [
-            weight**2 * math.prod(self.tables[column].squared_supremum for column in group)
+            weight**2
+            * math.prod(self.tables[column].squared_supremum for column in group)
             for group, weight in zip(self.groups, self.weights, strict=True)
         ]
         return math.sqrt(math.fsum(squares)) * (1 + _MARGIN)
@@ -104,16 +125,25 @@ class Products:
     @property
     def nonnegative(self) -> bool:
         """Whether all groups are of coded columns: Hermite features change sign."""
-        return all(self.tables[column].steps is None for group in self.groups for column in group)
+        return all(
+            self.tables[column].steps is None
+            for group in self.groups
+            for column in group
+        )
 
     @property
     def counter(self) -> npt.NDArray[np.float64] | None:
         """See `CountingMap`: a group of coded columns has one coordinate at its weight in every record."""
-        coded = [all(self.tables[column].steps is None for column in group) for group in self.groups]
+        coded = [
+            all(self.tables[column].steps is None for column in group)
+            for group in self.groups
+        ]
         if not any(coded):
             return None
         sizes, weights = np.diff(self.starts), np.asarray(self.weights) * coded
-        return np.asarray(np.repeat(weights / sizes, sizes) / (weights**2 / sizes).sum())
+        return np.asarray(
+            np.repeat(weights / sizes, sizes) / (weights**2 / sizes).sum()
+        )
 
     @cached_property
     def single(self) -> bool:
@@ -123,7 +153,11 @@ class Products:
     @cached_property
     def _ends(self) -> npt.NDArray[np.float64]:
         """The steps of each numeric column, and the row of its missing values, (2, columns)."""
-        ends = [(table.steps, len(table.rows) - 1) for table in self.tables if table.steps is not None]
+        ends = [
+            (table.steps, len(table.rows) - 1)
+            for table in self.tables
+            if table.steps is not None
+        ]
         return np.asarray(ends, dtype=np.float64).reshape(-1, 2).T
 
     def places(self, records: EncodedTable) -> _Indices:
@@ -147,19 +181,37 @@ class Products:
 
     def coordinates(self, groups: Sequence[int]) -> _Indices:
         """Returns where the products of these groups stand in a vector."""
-        return np.concatenate([np.arange(self.starts[group], self.starts[group + 1]) for group in groups])
+        return np.concatenate(
+            [np.arange(self.starts[group], self.starts[group + 1]) for group in groups]
+        )
 
     @cached_property
-    def _shelves(self) -> list[tuple[list[_Place], npt.NDArray[np.float32], _Indices | slice]]:
+    def _shelves(
+        self,
+    ) -> list[tuple[list[_Place], npt.NDArray[np.float32], _Indices | slice]]:
         """Alike groups: the columns at each place in them, their weights, and where their products go."""
-        shelves: list[tuple[list[_Place], npt.NDArray[np.float32], _Indices | slice]] = []
+        shelves: list[
+            tuple[list[_Place], npt.NDArray[np.float32], _Indices | slice]
+        ] = []
         for groups in self.alike.values():
-            columns = np.asarray([self.groups[group] for group in groups], dtype=np.intp)
-            weights = np.asarray([self.weights[group] for group in groups], dtype=np.float32)
+            columns = np.asarray(
+                [self.groups[group] for group in groups], dtype=np.intp
+            )
+            weights = np.asarray(
+                [self.weights[group] for group in groups], dtype=np.float32
+            )
             coordinates = self.coordinates(groups)
             first, end = int(coordinates[0]), int(coordinates[-1]) + 1
             places = [_Place.of(self.tables, of_group) for of_group in columns.T]
-            shelves.append((places, weights, slice(first, end) if end - first == len(coordinates) else coordinates))
+            shelves.append(
+                (
+                    places,
+                    weights,
+                    slice(first, end)
+                    if end - first == len(coordinates)
+                    else coordinates,
+                )
+            )
         return shelves
 
     def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
@@ -181,23 +233,37 @@ class Products:
             return None
         # Columns that share one table and one weight are counted together.
         alike: dict[tuple[int, float], list[tuple[int, int]]] = defaultdict(list)
-        for (column,), weight, start in zip(self.groups, self.weights, self.starts[:-1], strict=True):
+        for (column,), weight, start in zip(
+            self.groups, self.weights, self.starts[:-1], strict=True
+        ):
             alike[id(self.tables[column]), weight].append((column, start))
         largest, counted = 0, []
         for (_, weight), members in alike.items():
             columns, starts = np.asarray(members, dtype=np.intp).T
             table = self.tables[columns[0]]
             rounded = grid.quantise(table.rows * np.float32(weight))
-            largest += len(members) * int(np.square(rounded, dtype=np.int64).sum(axis=1).max())
-            counted.append((columns, starts[:, None] + np.arange(table.width), rounded.astype(np.float64)))
+            largest += len(members) * int(
+                np.square(rounded, dtype=np.int64).sum(axis=1).max()
+            )
+            counted.append(
+                (
+                    columns,
+                    starts[:, None] + np.arange(table.width),
+                    rounded.astype(np.float64),
+                )
+            )
 
         def add(sums: npt.NDArray[np.int64], records: EncodedTable) -> None:
             if (count := len(records)) >= MOST_ROWS:
-                raise OverflowError(f"{count} records at once: the products could leave float64's whole numbers.")
+                raise OverflowError(
+                    f"{count} records at once: the products could leave float64's whole numbers."
+                )
             places = self.places(records)
             for columns, coordinates, rows in counted:
                 cells = places[:, columns] + np.arange(len(columns)) * len(rows)
-                counts = np.bincount(cells.ravel(), minlength=len(columns) * len(rows)).reshape(len(columns), -1)
+                counts = np.bincount(
+                    cells.ravel(), minlength=len(columns) * len(rows)
+                ).reshape(len(columns), -1)
                 sums[coordinates] += (counts.astype(np.float64) @ rows).astype(np.int64)
 
         return ExactSum(squared_norm=largest, add=add)
@@ -208,22 +274,41 @@ class Products:
 
         numeric = len(layout.numeric)
         cells = [numeric_cells(column) for column in layout.numeric]
-        tables = [table.over_cells(one) for table, one in zip(self.tables, cells, strict=False)]
-        rows: list[npt.NDArray[np.floating]] = [*tables, *(table.rows for table in self.tables[numeric:])]
+        tables = [
+            table.over_cells(one)
+            for table, one in zip(self.tables, cells, strict=False)
+        ]
+        rows: list[npt.NDArray[np.floating]] = [
+            *tables,
+            *(table.rows for table in self.tables[numeric:]),
+        ]
 
-        def expected(constants: Constants, probabilities: Made) -> Float[Tensor, "dim rows"]:
-            return torch.cat([constants[f"rows/{place}"] @ probabilities[place] for place in range(len(rows))])
+        def expected(
+            constants: Constants, probabilities: Made
+        ) -> Float[Tensor, "dim rows"]:
+            return torch.cat(
+                [
+                    constants[f"rows/{place}"] @ probabilities[place]
+                    for place in range(len(rows))
+                ]
+            )
 
-        return _mean_products(self, expected, {f"rows/{place}": one.T for place, one in enumerate(rows)})
+        return _mean_products(
+            self, expected, {f"rows/{place}": one.T for place, one in enumerate(rows)}
+        )
 
-    def of_points(self, before: Callable[[Tensor], Tensor] = lambda points: points) -> TorchForm:
+    def of_points(
+        self, before: Callable[[Tensor], Tensor] = lambda points: points
+    ) -> TorchForm:
         """Returns the means of products at points (after `before`) of alike columns, with slopes between the steps."""
         first, steps = self.tables[0], self.tables[0].steps
         assert steps is not None
         assert all(table is first for table in self.tables if table.steps is not None)
 
         def looked_up(constants: Constants, points: Made) -> Float[Tensor, "dim rows"]:
-            return nearest_rows()(before(cast("Tensor", points)), constants["rows"], steps)
+            return nearest_rows()(
+                before(cast("Tensor", points)), constants["rows"], steps
+            )
 
         return _mean_products(self, looked_up, {"rows": first.rows})
 
@@ -241,17 +326,30 @@ class _Place(NamedTuple):
         """Returns the place where groups have the columns that `of_group` says; shared tables are kept once."""
         columns, inverse = np.unique(of_group, return_inverse=True)
         used = {id(tables[column]): tables[column].rows for column in columns}
-        starts = dict(zip(used, np.cumsum([0, *map(len, used.values())]).tolist(), strict=False))
-        offsets = np.asarray([starts[id(tables[column])] for column in columns], dtype=np.intp)
-        return cls(columns, offsets, np.concatenate(list(used.values())), inverse.astype(np.intp))
+        starts = dict(
+            zip(used, np.cumsum([0, *map(len, used.values())]).tolist(), strict=False)
+        )
+        offsets = np.asarray(
+            [starts[id(tables[column])] for column in columns], dtype=np.intp
+        )
+        return cls(
+            columns,
+            offsets,
+            np.concatenate(list(used.values())),
+            inverse.astype(np.intp),
+        )
 
     def look_up(self, places: _Indices) -> npt.NDArray[np.float32]:
         """Returns what each group has at this place, (rows, groups, width)."""
-        return self.rows.take(places[:, self.columns] + self.offsets, axis=0).take(self.of_group, axis=1)
+        return self.rows.take(places[:, self.columns] + self.offsets, axis=0).take(
+            self.of_group, axis=1
+        )
 
 
 def _mean_products(
-    features: Products, rows_fn: Callable[[Constants, Made], Tensor], constants: Mapping[str, Any]
+    features: Products,
+    rows_fn: Callable[[Constants, Made], Tensor],
+    constants: Mapping[str, Any],
 ) -> TorchForm:
     """Returns the torch form of a map; `rows_fn` gives the rows of all columns, (sum of widths, rows)."""
     import torch
@@ -263,20 +361,30 @@ def _mean_products(
         dense = len(widths) == 2 and len(groups) > _DENSE * len(np.unique(members))
         weights = np.asarray([features.weights[group] for group in groups])
         if dense:
-            indices[f"used/{shelf}"], indices[f"cells/{shelf}"] = _of_gram(members, offsets, widths)
+            indices[f"used/{shelf}"], indices[f"cells/{shelf}"] = _of_gram(
+                members, offsets, widths
+            )
             indices[f"weights/{shelf}"] = weights.repeat(widths[0] * widths[1])
         else:
             for place, width in enumerate(widths):
-                indices[f"{place}/{shelf}"] = offsets[members[:, place]][:, None] + np.arange(width)
+                indices[f"{place}/{shelf}"] = offsets[members[:, place]][
+                    :, None
+                ] + np.arange(width)
             indices[f"weights/{shelf}"] = weights[:, None, None, None]
         shelves.append((f"{shelf}", len(widths), dense))
-    indices["order"] = np.argsort(np.concatenate([features.coordinates(groups) for groups in features.alike.values()]))
+    indices["order"] = np.argsort(
+        np.concatenate(
+            [features.coordinates(groups) for groups in features.alike.values()]
+        )
+    )
 
     def means(constants: Constants, made: Made, sets: int) -> Float[Tensor, "dim sets"]:
         rows = rows_fn(constants, made)
         rows = rows.reshape(len(rows), sets, -1)
         parts = [
-            _gram(constants, shelf, rows) if dense else _products(constants, shelf, size, rows)
+            _gram(constants, shelf, rows)
+            if dense
+            else _products(constants, shelf, size, rows)
             for shelf, size, dense in shelves
         ]
         return torch.cat(parts).index_select(0, constants["order"])
@@ -290,30 +398,56 @@ def _products(
     """Returns the means of groups of one shape, (groups · coordinates, sets), of rows (sum of widths, sets, rows)."""
     indices = [constants[f"{place}/{shelf}"] for place in range(size)]
     # (groups, width, sets, rows) each
-    looked = [rows.index_select(0, index.flatten()).reshape(*index.shape, *rows.shape[1:]) for index in indices]
+    looked = [
+        rows.index_select(0, index.flatten()).reshape(*index.shape, *rows.shape[1:])
+        for index in indices
+    ]
     product: Tensor = looked[0] * constants[f"weights/{shelf}"]
     if size == 1:
         return product.mean(dim=3).flatten(0, 1)
     for factor in looked[1:-1]:
         product = (product[:, :, None] * factor[:, None]).flatten(1, 2)
     # (groups, sets, coordinates, rows) times (groups, sets, rows, width)
-    mean: Tensor = product.permute(0, 2, 1, 3) @ looked[-1].permute(0, 2, 3, 1) / rows.shape[2]
+    mean: Tensor = (
+        product.permute(0, 2, 1, 3) @ looked[-1].permute(0, 2, 3, 1) / rows.shape[2]
+    )
     return mean.flatten(2).permute(0, 2, 1).flatten(0, 1)
 
 
-def _of_gram(members: _Indices, offsets: _Indices, widths: Sequence[int]) -> tuple[_Indices, _Indices]:
+def _of_gram(
+    members: _Indices, offsets: _Indices, widths: Sequence[int]
+) -> tuple[_Indices, _Indices]:
     """Returns the rows of the columns of pairs, and where each pair's products stand in their flat Gram matrix."""
-    sizes = {column: width for pair in members.tolist() for column, width in zip(pair, widths, strict=True)}
+    sizes = {
+        column: width
+        for pair in members.tolist()
+        for column, width in zip(pair, widths, strict=True)
+    }
     columns = sorted(sizes)
-    rows = np.concatenate([offsets[column] + np.arange(sizes[column]) for column in columns])
-    start = dict(zip(columns, np.cumsum([0, *(sizes[column] for column in columns)]).tolist(), strict=False))
+    rows = np.concatenate(
+        [offsets[column] + np.arange(sizes[column]) for column in columns]
+    )
+    start = dict(
+        zip(
+            columns,
+            np.cumsum([0, *(sizes[column] for column in columns)]).tolist(),
+            strict=False,
+        )
+    )
     spans = np.arange(widths[0])[:, None] * len(rows) + np.arange(widths[1])
-    return rows, np.concatenate([(start[a] * len(rows) + start[b] + spans).ravel() for a, b in members.tolist()])
+    return rows, np.concatenate(
+        [(start[a] * len(rows) + start[b] + spans).ravel() for a, b in members.tolist()]
+    )
 
 
-def _gram(constants: Constants, shelf: str, rows: Float[Tensor, "widths sets rows"]) -> Float[Tensor, "coords sets"]:
+def _gram(
+    constants: Constants, shelf: str, rows: Float[Tensor, "widths sets rows"]
+) -> Float[Tensor, "coords sets"]:
     """Returns the means of pairs that are nearly all pairs: parts of one Gram matrix, (groups · coordinates, sets)."""
     used = rows.index_select(0, constants[f"used/{shelf}"]).permute(1, 0, 2)
     gram = (used @ used.transpose(1, 2)).flatten(1) / rows.shape[2]
-    means: Tensor = (gram.index_select(1, constants[f"cells/{shelf}"]) * constants[f"weights/{shelf}"]).T
+    means: Tensor = (
+        gram.index_select(1, constants[f"cells/{shelf}"])
+        * constants[f"weights/{shelf}"]
+    ).T
     return means

@@ -55,7 +55,9 @@ class NeuralTangent:
         largest = float(np.abs(self.weights).sum(axis=0).max()) * VALUE_STEPS
         # Squared norms of inputs are sums of whole numbers too.
         if max(largest, len(self.weights) * float(VALUE_STEPS) ** 2) >= _EXACT:
-            raise OptionError(f"{len(self.weights) - 1:,} inputs are too many for exact sums of their weights.")
+            raise OptionError(
+                f"{len(self.weights) - 1:,} inputs are too many for exact sums of their weights."
+            )
 
     @property
     def inputs(self) -> int:
@@ -75,7 +77,9 @@ class NeuralTangent:
     @cached_property
     def _shift(self) -> float:
         """Whole numbers of 2⁻²⁸ that outputs are cut to multiples of, so that their squares add up exactly."""
-        largest = np.maximum(self.weights, 0).sum(axis=0).astype(np.float64) * VALUE_STEPS
+        largest = (
+            np.maximum(self.weights, 0).sum(axis=0).astype(np.float64) * VALUE_STEPS
+        )
         shift = 1.0
         while float(np.square(largest / shift).sum()) > _EXACT:
             shift *= 2
@@ -87,7 +91,11 @@ class NeuralTangent:
 
     def parts(
         self, values: Float64[Array, "rows columns"]
-    ) -> tuple[Bool[Array, "rows width"], Float32[Array, "rows inputs"], Float32[Array, "rows width"]]:
+    ) -> tuple[
+        Bool[Array, "rows width"],
+        Float32[Array, "rows inputs"],
+        Float32[Array, "rows width"],
+    ]:
         """Returns which units are active, the inputs, and the outputs of the units, both divided by the norm."""
         inputs = np.ones((len(values), self.inputs))
         np.rint(np.nan_to_num(values).clip(0, 1) * VALUE_STEPS, out=inputs[:, :-1])
@@ -99,13 +107,19 @@ class NeuralTangent:
         squares = np.einsum("ij,ij->i", inputs, inputs) * active.sum(axis=1)
         norm = np.sqrt(squares + np.einsum("ij,ij->i", outputs, outputs) * unit**2)
         inverse = np.divide(1.0, norm, out=np.zeros_like(norm), where=norm > 0)[:, None]
-        return active, (inputs * inverse).astype(np.float32), (outputs * (unit * inverse)).astype(np.float32)
+        return (
+            active,
+            (inputs * inverse).astype(np.float32),
+            (outputs * (unit * inverse)).astype(np.float32),
+        )
 
     def __call__(self, records: EncodedTable) -> Vectors:
         """Returns the vectors, (rows, dim); zero where no unit is active."""
         active, inputs, outputs = self.parts(records.numeric)
         vectors = np.empty((len(inputs), self.dim), dtype=np.float32)
-        of_weights = vectors[:, : -self.width].reshape(len(inputs), self.width, self.inputs)
+        of_weights = vectors[:, : -self.width].reshape(
+            len(inputs), self.width, self.inputs
+        )
         np.multiply(active[:, :, None], inputs[:, None, :], out=of_weights)
         vectors[:, -self.width :] = outputs
         return vectors
@@ -118,10 +132,14 @@ class NeuralTangent:
         def add(sums: npt.NDArray[np.int64], records: EncodedTable) -> None:
             of_weights = sums[: -self.width].reshape(self.width, self.inputs)
             for start in range(0, len(records), _ROWS):
-                active, inputs, outputs = self.parts(records.numeric[start : start + _ROWS])
+                active, inputs, outputs = self.parts(
+                    records.numeric[start : start + _ROWS]
+                )
                 whole = grid.quantise(inputs).astype(np.float64)
                 of_weights += (active.T.astype(np.float64) @ whole).astype(np.int64)
-                sums[-self.width :] += grid.quantise(outputs).sum(axis=0, dtype=np.int64)
+                sums[-self.width :] += grid.quantise(outputs).sum(
+                    axis=0, dtype=np.int64
+                )
 
         return ExactSum(squared_norm=_MOST_SQUARED, add=add)
 
@@ -129,16 +147,24 @@ class NeuralTangent:
         """Returns the mean gradients of points, (rows, numeric columns); nothing is rounded."""
         import torch
 
-        def means(constants: Constants, points: Made, sets: int) -> Float[Tensor, "dim sets"]:
+        def means(
+            constants: Constants, points: Made, sets: int
+        ) -> Float[Tensor, "dim sets"]:
             assert isinstance(points, torch.Tensor)
             inputs = torch.cat([points, torch.ones_like(points[:, :1])], dim=1)
             hidden = inputs @ constants["weights"]
             active, outputs = (hidden > 0).to(hidden.dtype), hidden.relu()
-            squares = active.sum(dim=1) * inputs.square().sum(dim=1) + outputs.square().sum(dim=1)
+            squares = active.sum(dim=1) * inputs.square().sum(
+                dim=1
+            ) + outputs.square().sum(dim=1)
             inverse = squares.clamp_min(1e-12).rsqrt()[:, None] * (squares[:, None] > 0)
             inputs, outputs = inputs * inverse, outputs * inverse
             rows = len(points) // sets
-            of_weights = active.reshape(sets, rows, -1).transpose(1, 2) @ inputs.reshape(sets, rows, -1) / rows
+            of_weights = (
+                active.reshape(sets, rows, -1).transpose(1, 2)
+                @ inputs.reshape(sets, rows, -1)
+                / rows
+            )
             of_outputs = outputs.reshape(sets, rows, -1).mean(dim=1)
             return torch.cat([of_weights.flatten(1), of_outputs], dim=1).T
 
@@ -149,7 +175,9 @@ def draw_network(inputs: int, *, width: int, seed: int) -> NeuralTangent:
     """Returns the map of a network whose weights and biases are standard normal, from public randomness."""
     random = np.random.Generator(np.random.Philox(seed))
     drawn = np.rint(random.standard_normal((inputs + 1, width)) * WEIGHT_STEPS)
-    return NeuralTangent(weights=np.clip(drawn, -_LARGEST_WEIGHT, _LARGEST_WEIGHT).astype(np.int64))
+    return NeuralTangent(
+        weights=np.clip(drawn, -_LARGEST_WEIGHT, _LARGEST_WEIGHT).astype(np.int64)
+    )
 
 
 Inputs = npt.NDArray[np.float64]
@@ -163,7 +191,9 @@ class PairTangents:
     """The map from a record to the vectors of its cells in pairs of columns. Everything in it is public."""
 
     joint: Contingency  # cells of the columns of each network, two, or one where there is no other
-    vectors: tuple[npt.NDArray[np.float32], ...]  # of each joint cell, the last column's fastest, (cells, weights)
+    vectors: tuple[
+        npt.NDArray[np.float32], ...
+    ]  # of each joint cell, the last column's fastest, (cells, weights)
     norm: ClassVar[float] = 1.0
     nonnegative: ClassVar[bool] = True
 
@@ -184,7 +214,10 @@ class PairTangents:
 
     def __call__(self, records: EncodedTable) -> Vectors:
         """Returns the vectors, (rows, dim)."""
-        parts = [one[cells] for one, cells in zip(self.vectors, self.joint_cells(records), strict=True)]
+        parts = [
+            one[cells]
+            for one, cells in zip(self.vectors, self.joint_cells(records), strict=True)
+        ]
         return np.concatenate(parts, axis=1)
 
     def exact_sum(self, grid: Grid) -> ExactSum | None:
@@ -192,15 +225,23 @@ class PairTangents:
         if grid.centre is not None:
             return None
         rounded = [grid.quantise(one) for one in self.vectors]
-        largest = sum(int(np.square(one, dtype=np.int64).sum(axis=1).max()) for one in rounded)
+        largest = sum(
+            int(np.square(one, dtype=np.int64).sum(axis=1).max()) for one in rounded
+        )
         rows = [one.astype(np.float64) for one in rounded]
 
         def add(sums: npt.NDArray[np.int64], records: EncodedTable) -> None:
             if (count := len(records)) >= MOST_ROWS:
-                raise OverflowError(f"{count} records at once: the products could leave float64's whole numbers.")
+                raise OverflowError(
+                    f"{count} records at once: the products could leave float64's whole numbers."
+                )
             for place, cells in enumerate(self.joint_cells(records)):
-                counts = np.bincount(cells, minlength=len(rows[place])).astype(np.float64)
-                sums[self.starts[place] : self.starts[place + 1]] += (counts @ rows[place]).astype(np.int64)
+                counts = np.bincount(cells, minlength=len(rows[place])).astype(
+                    np.float64
+                )
+                sums[self.starts[place] : self.starts[place + 1]] += (
+                    counts @ rows[place]
+                ).astype(np.int64)
 
         return ExactSum(squared_norm=largest, add=add)
 
@@ -214,15 +255,25 @@ class PairTangents:
         }
         vectors = {f"vectors/{place}": one.T for place, one in enumerate(self.vectors)}
 
-        def means(constants: Constants, made: Made, sets: int) -> Float[Tensor, "dim sets"]:
-            binned = [constants[f"bins/{place}"] @ made[place] for place in range(len(self.joint.bins))]
-            columns = [one.reshape(len(one), sets, -1) for one in (*binned, *made[len(binned) :])]
+        def means(
+            constants: Constants, made: Made, sets: int
+        ) -> Float[Tensor, "dim sets"]:
+            binned = [
+                constants[f"bins/{place}"] @ made[place]
+                for place in range(len(self.joint.bins))
+            ]
+            columns = [
+                one.reshape(len(one), sets, -1)
+                for one in (*binned, *made[len(binned) :])
+            ]
             parts = []
             for place, (first, *others) in enumerate(self.joint.tables):
                 joint: Tensor = columns[first].mean(dim=2)
                 if others:
                     # (sets, cells of the first, rows) times (sets, rows, cells of the second)
-                    both = columns[first].transpose(0, 1) @ columns[others[0]].permute(1, 2, 0)
+                    both = columns[first].transpose(0, 1) @ columns[others[0]].permute(
+                        1, 2, 0
+                    )
                     joint = both.flatten(1).T / columns[first].shape[2]
                 parts.append(constants[f"vectors/{place}"] @ joint)
             return torch.cat(parts)
@@ -230,13 +281,19 @@ class PairTangents:
         return TorchForm(means, {**shares, **vectors})
 
 
-def draw_pairs(layout: Layout, *, width: int, cells: int, memory: int, seed: int) -> PairTangents:
+def draw_pairs(
+    layout: Layout, *, width: int, cells: int, memory: int, seed: int
+) -> PairTangents:
     """Returns the map of a network for each pair of columns but the label, of at most `memory` megabytes."""
     bins = tuple(fine_bins(column, most=cells) for column in layout.numeric)
     usable = columns_to_learn(layout)
-    codes = [_inputs_of(one) for one in bins] + [np.eye(column.size) for column in layout.coded]
+    codes = [_inputs_of(one) for one in bins] + [
+        np.eye(column.size) for column in layout.coded
+    ]
     groups = tuple(combinations(usable, 2)) if len(usable) > 1 else ((usable[0],),)
-    joint = equally_weighted(bins, tuple(column.size for column in layout.coded), groups)
+    joint = equally_weighted(
+        bins, tuple(column.size for column in layout.coded), groups
+    )
     cells_of = np.diff(joint.starts).tolist()
     needed = width * sum(
         count * (2 + sum(codes[column].shape[1] for column in group))
@@ -251,11 +308,19 @@ def draw_pairs(layout: Layout, *, width: int, cells: int, memory: int, seed: int
     vectors = []
     for place, group in enumerate(groups):
         # Of the joint cells, the last column's fastest.
-        places = np.indices([len(codes[column]) for column in group]).reshape(len(group), -1)
-        inputs = np.concatenate([codes[column][where] for column, where in zip(group, places, strict=True)], axis=1)
+        places = np.indices([len(codes[column]) for column in group]).reshape(
+            len(group), -1
+        )
+        inputs = np.concatenate(
+            [codes[column][where] for column, where in zip(group, places, strict=True)],
+            axis=1,
+        )
         own_seed = int(np.random.SeedSequence([seed, place]).generate_state(1)[0])
         network = draw_network(inputs.shape[1], width=width, seed=own_seed)
-        vectors.append(network(EncodedTable(inputs, np.zeros((len(inputs), 0), dtype=np.int32))) * amplitude)
+        vectors.append(
+            network(EncodedTable(inputs, np.zeros((len(inputs), 0), dtype=np.int32)))
+            * amplitude
+        )
     return PairTangents(joint=joint, vectors=tuple(vectors))
 
 
@@ -275,7 +340,10 @@ def _shares(cells: Cells, bins: NumericBins) -> Inputs:
     edges = np.asarray([-np.inf, *bins.cuts, np.inf])
     low, high = cells.low[:, None], cells.high[:, None]
     width = np.where(high > low, high - low, 1.0)
-    parts: Inputs = np.clip(np.minimum(high, edges[1:]) - np.maximum(low, edges[:-1]), 0, None) / width
+    parts: Inputs = (
+        np.clip(np.minimum(high, edges[1:]) - np.maximum(low, edges[:-1]), 0, None)
+        / width
+    )
     atoms = cells.low == cells.high
     parts[atoms] = np.eye(parts.shape[1])[bins.codes(cells.low[atoms])[:, None].ravel()]
     if not bins.nullable:

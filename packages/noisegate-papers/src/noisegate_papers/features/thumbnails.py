@@ -31,7 +31,11 @@ class Thumbnails:
     def small(self) -> ImageShape:
         """Shape of what comes out."""
         image, side = self.image, self.side
-        return ImageShape(height=image.height // side, width=image.width // side, channels=image.channels)
+        return ImageShape(
+            height=image.height // side,
+            width=image.width // side,
+            channels=image.channels,
+        )
 
     @property
     def dim(self) -> int:
@@ -46,13 +50,17 @@ class Thumbnails:
     def __call__(self, records: EncodedTable) -> Vectors:
         """Returns `lead`, if there is one, and means in the order of pixels of a smaller image, float32 (rows, dim)."""
         height, width, channels = self.small.axes
-        squares = records.numeric.astype(np.float32).reshape(-1, height, self.side, width, self.side, channels)
+        squares = records.numeric.astype(np.float32).reshape(
+            -1, height, self.side, width, self.side, channels
+        )
         total = np.zeros((len(squares), height, width, channels), np.float32)
         for row in range(self.side):
             for column in range(self.side):
                 total += squares[:, :, row, :, column]
         means = (total / np.float32(self.side**2)).reshape(len(squares), -1)
-        return np.insert(means, 0, np.float32(self.lead), axis=1) if self.lead else means
+        return (
+            np.insert(means, 0, np.float32(self.lead), axis=1) if self.lead else means
+        )
 
     @property
     def first_half(self) -> Callable[[EncodedTable], Vectors]:
@@ -80,7 +88,9 @@ class BlurredPixels:
     def cells(self) -> Orientations:
         """The cells, which are those of gradient orientations, smaller."""
         shape = self.image
-        return Orientations(image=shape, cell=1 if shape.height % 2 or shape.width % 2 else 2)
+        return Orientations(
+            image=shape, cell=1 if shape.height % 2 or shape.width % 2 else 2
+        )
 
     @property
     def dim(self) -> int:
@@ -90,7 +100,9 @@ class BlurredPixels:
     def __call__(self, records: EncodedTable) -> Vectors:
         """Returns the vectors, (rows, dim)."""
         shape, cells = self.image, self.cells
-        whole = np.rint(records.numeric * INTENSITIES).reshape(-1, shape.height, shape.width, shape.channels)
+        whole = np.rint(records.numeric * INTENSITIES).reshape(
+            -1, shape.height, shape.width, shape.channels
+        )
         down, right = cells.pooling(shape.height), cells.pooling(shape.width)
         pooled = down @ np.moveaxis(whole, 3, 1) @ right.T
         most = INTENSITIES * int(cells.weights.sum()) ** 2 * math.sqrt(self.dim)

@@ -16,7 +16,10 @@ from noisegate.schema import EncodedTable
 Matrix = npt.NDArray[np.float64]
 
 _ROOT = np.float32(math.sqrt(2))
-_BITS, _EXACT = 25, 52  # entries are rounded to multiples of 2⁻²⁵; two factors and their sums share 52 bits
+_BITS, _EXACT = (
+    25,
+    52,
+)  # entries are rounded to multiples of 2⁻²⁵; two factors and their sums share 52 bits
 _UNIT = 2.0**_BITS
 _SKEW = 1e-6
 # Directions in which public vectors vary less than this, beside the one in which they vary most, are left out.
@@ -86,7 +89,9 @@ def matrices_of(triangles: Matrix) -> Matrix:
     size = (math.isqrt(8 * triangles.shape[1] + 1) - 1) // 2
     down, right = np.triu_indices(size)
     matrices = np.zeros((len(triangles), size, size))
-    matrices[:, down, right] = np.where(down == right, triangles, triangles / math.sqrt(2))
+    matrices[:, down, right] = np.where(
+        down == right, triangles, triangles / math.sqrt(2)
+    )
     matrices[:, right, down] = matrices[:, down, right]
     return matrices
 
@@ -103,10 +108,18 @@ class Compression(AfterMap):
     nonnegative: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.axes.ndim != 2 or len(self.axes) != self.of.dim or not 1 <= self.axes.shape[1] <= self.of.dim:
-            raise OptionError(f"axes of shape {self.axes.shape} do not compress vectors of {self.of.dim} numbers.")
+        if (
+            self.axes.ndim != 2
+            or len(self.axes) != self.of.dim
+            or not 1 <= self.axes.shape[1] <= self.of.dim
+        ):
+            raise OptionError(
+                f"axes of shape {self.axes.shape} do not compress vectors of {self.of.dim} numbers."
+            )
         if not np.abs(self.axes.T @ self.axes - np.eye(self.dim)).max() < _SKEW:
-            raise OptionError("the axes of a compression must be orthonormal, or it would make vectors longer.")
+            raise OptionError(
+                "the axes of a compression must be orthonormal, or it would make vectors longer."
+            )
 
     @property
     def dim(self) -> int:
@@ -130,21 +143,33 @@ class Compression(AfterMap):
 
 def random_axes(entering: int, leaving: int, *, seed: int) -> Matrix:
     """Returns orthonormal columns in random directions, (entering, leaving), from a public seed."""
-    return np.ascontiguousarray(_signed(np.linalg.qr(np.random.default_rng(seed).normal(size=(entering, leaving)))[0]))
+    return np.ascontiguousarray(
+        _signed(
+            np.linalg.qr(np.random.default_rng(seed).normal(size=(entering, leaving)))[
+                0
+            ]
+        )
+    )
 
 
 def principal_axes(vectors: npt.NDArray[np.floating], leaving: int) -> Matrix:
     """Returns the axes along which public vectors, (rows, dim), are largest, (dim, leaving): eigenvectors of E zzᵀ."""
     if len(vectors) < leaving:
-        raise OptionError(f"{len(vectors)} public record(s) give no {leaving} principal axes; give more, or ask fewer.")
+        raise OptionError(
+            f"{len(vectors)} public record(s) give no {leaving} principal axes; give more, or ask fewer."
+        )
     exact = vectors.astype(np.float64)
-    return np.ascontiguousarray(_signed(np.linalg.eigh(exact.T @ exact)[1][:, ::-1][:, :leaving]))
+    return np.ascontiguousarray(
+        _signed(np.linalg.eigh(exact.T @ exact)[1][:, ::-1][:, :leaving])
+    )
 
 
 def axes_digest(axes: Matrix) -> str:
     """Returns the SHA-256 of axes, rounded as they are used, for certificates."""
     whole = np.rint(axes * _UNIT).astype("<i8")
-    return hashlib.sha256(f"{whole.shape}".encode() + np.ascontiguousarray(whole).tobytes()).hexdigest()
+    return hashlib.sha256(
+        f"{whole.shape}".encode() + np.ascontiguousarray(whole).tobytes()
+    ).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -176,7 +201,10 @@ class Whitened:
     def after(self, vectors: Vectors) -> Vectors:
         """Returns what becomes of vectors of the map, (rows, dim of the map)."""
         whole, bits, shift = self._whole
-        turned = np.rint(vectors.astype(np.float64) * _UNIT) @ whole / 2.0 ** (_BITS + bits) - shift
+        turned = (
+            np.rint(vectors.astype(np.float64) * _UNIT) @ whole / 2.0 ** (_BITS + bits)
+            - shift
+        )
         lengths = np.sqrt(np.square(turned).sum(axis=1, keepdims=True))
         turned *= np.minimum(1.0, self.norm / np.maximum(lengths, 1e-30))
         return turned.astype(np.float32)
@@ -191,25 +219,40 @@ class Whitened:
     @cached_property
     def _whole(self) -> tuple[Matrix, int, Matrix]:
         """The axes in whole numbers, by how many bits they were made larger, and what the centre becomes."""
-        longest = float(np.linalg.norm(self.axes, axis=0).max()) * max(self.of.norm, 1.0) * 1.01
+        longest = (
+            float(np.linalg.norm(self.axes, axis=0).max())
+            * max(self.of.norm, 1.0)
+            * 1.01
+        )
         bits = _EXACT - _BITS - math.ceil(math.log2(max(longest, 1e-30))) - 1
         whole = np.rint(self.axes * 2.0**bits)
         return whole, bits, np.rint(self.centre * _UNIT) @ whole / 2.0 ** (_BITS + bits)
 
 
-def whitened(of: FeatureMap, public: Vectors, *, dim: int, exponent: float, length: float) -> Whitened:
+def whitened(
+    of: FeatureMap, public: Vectors, *, dim: int, exponent: float, length: float
+) -> Whitened:
     """Returns a map that is centred, turned and stretched by public vectors, (rows, dim of the map)."""
     # `dim` directions are kept, those first in which public vectors vary most; `exponent` is w, and `length` the root
     # of the mean square of the lengths that public vectors get.
     exact = public.astype(np.float64)
     centre = exact.mean(axis=0)
     squares, turned = np.linalg.eigh((exact - centre).T @ (exact - centre) / len(exact))
-    squares, turned = np.maximum(squares[::-1][:dim], 0.0), _signed(turned[:, ::-1][:, :dim])
+    squares, turned = (
+        np.maximum(squares[::-1][:dim], 0.0),
+        _signed(turned[:, ::-1][:, :dim]),
+    )
     if not squares[0] > 1e-12:
-        raise OptionError("public: all public records have the same features, so that none can be told from another.")
-    stretched = np.where(squares > _FLAT * squares[0], np.maximum(squares, 1e-30) ** (-exponent / 2), 0.0)
+        raise OptionError(
+            "public: all public records have the same features, so that none can be told from another."
+        )
+    stretched = np.where(
+        squares > _FLAT * squares[0], np.maximum(squares, 1e-30) ** (-exponent / 2), 0.0
+    )
     scale = length / math.sqrt(float((squares * np.square(stretched)).sum()))
-    return Whitened(of=of, centre=centre, axes=turned * stretched * scale, norm=_LONGEST * length)
+    return Whitened(
+        of=of, centre=centre, axes=turned * stretched * scale, norm=_LONGEST * length
+    )
 
 
 def _signed(axes: Matrix) -> Matrix:

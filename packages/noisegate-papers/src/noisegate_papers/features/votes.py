@@ -52,7 +52,9 @@ class Votes(ABC):
         return votes
 
 
-def check_votes(votes: Sequence[float] | npt.NDArray[np.float64], candidates: int, earlier: int) -> None:
+def check_votes(
+    votes: Sequence[float] | npt.NDArray[np.float64], candidates: int, earlier: int
+) -> None:
     """Checks that a release has one vote for each candidate of a round, so many `earlier` ones before it."""
     if len(votes) != candidates:
         raise ModelError(
@@ -69,17 +71,32 @@ class NearestVotes(Votes):
     """
 
     bins: tuple[NumericBins, ...]  # cells of numeric columns
-    points: tuple[Points, ...]  # of the cells of each column, (cells, axes), whole numbers, none negative
-    candidates: npt.NDArray[np.int32]  # the cell of each candidate in each column, (candidates, columns)
+    points: tuple[
+        Points, ...
+    ]  # of the cells of each column, (cells, axes), whole numbers, none negative
+    candidates: npt.NDArray[
+        np.int32
+    ]  # the cell of each candidate in each column, (candidates, columns)
 
     def __post_init__(self) -> None:
         squares = [int(np.square(points).sum(axis=1).max()) for points in self.points]
-        if min(int(points.min()) for points in self.points) < 0 or sum(squares) > LARGEST:
-            raise OptionError(f"points must be whole numbers, none negative, of squared norm at most {LARGEST} in all.")
+        if (
+            min(int(points.min()) for points in self.points) < 0
+            or sum(squares) > LARGEST
+        ):
+            raise OptionError(
+                f"points must be whole numbers, none negative, of squared norm at most {LARGEST} in all."
+            )
         sizes = [len(points) for points in self.points]
-        fits = self.candidates.ndim == 2 and self.candidates.shape[1] == len(sizes) and len(self.candidates)
+        fits = (
+            self.candidates.ndim == 2
+            and self.candidates.shape[1] == len(sizes)
+            and len(self.candidates)
+        )
         if not fits or (self.candidates < 0).any() or (self.candidates >= sizes).any():
-            raise OptionError(f"candidates of shape {self.candidates.shape} are not cells of {len(sizes)} columns.")
+            raise OptionError(
+                f"candidates of shape {self.candidates.shape} are not cells of {len(sizes)} columns."
+            )
 
     def nearest(self, records: EncodedTable) -> npt.NDArray[np.intp]:
         """Returns the place of each record's candidate, (rows,)."""
@@ -109,14 +126,22 @@ class NearestVotes(Votes):
         return np.ascontiguousarray(2 * rows.T), np.square(rows).sum(axis=1)
 
 
-def _rows_of(points: Sequence[Points], cells: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+def _rows_of(
+    points: Sequence[Points], cells: npt.NDArray[np.int32]
+) -> npt.NDArray[np.float32]:
     """Returns the points of rows of cells, (rows, axes)."""
-    parts = [one[cells[:, column]].astype(np.float32) for column, one in enumerate(points)]
+    parts = [
+        one[cells[:, column]].astype(np.float32) for column, one in enumerate(points)
+    ]
     return np.concatenate(parts, axis=1)
 
 
 def lattice(
-    bins: Sequence[NumericBins], coded: Sequence[int], *, label: int | None = None, label_weight: float = 1.0
+    bins: Sequence[NumericBins],
+    coded: Sequence[int],
+    *,
+    label: int | None = None,
+    label_weight: float = 1.0,
 ) -> tuple[Points, ...]:
     """Returns points for the cells of columns, as fine as `NearestVotes` takes them.
 
@@ -134,11 +159,25 @@ def lattice(
     for each in bins:
         line = np.rint(np.linspace(0, side, len(each.cuts) + 1)).astype(np.int64)
         if each.nullable:
-            found.append(np.stack([np.append(line, side // 2), np.append(np.zeros_like(line), beside)], axis=1))
+            found.append(
+                np.stack(
+                    [
+                        np.append(line, side // 2),
+                        np.append(np.zeros_like(line), beside),
+                    ],
+                    axis=1,
+                )
+            )
         else:
             found.append(line[:, None])
     lengths = [math.isqrt(int(weight * side * side)) for weight in weights]
-    return (*found, *(length * np.eye(size, dtype=np.int64) for length, size in zip(lengths, coded, strict=True)))
+    return (
+        *found,
+        *(
+            length * np.eye(size, dtype=np.int64)
+            for length, size in zip(lengths, coded, strict=True)
+        ),
+    )
 
 
 LARGEST_IMAGE = 2**24 // 3  # of the squared norm of a row of whole numbers
@@ -163,7 +202,9 @@ class ImageVotes(Votes):
     Everything in it is public; there is at least one candidate for each label.
     """
 
-    encoding: FeatureMap  # gives features of norm at most 1, which is what the gate probes
+    encoding: (
+        FeatureMap  # gives features of norm at most 1, which is what the gate probes
+    )
     candidates: Float32[npt.NDArray[np.float32], "candidates features"]
     labels: Int32[npt.NDArray[np.int32], " candidates"]
     label: int | None  # the coded column of a record's; None where all labels are 0

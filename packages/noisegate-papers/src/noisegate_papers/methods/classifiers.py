@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from noisegate.errors import OptionError
-from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss, cross_entropy, label_loss
+from noisegate.gate.per_example.gradients import (
+    FactoredLoss,
+    RecordLoss,
+    cross_entropy,
+    label_loss,
+)
 from noisegate.methods.gradient import Trainer
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
@@ -21,12 +26,32 @@ from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import CodedColumn, Schema
-from noisegate.settings import Count, Fraction, ImageSize, Positive, Unit, Widths, settings
+from noisegate.settings import (
+    Count,
+    Fraction,
+    ImageSize,
+    Positive,
+    Unit,
+    Widths,
+    settings,
+)
 from noisegate_images.models.image_network import check_image_schema
-from noisegate_papers.methods.generative import ClassifierMethod, released_arrays, weight_shapes
+from noisegate_papers.methods.generative import (
+    ClassifierMethod,
+    released_arrays,
+    weight_shapes,
+)
 from noisegate_papers.models.inputs import Inputs, class_label, inputs_of, scaled_inputs
-from noisegate_papers.models.locally_linear import LocallyLinear, Projection, draw_projection, locally_linear_scores
-from noisegate_papers.models.released_classifier import ClassifierDesign, NetworkClassifier
+from noisegate_papers.models.locally_linear import (
+    LocallyLinear,
+    Projection,
+    draw_projection,
+    locally_linear_scores,
+)
+from noisegate_papers.models.released_classifier import (
+    ClassifierDesign,
+    NetworkClassifier,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -50,7 +75,11 @@ class DPSGD(ClassifierMethod):
         ((False, True), 1000)
     """
 
-    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_STEPS, "hidden": (8,), "clip_norm": 0.01}
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **AUDITED_STEPS,
+        "hidden": (8,),
+        "clip_norm": 0.01,
+    }
 
     image: ImageSize | None = None
     """Height, width and channels of the images; None for a table."""
@@ -73,7 +102,9 @@ class DPSGD(ClassifierMethod):
 
     def __post_init__(self) -> None:
         if self.momentum == 1:
-            raise OptionError("momentum=1 forgets no gradient, so that steps grow for ever; give less, such as 0.9.")
+            raise OptionError(
+                "momentum=1 forgets no gradient, so that steps grow for ever; give less, such as 0.9."
+            )
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
         """Returns the steps; refuses a schema without a label of two levels, or with nothing beside it."""
@@ -81,9 +112,13 @@ class DPSGD(ClassifierMethod):
 
     def loss(self, schema: Schema) -> RecordLoss:
         """Returns the cross-entropy of a record's label, by the network."""
-        return label_loss(self._network(schema), scaled_inputs(self._inputs(schema), schema), schema)
+        return label_loss(
+            self._network(schema), scaled_inputs(self._inputs(schema), schema), schema
+        )
 
-    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> Trainer:
+    def training(
+        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+    ) -> Trainer:
         """Returns the network's weights at their start, to be moved by noisy gradients."""
         from noisegate_images.training.adam import NoisyMomentum
 
@@ -100,7 +135,9 @@ class DPSGD(ClassifierMethod):
         """Returns the classifier in a release; a ModelError if that is of another method, schema or settings."""
         schema = release.schema
         inputs, shapes = self._inputs(schema), weight_shapes(self._network(schema))
-        arrays = released_arrays(release, NETWORK, shapes, what=f"weights of {self._design}")
+        arrays = released_arrays(
+            release, NETWORK, shapes, what=f"weights of {self._design}"
+        )
         return NetworkClassifier(
             weights={name: value.numpy() for name, value in arrays.items()},
             design=self._design,
@@ -111,8 +148,14 @@ class DPSGD(ClassifierMethod):
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns what is taken as public: the settings, and the certificate of the classifier at the start."""
-        start = None if self.start is None else NetworkClassifier.load(self.start).certificate.digest()
-        return super().public_facts(schema) | ({} if start is None else {"start_certificate": start})
+        start = (
+            None
+            if self.start is None
+            else NetworkClassifier.load(self.start).certificate.digest()
+        )
+        return super().public_facts(schema) | (
+            {} if start is None else {"start_certificate": start}
+        )
 
     def _start(self, schema: Schema) -> dict[str, Tensor]:
         import torch
@@ -120,8 +163,15 @@ class DPSGD(ClassifierMethod):
         fresh: dict[str, Tensor] = dict(self._network(schema).named_parameters())
         if self.start is None:
             return fresh
-        before, classes = NetworkClassifier.load(self.start), class_label(schema, _NETWORK_LABEL).levels
-        if (before.design, before.inputs, before.classes) != (self._design, self._inputs(schema), classes):
+        before, classes = (
+            NetworkClassifier.load(self.start),
+            class_label(schema, _NETWORK_LABEL).levels,
+        )
+        if (before.design, before.inputs, before.classes) != (
+            self._design,
+            self._inputs(schema),
+            classes,
+        ):
             raise OptionError(
                 f"start={self.start!r} holds {before.design} of other columns or classes than are asked for, or of "
                 f"another centre: {self._design} is to be trained; give its settings, or leave start out."
@@ -130,7 +180,9 @@ class DPSGD(ClassifierMethod):
 
     @property
     def _design(self) -> ClassifierDesign:
-        return ClassifierDesign(image=self.image, width=self.width, depth=self.depth, hidden=self.hidden)
+        return ClassifierDesign(
+            image=self.image, width=self.width, depth=self.depth, hidden=self.hidden
+        )
 
     def _network(self, schema: Schema) -> nn.Module:
         inputs = len(self._inputs(schema).names)
@@ -140,10 +192,14 @@ class DPSGD(ClassifierMethod):
         if self.image is not None:
             check_image_schema(schema, self.shape)
         class_label(schema, _NETWORK_LABEL)
-        return inputs_of(schema, centre=self.centre, otherwise="there is nothing to predict it from")
+        return inputs_of(
+            schema, centre=self.centre, otherwise="there is nothing to predict it from"
+        )
 
 
-_NETWORK_LABEL = "dp-sgd predicts a label: name a column with levels as the label of the schema."
+_NETWORK_LABEL = (
+    "dp-sgd predicts a label: name a column with levels as the label of the schema."
+)
 
 
 WEIGHT = "weight"
@@ -187,20 +243,29 @@ class DPLLM(ClassifierMethod):
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
         """Returns the steps on the weights of all maps; refuses a schema without a label or anything beside it."""
         classes = _label(schema).size
-        return self.steps_of(WEIGHT, {WEIGHT: self._projection(self._inputs(schema)).shape(classes)}, factored=True)
+        return self.steps_of(
+            WEIGHT,
+            {WEIGHT: self._projection(self._inputs(schema)).shape(classes)},
+            factored=True,
+        )
 
     def loss(self, schema: Schema) -> FactoredLoss:
         """Returns the loss of one record: the cross-entropy of its label."""
         inputs, label = self._inputs(schema), schema.layout.label
         projection, others = self._projection(inputs), list(schema.layout.others)
         return FactoredLoss(
-            inputs=lambda numeric, codes: projection(inputs(numeric, codes[..., others])),
+            inputs=lambda numeric, codes: projection(
+                inputs(numeric, codes[..., others])
+            ),
             loss=lambda answers, numeric, codes: cross_entropy(
-                locally_linear_scores(answers.reshape(self.maps, -1), self.temperature), codes[label]
+                locally_linear_scores(answers.reshape(self.maps, -1), self.temperature),
+                codes[label],
             ),
         )
 
-    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> Trainer:
+    def training(
+        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+    ) -> Trainer:
         """Returns Adam on the maps' weights."""
         import torch
 
@@ -208,7 +273,9 @@ class DPLLM(ClassifierMethod):
 
         # Another stream than that of the projection, from the same seed.
         random = np.random.Generator(np.random.Philox(self.seed).jumped())
-        start = random.standard_normal(plan.plan.parameters[WEIGHT], dtype=np.float32) * np.float32(self.init_std)
+        start = random.standard_normal(
+            plan.plan.parameters[WEIGHT], dtype=np.float32
+        ) * np.float32(self.init_std)
         start[..., -1] = 0
         return NoisyDescent(
             {WEIGHT: torch.from_numpy(start)},
@@ -223,7 +290,9 @@ class DPLLM(ClassifierMethod):
         inputs, label = self._inputs(release.schema), _label(release.schema)
         projection = self._projection(inputs)
         shape = projection.shape(label.size)
-        arrays = released_arrays(release, WEIGHT, {WEIGHT: shape}, what=f"weights of shape {shape}")
+        arrays = released_arrays(
+            release, WEIGHT, {WEIGHT: shape}, what=f"weights of shape {shape}"
+        )
         weights, bias = projection.unfold(arrays[WEIGHT].numpy())
         return LocallyLinear(
             weights=weights,
@@ -236,15 +305,24 @@ class DPLLM(ClassifierMethod):
 
     def _inputs(self, schema: Schema) -> Inputs:
         centre = 0.5 if self.centre is None else self.centre
-        return inputs_of(schema, centre=centre, otherwise="there is nothing to predict it from")
+        return inputs_of(
+            schema, centre=centre, otherwise="there is nothing to predict it from"
+        )
 
     def _projection(self, inputs: Inputs) -> Projection:
         # The constant is as long as one column at its bound: it should not take the clipped gradient from the rest.
         drawn = draw_projection(
-            inputs=len(inputs.names), maps=self.maps, dimensions=self.projection, constant=inputs.scale, seed=self.seed
+            inputs=len(inputs.names),
+            maps=self.maps,
+            dimensions=self.projection,
+            constant=inputs.scale,
+            seed=self.seed,
         )
         return replace(drawn, level=inputs.numeric if self.centre is None else 0)
 
 
 def _label(schema: Schema) -> CodedColumn:
-    return class_label(schema, "dp-llm predicts a label: name a column with levels as the label of the schema.")
+    return class_label(
+        schema,
+        "dp-llm predicts a label: name a column with levels as the label of the schema.",
+    )

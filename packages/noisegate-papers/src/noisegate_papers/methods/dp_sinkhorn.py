@@ -42,7 +42,13 @@ class DPSinkhorn(GuidedMethod):
         [('generator', 10, 2.0)]
     """
 
-    audit_settings: ClassVar = {**AUDITED_STEPS, "hidden": (8,), "latent": 4, "batch": 16, "iterations": 10}
+    audit_settings: ClassVar = {
+        **AUDITED_STEPS,
+        "hidden": (8,),
+        "latent": 4,
+        "batch": 16,
+        "iterations": 10,
+    }
 
     steps: Count = by_records(table=600, images=2000)
     sampling_probability: Fraction = by_records(table=0.05, images=256 / 60_000)
@@ -63,21 +69,43 @@ class DPSinkhorn(GuidedMethod):
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> BatchPlan:
         """Returns the steps; refuses a schema that does not fit the settings."""
-        (gan, inputs), generated = self.checked(schema), self.batch + round(self.fresh * self.batch)
+        (gan, inputs), generated = (
+            self.checked(schema),
+            self.batch + round(self.fresh * self.batch),
+        )
         trained = shapes_of(gan.generator(schema).state_dict())
-        return BatchPlan(name=GENERATOR, parameters={"records": (generated, inputs)}, trained=trained, **self.descent)
+        return BatchPlan(
+            name=GENERATOR,
+            parameters={"records": (generated, inputs)},
+            trained=trained,
+            **self.descent,
+        )
 
-    def session(self, gate: Gate, plan: CalibratedGradientPlan, *, journal: Path | None, **options: Any) -> StepSession:
+    def session(
+        self,
+        gate: Gate,
+        plan: CalibratedGradientPlan,
+        *,
+        journal: Path | None,
+        **options: Any,
+    ) -> StepSession:
         """Returns a session of vectors of whole samples."""
         public, vector = self.public_facts(gate.schema), self._vector(gate.schema)
-        return gate.batch(plan, vector, method=self.name, public=public, journal=journal)
+        return gate.batch(
+            plan, vector, method=self.name, public=public, journal=journal
+        )
 
-    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> TransportTraining:
+    def training(
+        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+    ) -> TransportTraining:
         """Returns the generator at its start."""
         from noisegate_papers.training.teachers import TransportTraining
 
         records = plan.plan.parameters["records"][0]
-        return TransportTraining(**self.generator_training(schema, records, device), again=records - self.batch)
+        return TransportTraining(
+            **self.generator_training(schema, records, device),
+            again=records - self.batch,
+        )
 
     def _vector(self, schema: Schema) -> SampleVector:
         """Returns the gradient of the loss with respect to generated records, of those and a sample of real ones."""
@@ -86,13 +114,25 @@ class DPSinkhorn(GuidedMethod):
         from noisegate_papers.training.teachers import transport_gradient
 
         label, inputs = schema.layout.label, self.gan(schema).inputs(schema)[0]
-        loss = {"label_cost": self.label_cost, "regularisation": self.regularisation, "iterations": self.iterations}
+        loss = {
+            "label_cost": self.label_cost,
+            "regularisation": self.regularisation,
+            "iterations": self.iterations,
+        }
 
-        def vector(parameters: Mapping[str, Any], numeric: Any, codes: Any) -> dict[str, Tensor]:
+        def vector(
+            parameters: Mapping[str, Any], numeric: Any, codes: Any
+        ) -> dict[str, Tensor]:
             coded = torch.from_numpy(codes).long()
-            labels = coded[:, label] if label is not None else torch.zeros(len(coded), dtype=torch.long)
+            labels = (
+                coded[:, label]
+                if label is not None
+                else torch.zeros(len(coded), dtype=torch.long)
+            )
             generated = parameters["records"].cpu(), parameters["labels"].cpu()
             real = inputs(torch.from_numpy(numeric), coded), labels
-            return {"records": transport_gradient(generated, real, first=self.batch, **loss)}  # type: ignore[arg-type]
+            return {
+                "records": transport_gradient(generated, real, first=self.batch, **loss)
+            }  # type: ignore[arg-type]
 
         return vector

@@ -38,7 +38,12 @@ from noisegate.settings import (
 )
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.thumbnails import Thumbnails
-from noisegate_papers.methods.generative import GenerativeMethod, public_shares, released_arrays, weight_shapes
+from noisegate_papers.methods.generative import (
+    GenerativeMethod,
+    public_shares,
+    released_arrays,
+    weight_shapes,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
@@ -108,11 +113,17 @@ class DPDM(GenerativeMethod):
     def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the shape, and the largest patch and the most sizes that divide it."""
         paper = given.get("preset") == "paper"
-        patch = given.get("patch") or next(p for p in ((1,) if paper else (2, 1)) if divides(shape, p))
+        patch = given.get("patch") or next(
+            p for p in ((1,) if paper else (2, 1)) if divides(shape, p)
+        )
         channels = given.get("channels") or ((64, 128, 128) if paper else (32, 64))
         while len(channels) > 1 and not divides(shape, patch << (len(channels) - 1)):
             channels = channels[:-1]
-        return {**super().for_images(shape, given), "patch": patch, "channels": channels}
+        return {
+            **super().for_images(shape, given),
+            "patch": patch,
+            "channels": channels,
+        }
 
     def denoiser(self, schema: Schema) -> Denoiser:
         """Returns the denoiser at its start, on the CPU; refuses a schema that does not fit."""
@@ -121,14 +132,22 @@ class DPDM(GenerativeMethod):
         check_image_schema(schema, self.shape, labelled=False)
         public_shares(schema, self.label_shares)
         classes = schema.layout.classes
-        return build_denoiser(self.shape, classes, channels=self.channels, patch=self.patch, seed=self.seed)
+        return build_denoiser(
+            self.shape,
+            classes,
+            channels=self.channels,
+            patch=self.patch,
+            seed=self.seed,
+        )
 
     def draws(self) -> NoiseDraws:
         """Returns the public noise of the training."""
         from noisegate_papers.training.denoising import NoiseDraws
 
         levels = {"p_mean": self.p_mean, "p_std": self.p_std}
-        return NoiseDraws.of(self.shape.size, multiplicity=self.noise_draws, **levels, seed=self.seed)
+        return NoiseDraws.of(
+            self.shape.size, multiplicity=self.noise_draws, **levels, seed=self.seed
+        )
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
         """Returns the steps; beside the weights, the number of the step is a parameter, of gradient zero."""
@@ -144,36 +163,72 @@ class DPDM(GenerativeMethod):
         from noisegate_papers.models.diffusion import coefficients
         from noisegate_papers.training.denoising import STEP, denoising_loss
 
-        network, draws, label, classes = self.denoiser(schema), self.draws(), schema.layout.label, schema.layout.classes
+        network, draws, label, classes = (
+            self.denoiser(schema),
+            self.draws(),
+            schema.layout.label,
+            schema.layout.classes,
+        )
 
         def loss(
-            parameters: Mapping[str, Tensor], numeric: Float[Tensor, " pixels"], codes: Int64[Tensor, " coded"], /
+            parameters: Mapping[str, Tensor],
+            numeric: Float[Tensor, " pixels"],
+            codes: Int64[Tensor, " coded"],
+            /,
         ) -> Float[Tensor, ""]:
             noise, sigma = draws(parameters[STEP], numeric)
-            coded = numeric[:0] if label is None else torch.arange(classes, device=codes.device) == codes[label]
+            coded = (
+                numeric[:0]
+                if label is None
+                else torch.arange(classes, device=codes.device) == codes[label]
+            )
             given = coded[None].float(), noise, coefficients(sigma)
-            criterion = module_loss(network, lambda run, image, _: denoising_loss(run, 2 * image[None] - 1, *given))
-            return criterion({name: value for name, value in parameters.items() if name != STEP}, numeric, codes)
+            criterion = module_loss(
+                network,
+                lambda run, image, _: denoising_loss(run, 2 * image[None] - 1, *given),
+            )
+            return criterion(
+                {name: value for name, value in parameters.items() if name != STEP},
+                numeric,
+                codes,
+            )
 
         return loss
 
-    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> DiffusionTraining:
+    def training(
+        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+    ) -> DiffusionTraining:
         """Returns the denoiser at its start."""
         from noisegate_papers.training.denoising import DiffusionTraining
 
-        options: dict[str, Any] = {"learning_rate": self.learning_rate, "ema_decay": self.ema_decay, "device": device}
+        options: dict[str, Any] = {
+            "learning_rate": self.learning_rate,
+            "ema_decay": self.ema_decay,
+            "device": device,
+        }
         return DiffusionTraining(self.denoiser(schema), batch=batch, **options)
 
     def model(self, release: Release, fitting: Any = None) -> DiffusionImages:
         """Returns the released denoiser, to be drawn from."""
         from noisegate_papers.models.diffusion import DiffusionImages
 
-        network, shares = self.denoiser(release.schema), public_shares(release.schema, self.label_shares)
-        network.load_state_dict(
-            released_arrays(release, DENOISER, weight_shapes(network), what="denoiser of this size")
+        network, shares = (
+            self.denoiser(release.schema),
+            public_shares(release.schema, self.label_shares),
         )
-        sampled: dict[str, Any] = {"channels": self.channels, "sampling_steps": self.sampling_steps}
-        weights, network = np.asarray(shares or (1.0,)), network.requires_grad_(False).eval()
+        network.load_state_dict(
+            released_arrays(
+                release, DENOISER, weight_shapes(network), what="denoiser of this size"
+            )
+        )
+        sampled: dict[str, Any] = {
+            "channels": self.channels,
+            "sampling_steps": self.sampling_steps,
+        }
+        weights, network = (
+            np.asarray(shares or (1.0,)),
+            network.requires_grad_(False).eval(),
+        )
         return DiffusionImages(denoiser=network, weights=weights, **sampled)
 
 
@@ -199,7 +254,10 @@ class DPFETA(DPDM):
         32
     """
 
-    audit_settings: ClassVar[Mapping[str, Any]] = {**DPDM.audit_settings, "means_steps": 3}
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **DPDM.audit_settings,
+        "means_steps": 3,
+    }
 
     means_share: Share = 0.05
     """Budget share of the mean images, where that of the steps is 1."""
@@ -220,7 +278,10 @@ class DPFETA(DPDM):
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
         """Returns the sums and the steps after them."""
-        options: dict[str, Any] = {"columns": max(schema.layout.classes, 1), "bound": self.means_bound}
+        options: dict[str, Any] = {
+            "columns": max(schema.layout.classes, 1),
+            "bound": self.means_bound,
+        }
         query = Query.of(MEANS, self.thumbnails(), share=self.means_share, **options)
         return replace(super().gradient_plan(schema, budget), queries=(query,))
 
@@ -235,8 +296,24 @@ class DPFETA(DPDM):
         session.prepare(training.parameters())
         sums = session.ask({MEANS: small})[MEANS].T
         # Divided by what the public expects: the number of records of a class is private.
-        expected = gate.records * np.asarray(public_shares(schema, self.label_shares) or (1.0,))
-        means = torch.from_numpy(np.clip(sums / expected[:, None], 0, 1).astype(np.float32))
-        options: dict[str, Any] = {"steps": self.means_steps, "batch": self.means_batch, "seed": self.seed}
-        options |= {"learning_rate": self.means_learning_rate, "change": jittered(self.shape, self.means_jitter)}
-        training.warm_up(enlarged(means, small.small, small.side), torch.arange(len(means)), self.draws(), **options)
+        expected = gate.records * np.asarray(
+            public_shares(schema, self.label_shares) or (1.0,)
+        )
+        means = torch.from_numpy(
+            np.clip(sums / expected[:, None], 0, 1).astype(np.float32)
+        )
+        options: dict[str, Any] = {
+            "steps": self.means_steps,
+            "batch": self.means_batch,
+            "seed": self.seed,
+        }
+        options |= {
+            "learning_rate": self.means_learning_rate,
+            "change": jittered(self.shape, self.means_jitter),
+        }
+        training.warm_up(
+            enlarged(means, small.small, small.side),
+            torch.arange(len(means)),
+            self.draws(),
+            **options,
+        )

@@ -20,11 +20,35 @@ from noisegate.methods.registry import register
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import read_shape
-from noisegate.settings import Count, Fraction, ImageSize, LabelShares, Positive, Widths, derived, settings
+from noisegate.settings import (
+    Count,
+    Fraction,
+    ImageSize,
+    LabelShares,
+    Positive,
+    Widths,
+    derived,
+    settings,
+)
 from noisegate_images.methods.matched import EncodedImages
-from noisegate_images.models.image_network import ImageKind, ImageNetwork, check_image_schema
-from noisegate_papers.methods.generative import AUDITED_GAN, AdversarialMethod, GenerativeMethod, public_shares
-from noisegate_papers.methods.public_reference import PublicReference, features_of, once, read_reference, require_public
+from noisegate_images.models.image_network import (
+    ImageKind,
+    ImageNetwork,
+    check_image_schema,
+)
+from noisegate_papers.methods.generative import (
+    AUDITED_GAN,
+    AdversarialMethod,
+    GenerativeMethod,
+    public_shares,
+)
+from noisegate_papers.methods.public_reference import (
+    PublicReference,
+    features_of,
+    once,
+    read_reference,
+    require_public,
+)
 from noisegate_papers.models.inputs import (
     Inputs,
     TableInput,
@@ -61,7 +85,10 @@ class RecordGAN(AdversarialMethod):
     those for images on simulated digits, in one run of 800 steps (benchmarks/simulated_digits.py).
     """
 
-    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_GAN, "discriminator_steps": 2}
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **AUDITED_GAN,
+        "discriminator_steps": 2,
+    }
 
     network: ImageKind = "convolutional"
     """Of images: "convolutional" or "fully-connected"."""
@@ -91,22 +118,41 @@ class RecordGAN(AdversarialMethod):
         from noisegate_images.models.image import build_image_generator
 
         if self.image is not None:
-            return build_image_generator(self._design(), max(schema.layout.classes, 1), seed=self.seed)
-        return build_table_generator(schema.layout, latent=self.latent, hidden=self.hidden, seed=self.seed)
+            return build_image_generator(
+                self._design(), max(schema.layout.classes, 1), seed=self.seed
+            )
+        return build_table_generator(
+            schema.layout, latent=self.latent, hidden=self.hidden, seed=self.seed
+        )
 
     def discriminator(self, schema: Schema) -> Discriminator:
         """Returns the discriminator at its start, on the CPU; refuses a schema that does not fit."""
-        from noisegate_papers.training.adversarial import build_image_discriminator, build_table_discriminator
+        from noisegate_papers.training.adversarial import (
+            build_image_discriminator,
+            build_table_discriminator,
+        )
 
-        inputs, classes, seed = len(self._inputs(schema).names), schema.layout.classes, self.discriminator_seed
+        inputs, classes, seed = (
+            len(self._inputs(schema).names),
+            schema.layout.classes,
+            self.discriminator_seed,
+        )
         self.label_weights(schema)
         if self.image is None:
-            return build_table_discriminator(inputs, classes, hidden=self.discriminator_hidden, seed=seed)
-        return build_image_discriminator(self.shape, classes, channels=self.discriminator_channels, seed=seed)
+            return build_table_discriminator(
+                inputs, classes, hidden=self.discriminator_hidden, seed=seed
+            )
+        return build_image_discriminator(
+            self.shape, classes, channels=self.discriminator_channels, seed=seed
+        )
 
     def _design(self) -> ImageNetwork:
         return ImageNetwork(
-            shape=self.shape, kind=self.network, latent=self.latent, hidden=self.hidden, channels=self.channels
+            shape=self.shape,
+            kind=self.network,
+            latent=self.latent,
+            hidden=self.hidden,
+            channels=self.channels,
         )
 
     def _inputs(self, schema: Schema) -> Inputs:
@@ -175,9 +221,14 @@ class GuidedMethod(GenerativeMethod):
 
     def gan(self, schema: Schema | None = None) -> RecordGAN:
         """Returns the GAN whose generator and inputs these are; its discriminator is not used."""
-        given = {name: getattr(self, name) for name in ("image", "network", "latent", "hidden", "channels", "seed")}
+        given = {
+            name: getattr(self, name)
+            for name in ("image", "network", "latent", "hidden", "channels", "seed")
+        }
         plain = schema is not None and schema.layout.label is None
-        return DPGAN(**given) if plain else DPCGAN(**given, label_shares=self.label_shares)
+        return (
+            DPGAN(**given) if plain else DPCGAN(**given, label_shares=self.label_shares)
+        )
 
     def checked(self, schema: Schema) -> tuple[RecordGAN, int]:
         """Returns that GAN and how many inputs a record has, the label left out; refuses a schema that does not fit."""
@@ -185,14 +236,29 @@ class GuidedMethod(GenerativeMethod):
         gan.inputs(schema), gan.label_weights(schema)
         return gan, len(inputs_of(schema, centre=0.5).names)
 
-    def generator_training(self, schema: Schema, records: int, device: str) -> dict[str, Any]:
+    def generator_training(
+        self, schema: Schema, records: int, device: str
+    ) -> dict[str, Any]:
         """Returns what every training of a generator is given, of so many records in a step."""
         import torch
 
         gan = self.gan(schema)
-        given = {"records": records, "learning_rate": self.learning_rate, "seed": self.seed, "device": device}
-        shares, encode = torch.tensor(gan.label_weights(schema) or (1.0,)), gan.inputs(schema)[1]
-        return {"generator": gan.generator(schema).to(device), "shares": shares, "encode": encode, **given}
+        given = {
+            "records": records,
+            "learning_rate": self.learning_rate,
+            "seed": self.seed,
+            "device": device,
+        }
+        shares, encode = (
+            torch.tensor(gan.label_weights(schema) or (1.0,)),
+            gan.inputs(schema)[1],
+        )
+        return {
+            "generator": gan.generator(schema).to(device),
+            "shares": shares,
+            "encode": encode,
+            **given,
+        }
 
     def model(self, release: Release, fitting: Any = None) -> RecordModel:
         """Returns the released generator, to be drawn from."""
@@ -244,15 +310,21 @@ class FeatureGAN(EncodedImages, AdversarialMethod):
 
         check_image_schema(schema, self.shape, labelled=False)
         hidden, seed = self.discriminator_hidden, self.discriminator_seed
-        return build_table_discriminator(self.encoding().dim, schema.layout.classes, hidden=hidden, seed=seed)
+        return build_table_discriminator(
+            self.encoding().dim, schema.layout.classes, hidden=hidden, seed=seed
+        )
 
-    def model_of(self, generator: Generator, weights: npt.NDArray[np.float64], schema: Schema) -> RecordModel:
+    def model_of(
+        self, generator: Generator, weights: npt.NDArray[np.float64], schema: Schema
+    ) -> RecordModel:
         """Returns the generator with the decoder."""
         from noisegate_papers.models.decoded import DecodedGenerator, FeatureGenerator
 
         assert isinstance(generator, FeatureGenerator)
         decoder, labelled = self.checked_decoder(), schema.layout.label is not None
-        return DecodedGenerator(source=generator, decoder=decoder, weights=weights, labelled=labelled)
+        return DecodedGenerator(
+            source=generator, decoder=decoder, weights=weights, labelled=labelled
+        )
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns settings with the digests of encoder and decoder; refuses a decoder that does not fit."""
@@ -292,9 +364,15 @@ class DPGANFineTuned(FeatureGAN):
     """
 
     audit_files: ClassVar = ("public", "decoder")
-    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_GAN, "pretraining_steps": 2, "public_records": 40}
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **AUDITED_GAN,
+        "pretraining_steps": 2,
+        "public_records": 40,
+    }
 
-    renamed: ClassVar[Mapping[str, str]] = {"pretraining_rate": "pretraining_learning_rate"}
+    renamed: ClassVar[Mapping[str, str]] = {
+        "pretraining_rate": "pretraining_learning_rate"
+    }
 
     generator_learning_rate: Positive = 3e-4
     public: str | None = None
@@ -321,23 +399,40 @@ class DPGANFineTuned(FeatureGAN):
 
     def _check_public(self) -> None:
         otherwise = ", or take dp-gan-mi, which starts from random weights"
-        require_public(self.public, "dp-gan-ft starts from a GAN of public features", otherwise)
+        require_public(
+            self.public, "dp-gan-ft starts from a GAN of public features", otherwise
+        )
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns settings and digests of what was taken as public, for the certificate."""
-        return {**super().public_facts(schema), "public": self.reference(schema).to_json()}
+        return {
+            **super().public_facts(schema),
+            "public": self.reference(schema).to_json(),
+        }
 
     def reference(self, schema: Schema) -> PublicReference:
         """Returns the public images, read once."""
-        asked: dict[str, Any] = {"most": self.public_records, "labelled": self.public_labels, "seed": self.seed}
+        asked: dict[str, Any] = {
+            "most": self.public_records,
+            "labelled": self.public_labels,
+            "seed": self.seed,
+        }
         return once(self, schema, lambda: read_reference(self.public, schema, **asked))
 
-    def start(self, schema: Schema, generator: Generator, discriminator: Discriminator, device: str) -> None:
+    def start(
+        self,
+        schema: Schema,
+        generator: Generator,
+        discriminator: Discriminator,
+        device: str,
+    ) -> None:
         """Trains both networks on public features, in place."""
         from noisegate_papers.training.adversarial import pretrain
 
         rate, rows = self.pretraining_learning_rate, self.public_rows(schema).to(device)
-        config = replace(self, discriminator_learning_rate=rate, generator_learning_rate=rate)
+        config = replace(
+            self, discriminator_learning_rate=rate, generator_learning_rate=rate
+        )
         encode, steps = self.inputs(schema)[1], self.pretraining_steps
         pretrain(config, generator, discriminator, rows, encode=encode, steps=steps)
 
@@ -346,12 +441,24 @@ class DPGANFineTuned(FeatureGAN):
         import torch
         from torch.nn.functional import one_hot
 
-        reference, encoding, classes = self.reference(schema), self.encoding(), schema.layout.classes
-        features = torch.from_numpy(features_of(reference.records, encoding)) * feature_scale(encoding.dim)
+        reference, encoding, classes = (
+            self.reference(schema),
+            self.encoding(),
+            schema.layout.classes,
+        )
+        features = torch.from_numpy(
+            features_of(reference.records, encoding)
+        ) * feature_scale(encoding.dim)
         if not classes:
             return features
         if reference.labelled:
-            labels = torch.from_numpy(reference.records.codes[:, schema.layout.label]).long()
+            labels = torch.from_numpy(
+                reference.records.codes[:, schema.layout.label]
+            ).long()
         else:
-            labels = torch.randint(classes, (len(features),), generator=torch.Generator().manual_seed(self.seed))
+            labels = torch.randint(
+                classes,
+                (len(features),),
+                generator=torch.Generator().manual_seed(self.seed),
+            )
         return torch.cat([features, one_hot(labels, classes).to(features.dtype)], dim=1)

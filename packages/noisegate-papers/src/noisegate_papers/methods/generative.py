@@ -14,16 +14,33 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import ModelError, OptionError
-from noisegate.gate.per_example.gradients import RecordLoss, RowInputs, clipped_gradients, real_loss
+from noisegate.gate.per_example.gradients import (
+    RecordLoss,
+    RowInputs,
+    clipped_gradients,
+    real_loss,
+)
 from noisegate.methods.gradient import GradientMethod
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.models.checkpoint import FitState, FitSummary
-from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan, unpacked
+from noisegate.privacy.gradient_plan import (
+    CalibratedGradientPlan,
+    GradientPlan,
+    unpacked,
+)
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.seeds import MOST_SEED
-from noisegate.settings import Count, Fraction, ImageSize, Positive, Seed, Widths, settings
+from noisegate.settings import (
+    Count,
+    Fraction,
+    ImageSize,
+    Positive,
+    Seed,
+    Widths,
+    settings,
+)
 from noisegate_papers.training.schedules import AdversarialConfig
 
 if TYPE_CHECKING:
@@ -44,7 +61,10 @@ Shapes = Mapping[str, tuple[int, ...]]
 class DescentMethod(GradientMethod):
     """Settings of the steps; none of them depends on private data."""
 
-    renamed: ClassVar[Mapping[str, str]] = {"rate": "sampling_probability", "norm": "clip_norm"}
+    renamed: ClassVar[Mapping[str, str]] = {
+        "rate": "sampling_probability",
+        "norm": "clip_norm",
+    }
 
     steps: Count = 500
     """How many noisy gradients are taken, which is what costs privacy."""
@@ -62,7 +82,10 @@ class DescentMethod(GradientMethod):
     @property
     def descent(self) -> dict[str, Any]:
         """What every plan of steps is given."""
-        return {name: getattr(self, name) for name in ("steps", "sampling_probability", "clip_norm")}
+        return {
+            name: getattr(self, name)
+            for name in ("steps", "sampling_probability", "clip_norm")
+        }
 
 
 @settings
@@ -82,13 +105,17 @@ class GenerativeMethod(DescentMethod):
         from noisegate.models.synthesizer import Synthesizer
 
         model, notes = self.model(release), self.notes(release)
-        summary = FitSummary(step=self.steps, steps=self.steps, discrepancy=float("inf"), notes=notes)
+        summary = FitSummary(
+            step=self.steps, steps=self.steps, discrepancy=float("inf"), notes=notes
+        )
         made = Synthesizer(release=release, model=model, summary=summary)
         if release.schema.constraints:
             return made.judged_by_rules()
         return made
 
-    def _fit_gate(self, gate: Gate, *, device: str, report: Any, convert: Any) -> Synthesizer:
+    def _fit_gate(
+        self, gate: Gate, *, device: str, report: Any, convert: Any
+    ) -> Synthesizer:
         """Returns a synthesizer; `report` gets a discrepancy of NaN, as there is no distance to a release."""
         from noisegate.devices import choose_device
 
@@ -117,16 +144,28 @@ class ClassifierMethod(DescentMethod):
     def _fit_gate(self, gate: Gate, *, device: str, report: Any, convert: Any) -> Any:
         from noisegate.devices import choose_device
 
-        return self.classifier(self.query(gate, report=report, device=str(choose_device(device))))
+        return self.classifier(
+            self.query(gate, report=report, device=str(choose_device(device)))
+        )
 
 
-def public_shares(schema: Schema, shares: tuple[float, ...] | None) -> tuple[float, ...] | None:
+def public_shares(
+    schema: Schema, shares: tuple[float, ...] | None
+) -> tuple[float, ...] | None:
     """Returns the share of each code of the label that was given, or equal ones; None where there is no label."""
     layout = schema.layout
     label = None if layout.label is None else layout.coded[layout.label]
     if shares is not None and (label is None or len(shares) != label.size):
-        has = "the schema has no label" if label is None else f"the label {label.name!r} {label.size} codes"
-        rest = "leave them out" if label is None else f"give one for each{', missing included' * label.missing}"
+        has = (
+            "the schema has no label"
+            if label is None
+            else f"the label {label.name!r} {label.size} codes"
+        )
+        rest = (
+            "leave them out"
+            if label is None
+            else f"give one for each{', missing included' * label.missing}"
+        )
         raise OptionError(f"label_shares has {len(shares)} numbers, {has}; {rest}.")
     return None if label is None else shares or (1 / label.size,) * label.size
 
@@ -141,14 +180,21 @@ def weight_shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:
     return shapes_of(dict(module.named_parameters()))
 
 
-def released_arrays(release: Release, name: str, shapes: Shapes, *, what: str) -> dict[str, Tensor]:
+def released_arrays(
+    release: Release, name: str, shapes: Shapes, *, what: str
+) -> dict[str, Tensor]:
     """Returns the float32 arrays of an event of a release by their names, of these shapes in the order of the plan."""
     import torch
 
     values, size = release.values.get(name), sum(map(prod, shapes.values()))
     if values is None or values.size != size:
-        raise ModelError(f"the release has no {what}: it was made by another method or settings.")
-    return {name: torch.from_numpy(array.copy()) for name, array in unpacked(values, shapes).items()}
+        raise ModelError(
+            f"the release has no {what}: it was made by another method or settings."
+        )
+    return {
+        name: torch.from_numpy(array.copy())
+        for name, array in unpacked(values, shapes).items()
+    }
 
 
 GENERATOR, LABELS = "generator", "labels"
@@ -156,7 +202,13 @@ GENERATOR, LABELS = "generator", "labels"
 
 
 AUDITED_GAN: Mapping[str, Any] = MappingProxyType(
-    {**AUDITED_STEPS, "hidden": (8,), "discriminator_hidden": (8,), "latent": 4, "batch": 16}
+    {
+        **AUDITED_STEPS,
+        "hidden": (8,),
+        "discriminator_hidden": (8,),
+        "latent": 4,
+        "batch": 16,
+    }
 )
 """Of `Method.audit_settings`."""
 
@@ -166,7 +218,8 @@ class AdversarialMethod(AdversarialConfig, GenerativeMethod):
     """Settings of private GANs; none of them depends on private data."""
 
     renamed: ClassVar[Mapping[str, str]] = {
-        f"{network}_rate": f"{network}_learning_rate" for network in ("discriminator", "generator")
+        f"{network}_rate": f"{network}_learning_rate"
+        for network in ("discriminator", "generator")
     }
 
     image: ImageSize | None = None
@@ -181,7 +234,9 @@ class AdversarialMethod(AdversarialConfig, GenerativeMethod):
     def __post_init__(self) -> None:
         if self.discriminator_steps > self.steps:
             why = "the generator would never move. Lower it, or take more steps."
-            raise OptionError(f"discriminator_steps={self.discriminator_steps} is more than steps={self.steps}: {why}")
+            raise OptionError(
+                f"discriminator_steps={self.discriminator_steps} is more than steps={self.steps}: {why}"
+            )
 
     @abstractmethod
     def generator(self, schema: Schema) -> Generator:
@@ -195,7 +250,9 @@ class AdversarialMethod(AdversarialConfig, GenerativeMethod):
     def inputs(self, schema: Schema) -> tuple[RowInputs, DiscriminatorInput]:
         """Returns the maps from a real record and from the generator to discriminator inputs, labels left out."""
 
-    def model_of(self, generator: Generator, weights: npt.NDArray[np.float64], schema: Schema) -> RecordModel:
+    def model_of(
+        self, generator: Generator, weights: npt.NDArray[np.float64], schema: Schema
+    ) -> RecordModel:
         """Returns the model that a trained generator is, with the share of each label."""
         return generator.record_model(weights, schema.layout)
 
@@ -203,27 +260,46 @@ class AdversarialMethod(AdversarialConfig, GenerativeMethod):
         """Returns the share of each code of the label as public knowledge; None where it is learned."""
         return None
 
-    def start(self, schema: Schema, generator: Generator, discriminator: Discriminator, device: str) -> None:
+    def start(
+        self,
+        schema: Schema,
+        generator: Generator,
+        discriminator: Discriminator,
+        device: str,
+    ) -> None:
         """Does with both networks, in place, what comes before the first private gradient: nothing."""
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
         """Returns the steps of the discriminator; refuses a schema that does not fit the settings."""
-        return self.steps_of(GENERATOR, weight_shapes(self.discriminator(schema)), trained=self._released(schema))
+        return self.steps_of(
+            GENERATOR,
+            weight_shapes(self.discriminator(schema)),
+            trained=self._released(schema),
+        )
 
     def loss(self, schema: Schema) -> RecordLoss:
         """Returns the loss of one real record, which the discriminator should take for real."""
         return real_loss(self.discriminator(schema), self.inputs(schema)[0], schema)
 
-    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> AdversarialTraining:
+    def training(
+        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+    ) -> AdversarialTraining:
         """Returns generator and discriminator at their start."""
         import torch
 
         from noisegate_papers.training.adversarial import AdversarialTraining
 
-        generator, discriminator = self.generator(schema).to(device), self.discriminator(schema).to(device)
+        generator, discriminator = (
+            self.generator(schema).to(device),
+            self.discriminator(schema).to(device),
+        )
         self.start(schema, generator, discriminator, device)
         weights = self.label_weights(schema)
-        logits = torch.tensor(weights).log() if weights else torch.zeros(max(schema.layout.classes, 1))
+        logits = (
+            torch.tensor(weights).log()
+            if weights
+            else torch.zeros(max(schema.layout.classes, 1))
+        )
         return AdversarialTraining(
             self,
             generator,
@@ -237,7 +313,11 @@ class AdversarialMethod(AdversarialConfig, GenerativeMethod):
 
     def model(self, release: Release, fitting: Any = None) -> RecordModel:
         """Returns the released generator, to be drawn from."""
-        schema, shapes, generator = release.schema, self._released(release.schema), self.generator(release.schema)
+        schema, shapes, generator = (
+            release.schema,
+            self._released(release.schema),
+            self.generator(release.schema),
+        )
         what = f"generator of {sum(map(prod, shapes.values()))} numbers"
         arrays = released_arrays(release, GENERATOR, shapes, what=what)
         logits = arrays.pop(LABELS, None)
@@ -253,4 +333,6 @@ class AdversarialMethod(AdversarialConfig, GenerativeMethod):
 
     def _released(self, schema: Schema) -> dict[str, tuple[int, ...]]:
         learned = schema.layout.label is not None and self.label_weights(schema) is None
-        return shapes_of(self.generator(schema).state_dict()) | ({LABELS: (schema.layout.classes,)} if learned else {})
+        return shapes_of(self.generator(schema).state_dict()) | (
+            {LABELS: (schema.layout.classes,)} if learned else {}
+        )

@@ -20,11 +20,25 @@ from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
 from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import MarginalPlan
 from noisegate.schema import Layout, Schema
-from noisegate.settings import Count, Positive, Relative, Seed, TwoOrMore, Within, settings
+from noisegate.settings import (
+    Count,
+    Positive,
+    Relative,
+    Seed,
+    TwoOrMore,
+    Within,
+    settings,
+)
 from noisegate.tables import design as rounds
 from noisegate.tables.released import COARSE, HISTOGRAMS, Table
 from noisegate_papers.models.graphical import BayesianNetwork, GraphicalModel
-from noisegate_papers.training.graphical import FAMILIES, Answers, GraphicalFit, NetworkDesign, read_marginals
+from noisegate_papers.training.graphical import (
+    FAMILIES,
+    Answers,
+    GraphicalFit,
+    NetworkDesign,
+    read_marginals,
+)
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
@@ -32,7 +46,9 @@ if TYPE_CHECKING:
 MOST_ROUNDS = 4000
 # The upper ends are those of the proof in docs/guarantees.md.
 Megabytes = Annotated[float, Within(gt=0, le=250), "a number above 0, at most 250"]
-Rounds = Annotated[int, Within(ge=1, le=MOST_ROUNDS), f"a whole number from 1 to {MOST_ROUNDS}"]
+Rounds = Annotated[
+    int, Within(ge=1, le=MOST_ROUNDS), f"a whole number from 1 to {MOST_ROUNDS}"
+]
 
 
 @settings
@@ -57,11 +73,22 @@ class Marginals(Method):
     def plan(self, schema: Schema, budget: Budget) -> MarginalPlan:
         """Returns what may be spent on which tables. Reads no data."""
         sizes = self.sizes(schema.layout)
-        options = {"iterations": self.iterations, **self.options(sum(size > 1 for size in sizes))}
+        options = {
+            "iterations": self.iterations,
+            **self.options(sum(size > 1 for size in sizes)),
+        }
         # A model holds 8 bytes a cell, so larger tables could never be chosen.
-        tables = self.tables(sizes, self.degree, most_cells=options.get("max_size", math.inf) * 2**17)
-        asked: dict[str, Any] = {"options": options, "sizes": sizes, "candidates": tables}
-        return MarginalPlan.calibrate(budget, name=self.name, algorithm=self.name.upper(), **asked)
+        tables = self.tables(
+            sizes, self.degree, most_cells=options.get("max_size", math.inf) * 2**17
+        )
+        asked: dict[str, Any] = {
+            "options": options,
+            "sizes": sizes,
+            "candidates": tables,
+        }
+        return MarginalPlan.calibrate(
+            budget, name=self.name, algorithm=self.name.upper(), **asked
+        )
 
     def cells(self, layout: Layout) -> tuple[NumericBins, ...]:
         """Returns the cells of each numeric column."""
@@ -69,18 +96,33 @@ class Marginals(Method):
 
     def sizes(self, layout: Layout) -> tuple[int, ...]:
         """Returns the number of cells of each column, numeric columns first."""
-        return (*(bins.size for bins in self.cells(layout)), *(column.size for column in layout.coded))
+        return (
+            *(bins.size for bins in self.cells(layout)),
+            *(column.size for column in layout.coded),
+        )
 
-    def tables(self, sizes: tuple[int, ...], degree: int, most_cells: float = math.inf) -> Tables:
+    def tables(
+        self, sizes: tuple[int, ...], degree: int, most_cells: float = math.inf
+    ) -> Tables:
         """Returns the tables to choose from; see `tables_up_to`."""
         informative = sum(size > 1 for size in sizes)
-        check_groups(informative, self.name, "another method, such as pairwise with pairs='none'", size=degree)
+        check_groups(
+            informative,
+            self.name,
+            "another method, such as pairwise with pairs='none'",
+            size=degree,
+        )
         return tables_up_to(sizes, degree=degree, most_cells=most_cells)
 
     def query(self, gate: Gate, plan: MarginalPlan | None = None) -> Release:
         """Returns the release: the one time that private records are used. Holds all of them in memory."""
-        plan, public = plan or self.plan(gate.schema, gate.budget), self.public_facts(gate.schema)
-        return gate.marginals(plan, self.cells(gate.schema.layout), method=self.name, public=public)
+        plan, public = (
+            plan or self.plan(gate.schema, gate.budget),
+            self.public_facts(gate.schema),
+        )
+        return gate.marginals(
+            plan, self.cells(gate.schema.layout), method=self.name, public=public
+        )
 
     def check_fit(self, device: str) -> None:
         """Finds what would stop the fit, before any budget is spent; see `Method`. It computes on the CPU."""
@@ -89,17 +131,27 @@ class Marginals(Method):
         super().check_fit(device)
         check_extra()
 
-    def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> GraphicalFit:
+    def fitting(
+        self, release: Release, *, device: str = "auto", plan: Any = None
+    ) -> GraphicalFit:
         """Returns the fit of a release, ready to run; always on the CPU."""
         sizes = self.sizes(release.schema.layout)
-        return GraphicalFit(sizes, read_marginals(release, self.name), iterations=self.iterations)
+        return GraphicalFit(
+            sizes, read_marginals(release, self.name), iterations=self.iterations
+        )
 
-    def released_tables(self, release: Release) -> tuple[tuple[NumericBins, ...], list[Table]]:
+    def released_tables(
+        self, release: Release
+    ) -> tuple[tuple[NumericBins, ...], list[Table]]:
         """Returns the cells of numeric columns, and all tables that were measured; see `Method`."""
         layout = release.schema.layout
         sizes = self.sizes(layout)
         return self.cells(layout), [
-            Table(columns=columns, counts=counts.reshape([sizes[column] for column in columns]), noise_std=std)
+            Table(
+                columns=columns,
+                counts=counts.reshape([sizes[column] for column in columns]),
+                noise_std=std,
+            )
             for columns, counts, std in read_marginals(release, self.name)
         ]
 
@@ -107,7 +159,9 @@ class Marginals(Method):
         """Returns the model that a fit has reached."""
         layout = release.schema.layout
         coded = tuple(column.size for column in layout.coded)
-        return GraphicalModel(bins=self.cells(layout), coded=coded, factors=fitting.factors)
+        return GraphicalModel(
+            bins=self.cells(layout), coded=coded, factors=fitting.factors
+        )
 
 
 @register("mst")
@@ -139,7 +193,12 @@ class AIM(Marginals):
         ['aim']
     """
 
-    audit_settings: ClassVar[Mapping[str, Any]] = {"bins": 16, "iterations": 20, "degree": 2, "rounds": 6}
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        "bins": 16,
+        "iterations": 20,
+        "degree": 2,
+        "rounds": 6,
+    }
 
     degree: Annotated[Literal[2, 3, 4], "2 or 3 or 4"] = 3
     """Most columns of a table."""
@@ -150,7 +209,10 @@ class AIM(Marginals):
 
     def options(self, columns: int) -> dict[str, Any]:
         """Returns the largest model, and most rounds."""
-        return {"max_size": self.max_model_mb, "rounds": self.rounds or min(16 * columns, MOST_ROUNDS)}
+        return {
+            "max_size": self.max_model_mb,
+            "rounds": self.rounds or min(16 * columns, MOST_ROUNDS),
+        }
 
 
 @register("privbayes")
@@ -192,10 +254,14 @@ class PrivBayes(Method):
     seed: Seed = 0
     """Unused, since nothing here draws public randomness before sampling; accepted like by other methods."""
 
-    def design(self, schema: Schema, epsilon: float, *, version: int = DESIGN) -> NetworkDesign:
+    def design(
+        self, schema: Schema, epsilon: float, *, version: int = DESIGN
+    ) -> NetworkDesign:
         """Returns what is asked about a table at a given ε, by the rules of a version of the pairwise method."""
         return NetworkDesign(
-            pairwise=Pairwise(cells=self.cells).design(schema, epsilon, version=version),
+            pairwise=Pairwise(cells=self.cells).design(
+                schema, epsilon, version=version
+            ),
             degree=self.degree,
             usefulness=self.usefulness,
             largest=self.most_cells,
@@ -215,8 +281,12 @@ class PrivBayes(Method):
         plan = plan or self.plan(gate.schema, gate.budget)
         design: NetworkDesign = plan.design
         first, values = design.pairwise, dict[str, Any]()
-        stds = {release.query.name: release.noise_std_natural for release in plan.releases}
-        with gate.open(plan, method=self.name, public=self.public_facts(gate.schema)) as session:
+        stds = {
+            release.query.name: release.noise_std_natural for release in plan.releases
+        }
+        with gate.open(
+            plan, method=self.name, public=self.public_facts(gate.schema)
+        ) as session:
             if first.bought:
                 values |= session.ask(first.histograms())
             if first.screened:
@@ -229,4 +299,6 @@ class PrivBayes(Method):
         """Returns the network that a release says."""
         certificate = release.certificate
         version = certificate.public.get("design", DESIGN)
-        return self.design(release.schema, certificate.epsilon, version=version).network(release)
+        return self.design(
+            release.schema, certificate.epsilon, version=version
+        ).network(release)

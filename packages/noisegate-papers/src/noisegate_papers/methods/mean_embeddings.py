@@ -16,13 +16,40 @@ from noisegate.models.checkpoint import Fit
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Layout, Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Count, Names, Number, Positive, Relative, Share, TwoOrMore, Widths, Within, settings
+from noisegate.settings import (
+    Count,
+    Names,
+    Number,
+    Positive,
+    Relative,
+    Share,
+    TwoOrMore,
+    Widths,
+    Within,
+    settings,
+)
 from noisegate_images.features.fourier import Kernel, draw
-from noisegate_images.methods.matched import IMAGE_FIT, TABLES, Generator, MatchedMethod, by_generator
+from noisegate_images.methods.matched import (
+    IMAGE_FIT,
+    TABLES,
+    Generator,
+    MatchedMethod,
+    by_generator,
+)
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features import hermite_products as design
-from noisegate_papers.features.error_bounds import ErrorBound, error_bound, random_feature_error, truncation_error
-from noisegate_papers.features.hermite import MOST_ORDER, Series, column_tables, shortest_series
+from noisegate_papers.features.error_bounds import (
+    ErrorBound,
+    error_bound,
+    random_feature_error,
+    truncation_error,
+)
+from noisegate_papers.features.hermite import (
+    MOST_ORDER,
+    Series,
+    column_tables,
+    shortest_series,
+)
 from noisegate_papers.features.hermite_products import PooledProducts
 from noisegate_papers.features.products import Group, Products
 from noisegate_papers.features.tangent import draw_network, draw_pairs
@@ -35,7 +62,10 @@ Interval = Annotated[
     "an interval, low first, as in (0.1, 0.5), or a number",
 ]
 # What the error bound chooses from: steps of two figures, and no embedding longer than the gate can sum at ease.
-_FREQUENCIES = (*range(1, 10), *(figures * 10**power for power in range(5) for figures in range(10, 100)))
+_FREQUENCIES = (
+    *range(1, 10),
+    *(figures * 10**power for power in range(5) for figures in range(10, 100)),
+)
 
 
 @settings
@@ -48,7 +78,11 @@ class EmbeddedMethod(MatchedMethod):
     def fit_defaults(self) -> Mapping[str, Any]:
         """What the fit has otherwise."""
         if self.generator in TABLES:
-            return {"steps": 1000, "learning_rate": 0.1} if self.generator == "mixture" else {}
+            return (
+                {"steps": 1000, "learning_rate": 0.1}
+                if self.generator == "mixture"
+                else {}
+            )
         return {**self.image_fit, "learning_rate": 5e-3, **IMAGE_FIT}
 
     def by_column(self, layout: Layout, setting: str) -> list[Any]:
@@ -57,7 +91,9 @@ class EmbeddedMethod(MatchedMethod):
         names = [column.name for column in layout.numeric] if given else []
         for name in given:
             if name not in names:
-                raise OptionError(f"{setting} names {name!r}, which is not a numeric column of the schema.")
+                raise OptionError(
+                    f"{setting} names {name!r}, which is not a numeric column of the schema."
+                )
         return [given.get(name) for name in names] or [None] * len(layout.numeric)
 
 
@@ -98,7 +134,9 @@ class DPMERF(EmbeddedMethod):
     """Budget share of the Fourier sums."""
     levels_share: Share = 0.5
     """Budget share of the one-hot sums."""
-    hidden: Widths = by_generator(table=(256, 256), images=(), convolutional=(200,), fully_connected=(500, 500))
+    hidden: Widths = by_generator(
+        table=(256, 256), images=(), convolutional=(200,), fully_connected=(500, 500)
+    )
     """Widths of the generator's hidden layers."""
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
@@ -108,7 +146,11 @@ class DPMERF(EmbeddedMethod):
             check_image_schema(schema, self.shape)
         scales = self.by_column(layout, "length_scales")
         if self.kernel == "pairs":
-            check_groups(len(schema.columns), "kernel='pairs'", "kernel='numeric', where there are numeric columns")
+            check_groups(
+                len(schema.columns),
+                "kernel='pairs'",
+                "kernel='numeric', where there are numeric columns",
+            )
         fourier = draw(
             layout,
             count=self.frequencies,
@@ -119,11 +161,15 @@ class DPMERF(EmbeddedMethod):
         )
         embeddings = {FOURIER: Embedding(fourier, self.fourier_share)}
         if coded := layout.others:
-            levels = Levels(columns=coded, sizes=tuple(layout.coded[j].size for j in coded))
+            levels = Levels(
+                columns=coded, sizes=tuple(layout.coded[j].size for j in coded)
+            )
             embeddings[LEVELS] = Embedding(levels, self.levels_share)
         return embeddings
 
-    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[ErrorBound, ...]:
+    def error_bounds(
+        self, schema: Schema, budget: Budget, records: int
+    ) -> tuple[ErrorBound, ...]:
         """Returns the bound on the Fourier query; codes and counts stand for their kernels exactly."""
         bound = error_bound(
             self.plan(schema, budget).release(FOURIER),
@@ -167,22 +213,36 @@ class DPNTK(EmbeddedMethod):
     """Cells of a numeric column of a table, about."""
     memory: Count = 1000
     """What the vectors of all cells of a table may take, in megabytes."""
-    hidden: Widths = by_generator(table=(256, 256), images=(), convolutional=(200,), fully_connected=(500, 500))
+    hidden: Widths = by_generator(
+        table=(256, 256), images=(), convolutional=(200,), fully_connected=(500, 500)
+    )
     """Widths of the generator's hidden layers."""
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sum of gradients; refuses tables whose vectors would take more than `memory`."""
         if self.image is not None:
             check_image_schema(schema, self.shape)
-            return {TANGENT: Embedding(draw_network(self.shape.size, width=self.width, seed=self.seed), 1.0)}
+            return {
+                TANGENT: Embedding(
+                    draw_network(self.shape.size, width=self.width, seed=self.seed), 1.0
+                )
+            }
         check_groups(len(schema.columns), "dp-ntk", "fewer columns")
-        drawn = draw_pairs(schema.layout, width=self.width, cells=self.cells, memory=self.memory, seed=self.seed)
+        drawn = draw_pairs(
+            schema.layout,
+            width=self.width,
+            cells=self.cells,
+            memory=self.memory,
+            seed=self.seed,
+        )
         return {TANGENT: Embedding(drawn, 1.0)}
 
 
 SUM, PRODUCT = "sum", "product"
 LengthScale = Annotated[
-    float, Within(ge=1e-4, le=1e3), "a number from 0.0001 to 1000, in units of a column's range; for instance 0.1"
+    float,
+    Within(ge=1e-4, le=1e3),
+    "a number from 0.0001 to 1000, in units of a column's range; for instance 0.1",
 ]
 Order = Annotated[
     int,
@@ -190,8 +250,14 @@ Order = Annotated[
     f"a whole number from 0 to {MOST_ORDER}: beyond it the recursion is not checked, and noise would drown what the "
     "series still gains; use a larger length scale instead",
 ]
-Bound = Annotated[float, Within(ge=0.001, le=1), "between 0.001 and 1, a share of the largest norm there can be"]
-Position = Annotated[float, Within(ge=0, le=1), "between 0 and 1, in units of a column's range"]
+Bound = Annotated[
+    float,
+    Within(ge=0.001, le=1),
+    "between 0.001 and 1, a share of the largest norm there can be",
+]
+Position = Annotated[
+    float, Within(ge=0, le=1), "between 0 and 1, in units of a column's range"
+]
 Mass = Annotated[float, Within(gt=0, lt=1), "between 0 and 1, for instance 0.9"]
 Subsets = Annotated[tuple[Names, ...], "lists of names of columns"]
 
@@ -276,14 +342,18 @@ class DPHP(EmbeddedMethod):
         for name in ("order", "product_order"):
             if getattr(self, name) is None and not self.moved:
                 cure = "say at which order to cut it."
-                raise OptionError(f"{name}=None: with moved=False the series is the paper's; {cure}")
+                raise OptionError(
+                    f"{name}=None: with moved=False the series is the paper's; {cure}"
+                )
         super().__post_init__()
 
     @classmethod
     def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the shape, a generator that can make such images, and no pooling where squares do not fill them."""
         settings = super().for_images(shape, given)
-        return settings | ({"pool": 1} if settings and (shape.height % 2 or shape.width % 2) else {})
+        return settings | (
+            {"pool": 1} if settings and (shape.height % 2 or shape.width % 2) else {}
+        )
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sum kernel, the products, and the counts; refuses products that would take more than `memory`."""
@@ -291,22 +361,46 @@ class DPHP(EmbeddedMethod):
         if self.image is not None:
             check_image_schema(schema, self.shape)
         elif not self.subsets and self.products == "pairs":
-            check_groups(len(schema.columns), "products='pairs'", "products='random', 'none' or subsets=[...]")
-        scales, orders = (self.by_column(layout, setting) for setting in ("length_scales", "orders"))
+            check_groups(
+                len(schema.columns),
+                "products='pairs'",
+                "products='random', 'none' or subsets=[...]",
+            )
+        scales, orders = (
+            self.by_column(layout, setting) for setting in ("length_scales", "orders")
+        )
         alone = [(column,) for column in design.columns_to_learn(layout)]
         orders = [self.order if order is None else order for order in orders]
-        series = [self._series(scale or self.length_scale, order) for scale, order in zip(scales, orders, strict=True)]
-        sums = design.weighted(column_tables(layout, series, reference=self.reference), alone)
+        series = [
+            self._series(scale or self.length_scale, order)
+            for scale, order in zip(scales, orders, strict=True)
+        ]
+        sums = design.weighted(
+            column_tables(layout, series, reference=self.reference), alone
+        )
         maps: dict[str, FeatureMap] = {SUM: sums, **self._products(layout, scales)}
         for name, one in maps.items():
-            design.check_memory(name, one, columns=layout.classes or 1, memory=self.memory)
-        bounds = {name: self.sum_bound if name == SUM else self.product_bound for name in maps}
+            design.check_memory(
+                name, one, columns=layout.classes or 1, memory=self.memory
+            )
+        bounds = {
+            name: self.sum_bound if name == SUM else self.product_bound for name in maps
+        }
         shares = design.least_noise_shares(maps, bounds)
-        shares |= {name: (self.sum_share if name == SUM else self.product_share) or shares[name] for name in maps}
+        shares |= {
+            name: (self.sum_share if name == SUM else self.product_share)
+            or shares[name]
+            for name in maps
+        }
         counts = Embedding(Counts(), self.counts_share * sum(shares.values()))
-        return {name: Embedding(one, shares[name], bounds[name]) for name, one in maps.items()} | {COUNTS: counts}
+        return {
+            name: Embedding(one, shares[name], bounds[name])
+            for name, one in maps.items()
+        } | {COUNTS: counts}
 
-    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[ErrorBound, ...]:
+    def error_bounds(
+        self, schema: Schema, budget: Budget, records: int
+    ) -> tuple[ErrorBound, ...]:
         """Returns the bound on the sum kernel, by the order of its series; one-hot kernels and counts are exact.
 
         There is none for images, whose features are those of a kernel less its value at the background.
@@ -314,9 +408,16 @@ class DPHP(EmbeddedMethod):
         numeric = len(schema.layout.numeric)
         if self.image is not None or not numeric:
             return ()
-        plan, series = self.plan(schema, budget), self._series(self.length_scale, self.order)
+        plan, series = (
+            self.plan(schema, budget),
+            self._series(self.length_scale, self.order),
+        )
         features: Products = plan.maps[SUM]
-        exact = features.dim - sum(features.tables[column].width for (column,) in features.groups if column < numeric)
+        exact = features.dim - sum(
+            features.tables[column].width
+            for (column,) in features.groups
+            if column < numeric
+        )
         bound = error_bound(
             plan.release(SUM),
             records=records,
@@ -324,15 +425,25 @@ class DPHP(EmbeddedMethod):
             value=series.order,
             candidates=range(1, 100),
             dimension=lambda order: numeric * (order + 1) + exact,
-            approximation=lambda order: truncation_error(1 - min(1.0, replace(series, order=order).kept)),
+            approximation=lambda order: truncation_error(
+                1 - min(1.0, replace(series, order=order).kept)
+            ),
             source="DP-HP, section 3.1, with the tail of the series in full",
         )
         return (bound,)
 
     def counters(self, maps: Mapping[str, FeatureMap]) -> dict[str, Any]:
         """Returns those of sums that are not clipped: a shorter vector counts for less than one record."""
-        clipped = {name for name in maps if (self.sum_bound if name == SUM else self.product_bound) < 1}
-        return {name: counter for name, counter in super().counters(maps).items() if name not in clipped}
+        clipped = {
+            name
+            for name in maps
+            if (self.sum_bound if name == SUM else self.product_bound) < 1
+        }
+        return {
+            name: counter
+            for name, counter in super().counters(maps).items()
+            if name not in clipped
+        }
 
     def matching(self) -> Callable[..., Fit]:
         """Returns what makes the fit of a generator to a target: with γ, and products in turn, where asked for."""
@@ -340,7 +451,12 @@ class DPHP(EmbeddedMethod):
             return super().matching()
         from noisegate_papers.training.perceptual_matching import SumProductMatching
 
-        return partial(SumProductMatching, sum_block=SUM, gamma=self.gamma, in_turn=self.matched == "in-turn")
+        return partial(
+            SumProductMatching,
+            sum_block=SUM,
+            gamma=self.gamma,
+            in_turn=self.matched == "in-turn",
+        )
 
     def _series(self, length_scale: float, order: int | None) -> Series:
         """Returns the series that stands for a Gaussian kernel; an order of None is for the shortest one."""
@@ -357,21 +473,38 @@ class DPHP(EmbeddedMethod):
             layout = design.pooled_schema(pooled, self.pool).layout
             image = Thumbnails(image=pooled, side=self.pool).small
             scales = [None] * len(layout.numeric)
-        series = [self._series(scale or self.product_length_scale, self.product_order) for scale in scales]
-        tables = column_tables(layout, series, reference=self.reference, rank=self.product_rank)
+        series = [
+            self._series(scale or self.product_length_scale, self.product_order)
+            for scale in scales
+        ]
+        tables = column_tables(
+            layout, series, reference=self.reference, rank=self.product_rank
+        )
         groups = self._groups(layout, [table.width for table in tables], image)
         maps = {name: design.weighted(tables, some) for name, some in groups.items()}
         if pooled is None:
             return dict(maps)
-        return {name: PooledProducts(products=one, image=pooled, pool=self.pool) for name, one in maps.items()}
+        return {
+            name: PooledProducts(products=one, image=pooled, pool=self.pool)
+            for name, one in maps.items()
+        }
 
-    def _groups(self, layout: Layout, widths: list[int], image: ImageShape | None) -> dict[str, list[Group]]:
+    def _groups(
+        self, layout: Layout, widths: list[int], image: ImageShape | None
+    ) -> dict[str, list[Group]]:
         if self.subsets:
             return {PRODUCT: design.named_groups(layout, self.subsets)}
         if self.products == "random":
-            groups = design.random_groups(layout, columns=self.product_columns, draws=self.draws, seed=self.seed)
-            return {f"{PRODUCT}-{draw}": [group] for draw, group in enumerate(groups, start=1)}
+            groups = design.random_groups(
+                layout, columns=self.product_columns, draws=self.draws, seed=self.seed
+            )
+            return {
+                f"{PRODUCT}-{draw}": [group]
+                for draw, group in enumerate(groups, start=1)
+            }
         if self.products == "none":
             return {}
-        pairs = design.pair_groups(layout, widths, most=self.most_coordinates, image=image, seed=self.seed)
+        pairs = design.pair_groups(
+            layout, widths, most=self.most_coordinates, image=image, seed=self.seed
+        )
         return {PRODUCT: pairs} if pairs else {}

@@ -23,11 +23,23 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, Share, Widths, by_preset, settings
-from noisegate_images.features.perceptual import Activations, Perceptual, chosen_activations
+from noisegate_images.features.perceptual import (
+    Activations,
+    Perceptual,
+    chosen_activations,
+)
 from noisegate_images.methods.matched import MatchedMethod, NetworkMethod
-from noisegate_images.models.image_network import ImageKind, check_image_schema, residual_channels
+from noisegate_images.models.image_network import (
+    ImageKind,
+    check_image_schema,
+    residual_channels,
+)
 from noisegate_papers.features.error_bounds import ErrorBound, NoiseBounds, noise_bounds
-from noisegate_papers.methods.generative import DescentMethod, released_arrays, weight_shapes
+from noisegate_papers.methods.generative import (
+    DescentMethod,
+    released_arrays,
+    weight_shapes,
+)
 from noisegate_papers.training.schedules import PerceptualFitSettings
 
 if TYPE_CHECKING:
@@ -46,16 +58,33 @@ BLOCKS = tuple(f"layer{stage}.{block}" for stage in range(1, 5) for block in ran
 """The eight residual blocks of a ResNet18, whose outputs, after their ReLU, are the features of grey images."""
 
 _LOSS: Mapping[str, Any] = {
-    **{"schedule": "constant", "loss": "moving-average", "average_eps": 1e-8, "average_reduction": "mean"},
+    **{
+        "schedule": "constant",
+        "loss": "moving-average",
+        "average_eps": 1e-8,
+        "average_reduction": "mean",
+    },
     **{"ema_decay": 0.0, "class_power": 0.0, "check_every": 5000, "check_images": 5000},
 }
 
 FIT: Mapping[Preset, Mapping[str, Any]] = {
     "default": {},
     # Labelled CIFAR-10, φ₁ alone, ε of 5 or more.
-    "paper": {**_LOSS, "steps": 200_000, "batch": 128, "learning_rate": 1e-3, "average_rate": 1e-4},
+    "paper": {
+        **_LOSS,
+        "steps": 200_000,
+        "batch": 128,
+        "learning_rate": 1e-3,
+        "average_rate": 1e-4,
+    },
     # MNIST, any ε.
-    "paper-grey": {**_LOSS, "steps": 100_000, "batch": 100, "learning_rate": 1e-5, "average_rate": 1e-4},
+    "paper-grey": {
+        **_LOSS,
+        "steps": 100_000,
+        "batch": 100,
+        "learning_rate": 1e-5,
+        "average_rate": 1e-4,
+    },
 }
 """Changes to the fit, by preset."""
 
@@ -82,7 +111,11 @@ class DPMEPF(NetworkMethod, MatchedMethod):
     """
 
     audit_on: ClassVar = "images"
-    audit_settings: ClassVar[Mapping[str, Any]] = {"latent": 4, "hidden": (8,), "channels": (4, 2)}
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        "latent": 4,
+        "hidden": (8,),
+        "channels": (4, 2),
+    }
 
     stopping_network: str | None = None
     """What candidates are compared by for private stopping, "inception:v3" as in the paper; None for the means of the
@@ -100,7 +133,9 @@ class DPMEPF(NetworkMethod, MatchedMethod):
     """"encoder", the one of the package, "torchvision:NAME" or "timm:NAME"."""
     moments: Annotated[Literal[1, 2], "1 or 2"] = by_preset(1, paper=2, paper_grey=2)
     """1, or 2 for the squares of activations too."""
-    stopping: Literal["private", "none", "discrepancy"] = by_preset("none", paper="private")
+    stopping: Literal["private", "none", "discrepancy"] = by_preset(
+        "none", paper="private"
+    )
     """"private", "none", or "discrepancy": when the distance is what the noise alone would leave."""
     first_share: Share = 1.0
     """Budget share of φ₁."""
@@ -124,7 +159,11 @@ class DPMEPF(NetworkMethod, MatchedMethod):
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as JSON; those of the second network, which earlier versions had not, where given."""
         given = super().to_json()
-        return {name: value for name, value in given.items() if value is not None or not name.startswith("stopping_")}
+        return {
+            name: value
+            for name, value in given.items()
+            if value is not None or not name.startswith("stopping_")
+        }
 
     def compared(self) -> Activations:
         """Returns the map whose mean embedding says when to stop; a UserError if its network is not here."""
@@ -145,19 +184,25 @@ class DPMEPF(NetworkMethod, MatchedMethod):
 
         if self.stopping_network is None:
             return None
-        return load_network(self.stopping_network, self.stopping_weights, self.stopping_sha256)
+        return load_network(
+            self.stopping_network, self.stopping_weights, self.stopping_sha256
+        )
 
     def __post_init__(self) -> None:
         if self.preset == "paper-grey" and self.network == RESNET18 and not self.layers:
             object.__setattr__(self, "layers", BLOCKS)
-        default = residual_channels(self.shape) if self.generator == "residual" else (16, 8)
+        default = (
+            residual_channels(self.shape) if self.generator == "residual" else (16, 8)
+        )
         object.__setattr__(self, "channels", self.channels or default)
         super().__post_init__()
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sums of each moment, and of all records together where these say when to stop."""
         check_image_schema(schema, self.shape, labelled=False)
-        shares = {FIRST: self.first_share} | ({SECOND: self.second_share} if self.moments == 2 else {})
+        shares = {FIRST: self.first_share} | (
+            {SECOND: self.second_share} if self.moments == 2 else {}
+        )
         embeddings: dict[str, Embedding] = {}
         # Those for stopping are of means of channels: few numbers, as they have much more noise.
         for pool in (False, True)[: 1 + (self.stopping == "private")]:
@@ -166,7 +211,9 @@ class DPMEPF(NetworkMethod, MatchedMethod):
             for (name, share), moment in zip(shares.items(), moments, strict=False):
                 perceptual = Perceptual(activations=activations, moment=moment)
                 if pool:
-                    embeddings[STOPPING[name]] = Embedding(perceptual, self.stopping_share * share, per_class=False)
+                    embeddings[STOPPING[name]] = Embedding(
+                        perceptual, self.stopping_share * share, per_class=False
+                    )
                 else:
                     embeddings[name] = Embedding(perceptual, share)
         return embeddings
@@ -176,22 +223,39 @@ class DPMEPF(NetworkMethod, MatchedMethod):
         """What the fit has otherwise."""
         return {**FIT[self.preset], "stop_at_noise": self.stopping == "discrepancy"}
 
-    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[ErrorBound | NoiseBounds, ...]:
+    def error_bounds(
+        self, schema: Schema, budget: Budget, records: int
+    ) -> tuple[ErrorBound | NoiseBounds, ...]:
         """Returns what the noise on the moments costs the generator; the queries for stopping change nothing in it."""
         plan = self.plan(schema, budget)
-        return (noise_bounds([plan.release(name) for name in (FIRST, SECOND)[: self.moments]], records=records),)
+        return (
+            noise_bounds(
+                [plan.release(name) for name in (FIRST, SECOND)[: self.moments]],
+                records=records,
+            ),
+        )
 
-    def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> PerceptualMatching:
+    def fitting(
+        self, release: Release, *, device: str = "auto", plan: Any = None
+    ) -> PerceptualMatching:
         """Returns the fit of a release, ready to run, to save and to restore."""
         from noisegate.devices import choose_device
         from noisegate_images.training.moment_matching import read_target
-        from noisegate_papers.training.perceptual_matching import PerceptualMatching, Validation
+        from noisegate_papers.training.perceptual_matching import (
+            PerceptualMatching,
+            Validation,
+        )
 
-        target, maps = read_target(release, counts=COUNTS), plan.maps if plan else self.maps(release.schema)
+        target, maps = (
+            read_target(release, counts=COUNTS),
+            plan.maps if plan else self.maps(release.schema),
+        )
         pooled = {name: maps[name] for name in STOPPING.values() if name in maps}
         # Candidates are compared with released sums over all records, by their released number.
         validation = Validation(
-            means={name: release.values[name][:, 0] / target.records for name in pooled},
+            means={
+                name: release.values[name][:, 0] / target.records for name in pooled
+            },
             embeddings=torch_forms(pooled),
             weights=target.weights,
             images=self.fit_settings().check_images,
@@ -231,11 +295,17 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
 
     audit_settings: ClassVar[Mapping[str, Any]] = {
         **DPMEPF.audit_settings,
-        **{"encoder_width": 4, "encoder_depth": 2, "encoder_steps": 20, "encoder_sampling_probability": 0.2},
+        **{
+            "encoder_width": 4,
+            "encoder_depth": 2,
+            "encoder_steps": 20,
+            "encoder_sampling_probability": 0.2,
+        },
     }
 
     renamed: ClassVar[Mapping[str, str]] = {
-        f"encoder_{old}": f"encoder_{name}" for old, name in DescentMethod.renamed.items()
+        f"encoder_{old}": f"encoder_{name}"
+        for old, name in DescentMethod.renamed.items()
     }
 
     network: str = _OWN
@@ -279,29 +349,48 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
         """Returns the loss of one image: the cross-entropy of its label."""
         shape = self.shape
 
-        def image(numeric: Float[Tensor, " pixels"], codes: Int64[Tensor, " coded"]) -> Float[Tensor, "..."]:
-            rows = numeric.reshape(shape.height, shape.width, shape.channels).permute(2, 0, 1)
+        def image(
+            numeric: Float[Tensor, " pixels"], codes: Int64[Tensor, " coded"]
+        ) -> Float[Tensor, "..."]:
+            rows = numeric.reshape(shape.height, shape.width, shape.channels).permute(
+                2, 0, 1
+            )
             return (rows.expand(3, -1, -1) - _MEAN[0]) / _STD[0]
 
         return label_loss(self._fresh(schema), image, schema)
 
-    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> Trainer:
+    def training(
+        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+    ) -> Trainer:
         """Returns Adam on the encoder's weights; see `GradientMethod`."""
         from noisegate_images.training.adam import NoisyDescent
 
         start = dict(self._fresh(schema).named_parameters())
-        return NoisyDescent(start, learning_rate=self.encoder_learning_rate, batch=batch, device=device)
+        return NoisyDescent(
+            start, learning_rate=self.encoder_learning_rate, batch=batch, device=device
+        )
 
-    def queries(self, schema: Schema, budget: Budget, trained: Mapping[str, Tensor]) -> Mapping[str, FeatureMap]:
+    def queries(
+        self, schema: Schema, budget: Budget, trained: Mapping[str, Tensor]
+    ) -> Mapping[str, FeatureMap]:
         """Returns the maps by the encoder that was trained."""
         module = self._fresh(schema)
         module.load_state_dict({name: value.cpu() for name, value in trained.items()})
-        return {query.name: query.feature_map for query in self._with(module).sum_queries(schema, budget)}
+        return {
+            query.name: query.feature_map
+            for query in self._with(module).sum_queries(schema, budget)
+        }
 
-    def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> PerceptualMatching:
+    def fitting(
+        self, release: Release, *, device: str = "auto", plan: Any = None
+    ) -> PerceptualMatching:
         """Returns the fit of a release, with the encoder that is in it."""
         module = self._fresh(release.schema)
-        module.load_state_dict(released_arrays(release, ENCODER, weight_shapes(module), what="encoder of this size"))
+        module.load_state_dict(
+            released_arrays(
+                release, ENCODER, weight_shapes(module), what="encoder of this size"
+            )
+        )
         return super(DPMEPFTrained, self._with(module)).fitting(release, device=device)
 
     def _fresh(self, schema: Schema) -> nn.Module:
@@ -309,22 +398,34 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
         from noisegate_images.networks.classifiers import build_convnet
 
         if schema.layout.label is None:
-            raise SchemaError(f"{self.name} trains its encoder to tell labels apart; name a label, or take dp-mepf.")
+            raise SchemaError(
+                f"{self.name} trains its encoder to tell labels apart; name a label, or take dp-mepf."
+            )
         colour, classes = replace(self.shape, channels=3), schema.layout.classes
-        return build_convnet(colour, classes, width=self.encoder_width, depth=self.encoder_depth, seed=self.seed)
+        return build_convnet(
+            colour,
+            classes,
+            width=self.encoder_width,
+            depth=self.encoder_depth,
+            seed=self.seed,
+        )
 
     def _with(self, module: nn.Module) -> DPMEPFTrained:
         from noisegate_images.networks.classifiers import frozen_convnet
 
         result = copy.copy(self)
-        object.__setattr__(result, "_encoder", frozen_convnet(module, mean=_MEAN, std=_STD))
+        object.__setattr__(
+            result, "_encoder", frozen_convnet(module, mean=_MEAN, std=_STD)
+        )
         return result
 
     def public_network(self) -> FrozenNetwork:
         """Returns the encoder, once it is trained."""
         network: FrozenNetwork | None = getattr(self, "_encoder", None)
         if network is None:
-            raise ModelError(f"the feature maps of {self.name} are known once its encoder is trained.")
+            raise ModelError(
+                f"the feature maps of {self.name} are known once its encoder is trained."
+            )
         return network
 
     # Not those of a network that is here before the training.

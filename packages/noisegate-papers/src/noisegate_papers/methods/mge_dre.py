@@ -36,8 +36,17 @@ from noisegate.settings import (
 )
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
-from noisegate_papers.features.transforms import Compression, OuterProducts, Squares, whitened
-from noisegate_papers.methods.generative import GenerativeMethod, released_arrays, weight_shapes
+from noisegate_papers.features.transforms import (
+    Compression,
+    OuterProducts,
+    Squares,
+    whitened,
+)
+from noisegate_papers.methods.generative import (
+    GenerativeMethod,
+    released_arrays,
+    weight_shapes,
+)
 from noisegate_papers.methods.public_reference import (
     PublicFeatures,
     Source,
@@ -59,7 +68,10 @@ if TYPE_CHECKING:
     from noisegate_images.features.perceptual import Perceptual
     from noisegate_papers.methods.public_reference import Axes
     from noisegate_papers.models.decoded import DecodedGaussian, FeatureGaussians
-    from noisegate_papers.training.adversarial import DensityRatioTraining, Discriminator
+    from noisegate_papers.training.adversarial import (
+        DensityRatioTraining,
+        Discriminator,
+    )
 
 MEAN, SECOND = "mean", "second-moment"  # the queries, beside the counts
 
@@ -78,7 +90,9 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
     audit_on: ClassVar = "images"
     audit_files: ClassVar = ("decoder",)
 
-    covariance: Literal["diagonal", "full"] = derived(lambda given: "diagonal" if given["public"] is None else "full")
+    covariance: Literal["diagonal", "full"] = derived(
+        lambda given: "diagonal" if given["public"] is None else "full"
+    )
     """"diagonal", as in the paper, or "full" along `axes`; by default full with public images, which say where the axes
     are, and diagonal without."""
     axes: Count = 16
@@ -102,13 +116,17 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
         object.__setattr__(self, "image", astuple(self.shape))
         if self.public is not None and self.covariance == "diagonal":
             cure = "leave them out, or covariance='diagonal'."
-            raise OptionError(f"public={self.public!r}: public images are for the axes of a full covariance; {cure}")
+            raise OptionError(
+                f"public={self.public!r}: public images are for the axes of a full covariance; {cure}"
+            )
 
     def encoding(self) -> Perceptual:
         """Returns the map from an image to its feature; see `EncodedImages`."""
         encoding = super().encoding()
         if self.covariance == "full" and self.axes > encoding.dim:
-            raise OptionError(f"axes={self.axes}: a feature has {encoding.dim} numbers only; ask for as many at most.")
+            raise OptionError(
+                f"axes={self.axes}: a feature has {encoding.dim} numbers only; ask for as many at most."
+            )
         return encoding
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
@@ -120,16 +138,31 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
             first = Compression(of=first, axes=self._axes(schema).values)
             second = OuterProducts(of=first)
         shares = {MEAN: (first, self.mean_share), SECOND: (second, self.second_share)}
-        return {name: Embedding(*one, per_class=self.per_class) for name, one in shares.items()}
+        return {
+            name: Embedding(*one, per_class=self.per_class)
+            for name, one in shares.items()
+        }
 
     def _axes(self, schema: Schema) -> Axes:
         asked: dict[str, Any] = {"most": self.public_records, "seed": self.seed}
-        return once(self, schema, lambda: public_axes(self.public, schema, self.encoding(), self.axes, **asked))
+        return once(
+            self,
+            schema,
+            lambda: public_axes(
+                self.public, schema, self.encoding(), self.axes, **asked
+            ),
+        )
 
     def sum_queries(self, schema: Schema, budget: Budget) -> tuple[Query, ...]:
         """Returns what will be asked, of axes that are like those of the public images, which are not read here."""
-        queries = super(DPMGE, replace(self, public=None, covariance=self.covariance)).sum_queries(schema, budget)
-        return queries if self.public is None else tuple(replace(query, feature_map=None) for query in queries)
+        queries = super(
+            DPMGE, replace(self, public=None, covariance=self.covariance)
+        ).sum_queries(schema, budget)
+        return (
+            queries
+            if self.public is None
+            else tuple(replace(query, feature_map=None) for query in queries)
+        )
 
     def check_gate(self, gate: Gate) -> None:
         """See `Method`; a DataError if the public images are private ones too."""
@@ -154,23 +187,42 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
 
         target, axes = read_target(release, counts=COUNTS), None
         means, seconds = (
-            target.means[name] if self.per_class else release.values[name].T / target.records for name in (MEAN, SECOND)
+            target.means[name]
+            if self.per_class
+            else release.values[name].T / target.records
+            for name in (MEAN, SECOND)
         )
         if self.covariance == "full":
-            axes = self._axes(release.schema).checked(release.certificate.public, self.public)
-        return feature_gaussians(means, seconds, axes=axes, floor=self.floor, nonnegative=self.encoding().nonnegative)
+            axes = self._axes(release.schema).checked(
+                release.certificate.public, self.public
+            )
+        return feature_gaussians(
+            means,
+            seconds,
+            axes=axes,
+            floor=self.floor,
+            nonnegative=self.encoding().nonnegative,
+        )
 
     def model(self, release: Release, fitting: Any) -> DecodedGaussian:
         """Returns the Gaussians and the decoder of what is drawn from them."""
         from noisegate_images.training.moment_matching import read_target
         from noisegate_papers.models.decoded import DecodedGaussian
 
-        source, decoder, labelled = self.gaussians(release), self.checked_decoder(), bool(release.schema.layout.classes)
+        source, decoder, labelled = (
+            self.gaussians(release),
+            self.checked_decoder(),
+            bool(release.schema.layout.classes),
+        )
         weights = read_target(release, counts=COUNTS).weights
-        return DecodedGaussian(source=source, decoder=decoder, weights=weights, labelled=labelled)
+        return DecodedGaussian(
+            source=source, decoder=decoder, weights=weights, labelled=labelled
+        )
 
 
-PUBLIC = "public"  # the decoder that gives for a feature the public record that it came from
+PUBLIC = (
+    "public"  # the decoder that gives for a feature the public record that it came from
+)
 
 
 Preset: TypeAlias = Literal["default", "paper"]
@@ -189,7 +241,11 @@ It is what 500 steps at ε = 1 have with the largest norm. With more noise in a 
 
 def clip_norm_for(noise_multiplier: float) -> float:
     """Returns the clipping norm for a noise multiplier, both public: the largest, or less where the noise is loud."""
-    return MAX_CLIP_NORM if noise_multiplier * MAX_CLIP_NORM <= MAX_NOISE_STD else MAX_NOISE_STD / noise_multiplier
+    return (
+        MAX_CLIP_NORM
+        if noise_multiplier * MAX_CLIP_NORM <= MAX_NOISE_STD
+        else MAX_NOISE_STD / noise_multiplier
+    )
 
 
 DISCRIMINATOR = "discriminator"  # the event, and what is released
@@ -209,7 +265,13 @@ class DPDRE(EncodedImages, GenerativeMethod):
     """
 
     audit_files: ClassVar = ("public",)
-    audit_settings: ClassVar = {**AUDITED_STEPS, "hidden": (4,), "references": 200, "dimensions": 8, "batch": 32}
+    audit_settings: ClassVar = {
+        **AUDITED_STEPS,
+        "hidden": (4,),
+        "references": 200,
+        "dimensions": 8,
+        "batch": 32,
+    }
 
     public: Source = field(default=None, compare=False)
     """Path of the public records, of the same schema and in any form that private ones may have, or a table in memory.
@@ -252,12 +314,16 @@ class DPDRE(EncodedImages, GenerativeMethod):
         if self.image is not None:
             _ = self.shape
         elif self.decoder != PUBLIC:
-            raise OptionError(f"decoder={self.decoder!r} makes images; of a table, public rows are handed out.")
+            raise OptionError(
+                f"decoder={self.decoder!r} makes images; of a table, public rows are handed out."
+            )
 
     def plain_features(self, schema: Schema) -> FeatureMap:
         """Returns the features of records before they are centred and stretched."""
         if self.image is None:
-            inputs = inputs_of(schema, centre=0.5, otherwise="there is nothing to weigh records by")
+            inputs = inputs_of(
+                schema, centre=0.5, otherwise="there is nothing to weigh records by"
+            )
             return InputFeatures(inputs=inputs, coded=schema.layout.others)
         check_image_schema(schema, self.shape, labelled=False)
         return self.encoding()
@@ -275,12 +341,23 @@ class DPDRE(EncodedImages, GenerativeMethod):
         label, encode = schema.layout.label, self.plain_features(schema)
         decoder = None if self.decoder == PUBLIC else self.checked_decoder()
         most, labelled = self.references, self.public_labels
-        reference = read_reference(self.public, schema, most=most, labelled=labelled, seed=self.seed)
-        plain, dim = features_of(reference.records, encode), min(self.dimensions, encode.dim)
-        labels = reference.records.codes[:, label].astype(np.int64) if reference.labelled else None
+        reference = read_reference(
+            self.public, schema, most=most, labelled=labelled, seed=self.seed
+        )
+        plain, dim = (
+            features_of(reference.records, encode),
+            min(self.dimensions, encode.dim),
+        )
+        labels = (
+            reference.records.codes[:, label].astype(np.int64)
+            if reference.labelled
+            else None
+        )
         return PublicFeatures(
             reference=reference,
-            features=whitened(encode, plain, dim=dim, exponent=self.whitening, length=self.length),
+            features=whitened(
+                encode, plain, dim=dim, exponent=self.whitening, length=self.length
+            ),
             plain=plain,
             labels=labels,
             encoder=None if self.image is None else self.encoder().sha256,
@@ -290,7 +367,9 @@ class DPDRE(EncodedImages, GenerativeMethod):
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
         """Returns the steps of the discriminator."""
         norm = self.clip_norm or MAX_CLIP_NORM
-        return replace(self, clip_norm=norm).steps_of(DISCRIMINATOR, weight_shapes(self.discriminator(schema)))
+        return replace(self, clip_norm=norm).steps_of(
+            DISCRIMINATOR, weight_shapes(self.discriminator(schema))
+        )
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedGradientPlan:
         """Returns the calibrated plan; a clipping norm that was not given follows from it."""
@@ -298,7 +377,10 @@ class DPDRE(EncodedImages, GenerativeMethod):
         if self.clip_norm is not None:
             return plan
         # The noise multiplier does not depend on the norm: whatever it is, it is that many grid units.
-        return replace(plan, plan=replace(plan.plan, clip_norm=clip_norm_for(plan.noise_multiplier)))
+        return replace(
+            plan,
+            plan=replace(plan.plan, clip_norm=clip_norm_for(plan.noise_multiplier)),
+        )
 
     def check_gate(self, gate: Gate) -> None:
         """See `GradientMethod`; a DataError if the public records are private ones too, by what their files hold."""
@@ -309,11 +391,15 @@ class DPDRE(EncodedImages, GenerativeMethod):
     def check_fit(self, device: str) -> None:
         """See `Method`; an OptionError if there are no public records."""
         super().check_fit(device)
-        require_public(self.public, "dp-dre weighs public records to look like the private ones")
+        require_public(
+            self.public, "dp-dre weighs public records to look like the private ones"
+        )
 
     def loss(self, schema: Schema) -> RecordLoss:
         """Returns the loss of one private record, −log D, which the discriminator should take for private."""
-        return real_loss(self.discriminator(schema), lambda numeric, codes: numeric, schema)
+        return real_loss(
+            self.discriminator(schema), lambda numeric, codes: numeric, schema
+        )
 
     def represent(self, schema: Schema) -> FeatureMap:
         """Returns the features of records; reads the public ones, which say how they are centred and stretched."""
@@ -321,9 +407,14 @@ class DPDRE(EncodedImages, GenerativeMethod):
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns settings and digests of what was taken as public, for the certificate."""
-        return {**super().public_facts(schema), **self.public_features(schema).to_json()}
+        return {
+            **super().public_facts(schema),
+            **self.public_features(schema).to_json(),
+        }
 
-    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> DensityRatioTraining:
+    def training(
+        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+    ) -> DensityRatioTraining:
         """Returns the discriminator at its start."""
         from noisegate_papers.training.adversarial import DensityRatioTraining
 
@@ -344,11 +435,15 @@ class DPDRE(EncodedImages, GenerativeMethod):
         from noisegate_papers.training.adversarial import build_table_discriminator
 
         dim = min(self.dimensions, self.plain_features(schema).dim)
-        return build_table_discriminator(dim, schema.layout.classes, hidden=self.hidden, seed=self.seed)
+        return build_table_discriminator(
+            dim, schema.layout.classes, hidden=self.hidden, seed=self.seed
+        )
 
     def model(self, release: Release, fitting: Any = None) -> RecordModel:
         """Returns the references with their weights; a ModelError if the public records are others than then."""
-        return self.public_features(release.schema).model(self.reference_weights(release), release.schema)
+        return self.public_features(release.schema).model(
+            self.reference_weights(release), release.schema
+        )
 
     def notes(self, release: Release) -> dict[str, Any]:
         """Returns on how many references the weights rest."""
@@ -359,8 +454,15 @@ class DPDRE(EncodedImages, GenerativeMethod):
         """Returns the weights of the references, (labels or 1, references), by the released discriminator."""
         from noisegate_papers.training.adversarial import density_ratios
 
-        public, discriminator = self.public_features(release.schema), self.discriminator(release.schema)
+        public, discriminator = (
+            self.public_features(release.schema),
+            self.discriminator(release.schema),
+        )
         shapes = weight_shapes(discriminator)
-        discriminator.load_state_dict(released_arrays(release, DISCRIMINATOR, shapes, what="such discriminator"))
+        discriminator.load_state_dict(
+            released_arrays(release, DISCRIMINATOR, shapes, what="such discriminator")
+        )
         check_same(public.to_json(), release.certificate.public)
-        return density_ratios(discriminator, public.vectors, public.labels, most=self.most_weight)
+        return density_ratios(
+            discriminator, public.vectors, public.labels, most=self.most_weight
+        )

@@ -20,13 +20,29 @@ from noisegate.methods.registry import register
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import Count, Positive, Relative, Seed, TwoOrMore, Unit, Within, derived, settings
+from noisegate.settings import (
+    Count,
+    Positive,
+    Relative,
+    Seed,
+    TwoOrMore,
+    Unit,
+    Within,
+    derived,
+    settings,
+)
 from noisegate.tables import design as one_way
 from noisegate.tables.released import COARSE, HISTOGRAMS, Answered
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.thumbnails import BlurredPixels
-from noisegate_papers.methods.public_reference import PublicReference, Source, check_same, once, read_reference
+from noisegate_papers.methods.public_reference import (
+    PublicReference,
+    Source,
+    check_same,
+    once,
+    read_reference,
+)
 from noisegate_papers.training.graphical import Answers
 
 if TYPE_CHECKING:
@@ -38,9 +54,13 @@ if TYPE_CHECKING:
 
 MOST_CANDIDATES = 20_000
 Candidates = Annotated[
-    int, Within(ge=2, le=MOST_CANDIDATES), f"a whole number from 2 to {MOST_CANDIDATES:,}; time grows with it"
+    int,
+    Within(ge=2, le=MOST_CANDIDATES),
+    f"a whole number from 2 to {MOST_CANDIDATES:,}; time grows with it",
 ]
-Rounds = Annotated[int, Within(ge=1, le=1000), "a whole number from 1 to 1000"]  # rounds of votes
+Rounds = Annotated[
+    int, Within(ge=1, le=1000), "a whole number from 1 to 1000"
+]  # rounds of votes
 
 
 @register("tab-pe")
@@ -83,23 +103,36 @@ class TabPE(Method):
     seed: Seed = 0
     """Seed for non-private randomness: candidates and their variations. Never of the private noise."""
 
-    def design(self, schema: Schema, epsilon: float, *, version: int = DESIGN) -> one_way.Design:
+    def design(
+        self, schema: Schema, epsilon: float, *, version: int = DESIGN
+    ) -> one_way.Design:
         """Returns what is asked about a table before the votes, by the rules of a version of the pairwise method."""
-        return Pairwise(cells=self.cells, pairs="none").design(schema, epsilon, version=version)
+        return Pairwise(cells=self.cells, pairs="none").design(
+            schema, epsilon, version=version
+        )
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
         """Returns the calibrated plan, with the design in it. Reads no data."""
         shares = dict.fromkeys((HISTOGRAMS, COARSE), self.histograms_share / 2)
-        shares |= {one_way.COUNTS: self.counts_share, one_way.SINGLES: self.one_way_share}
+        shares |= {
+            one_way.COUNTS: self.counts_share,
+            one_way.SINGLES: self.one_way_share,
+        }
         design = self.design(schema, budget.epsilon)
-        return Plan(queries=(*design.queries(shares), *_votes(self)), design=design).calibrate(budget)
+        return Plan(
+            queries=(*design.queries(shares), *_votes(self)), design=design
+        ).calibrate(budget)
 
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
         """Returns the release: a pass over the records for each round, and one or two before the first."""
         plan = plan or self.plan(gate.schema, gate.budget)
-        stds = {release.query.name: release.noise_std_natural for release in plan.releases}
+        stds = {
+            release.query.name: release.noise_std_natural for release in plan.releases
+        }
         values: dict[str, Any] = {}
-        with gate.open(plan, method=self.name, public=self.public_facts(gate.schema)) as session:
+        with gate.open(
+            plan, method=self.name, public=self.public_facts(gate.schema)
+        ) as session:
             if plan.design.bought:
                 values |= session.ask(plan.design.histograms())
             values |= session.ask(plan.design.final(values, stds))
@@ -114,16 +147,29 @@ class TabPE(Method):
         """Returns the candidates of the first round, which follow from what was released before it."""
         from noisegate_papers.training.evolution import Evolution, OneWay
 
-        names, votes = ("candidates", "rounds", "variation", "label_weight", "seed"), _names(self)[0]
-        settings = {name: getattr(self, name) for name in names} | {"noise_std": answers.noise_std[votes]}
+        names, votes = (
+            ("candidates", "rounds", "variation", "label_weight", "seed"),
+            _names(self)[0],
+        )
+        settings = {name: getattr(self, name) for name in names} | {
+            "noise_std": answers.noise_std[votes]
+        }
         found = Evolution(one := OneWay.read(design, answers), **settings)
         asked = len(answers.values.get(votes, found.candidates))
-        return found if asked == len(found.candidates) else Evolution(one, **settings, distinct=False)
+        return (
+            found
+            if asked == len(found.candidates)
+            else Evolution(one, **settings, distinct=False)
+        )
 
     def model(self, release: Release, fitting: Any = None) -> Mixture:
         """Returns the mixture that a release says: the candidates of its last round, weighted by their votes."""
         certificate = release.certificate
-        design = self.design(release.schema, certificate.epsilon, version=certificate.public.get("design", DESIGN))
+        design = self.design(
+            release.schema,
+            certificate.epsilon,
+            version=certificate.public.get("design", DESIGN),
+        )
         evolution, last = self.evolution(design, release), _names(self)[-1]
         for name in _names(self)[:-1]:
             evolution.select(release.values[name][:, 0])
@@ -147,7 +193,11 @@ class PrivateEvolution(EncodedImages):
     """
 
     audit_on: ClassVar = "images"
-    audit_settings: ClassVar[Mapping[str, Any]] = {"rounds": 2, "candidates": 50, "images": 100}
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        "rounds": 2,
+        "candidates": 50,
+        "images": 100,
+    }
 
     public: Source = field(default=None, compare=False)
     """Public images of the same size, a path in any form that private ones may have, or a table in memory; None where
@@ -159,7 +209,11 @@ class PrivateEvolution(EncodedImages):
     seed: Seed = 0
     """Seed for non-private randomness. Never of the private noise."""
     features: Literal["pixels", "encoder"] = derived(
-        lambda given: "encoder" if given["image"] is not None and given["image"][2] > 1 else "pixels"
+        lambda given: (
+            "encoder"
+            if given["image"] is not None and given["image"][2] > 1
+            else "pixels"
+        )
     )
     """What images are compared by: "pixels", blurred a little, by default for grey ones; or "encoder", what the
     frozen network sees in them, by default for colour."""
@@ -183,7 +237,11 @@ class PrivateEvolution(EncodedImages):
         if self.public is None:
             return None
         labelled = self.public_labels and schema.layout.label is not None
-        asked: dict[str, Any] = {"most": self.references, "labelled": labelled, "seed": self.seed}
+        asked: dict[str, Any] = {
+            "most": self.references,
+            "labelled": labelled,
+            "seed": self.seed,
+        }
         return once(self, schema, lambda: read_reference(self.public, schema, **asked))
 
     def reference_facts(self, schema: Schema) -> dict[str, Any]:
@@ -204,16 +262,23 @@ class PrivateEvolution(EncodedImages):
         check_image_schema(schema, self.shape, labelled=False)
         classes = schema.layout.classes or 1
         if classes > self.candidates:
-            raise OptionError(f"candidates={self.candidates}: there are {classes} labels; ask for one each at least.")
+            raise OptionError(
+                f"candidates={self.candidates}: there are {classes} labels; ask for one each at least."
+            )
         counts = Query.of(COUNTS, Counts(), columns=classes, share=self.counts_share)
         return Plan(queries=(counts, *_votes(self))).calibrate(budget)
 
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
         """Returns the release: a pass over the records for the labels' counts, and one for each round."""
         self.check_gate(gate)
-        plan, label = plan or self.plan(gate.schema, gate.budget), gate.schema.layout.label
+        plan, label = (
+            plan or self.plan(gate.schema, gate.budget),
+            gate.schema.layout.label,
+        )
         noise_std = plan.release(_names(self)[0]).noise_std_natural
-        with gate.open(plan, method=self.name, public=self.public_facts(gate.schema)) as session:
+        with gate.open(
+            plan, method=self.name, public=self.public_facts(gate.schema)
+        ) as session:
             values: dict[str, Any] = session.ask({COUNTS: Counts()})
             evolution = self.evolution(gate.schema, values[COUNTS][0], noise_std)
             for place, name in enumerate(_names(self)):
@@ -224,18 +289,41 @@ class PrivateEvolution(EncodedImages):
 
     def compared(self) -> FeatureMap:
         """Returns the map from an image to what it is compared by."""
-        return BlurredPixels(image=self.shape) if self.features == "pixels" else self.encoding()
+        return (
+            BlurredPixels(image=self.shape)
+            if self.features == "pixels"
+            else self.encoding()
+        )
 
-    def evolution(self, schema: Schema, counts: Any, noise_std: float) -> ImageEvolution:
+    def evolution(
+        self, schema: Schema, counts: Any, noise_std: float
+    ) -> ImageEvolution:
         """Returns the candidates of the first round; reads the public images, if any."""
-        from noisegate_papers.training.image_evolution import Beginning, DecodedVariations, ImageEvolution, varied
+        from noisegate_papers.training.image_evolution import (
+            Beginning,
+            DecodedVariations,
+            ImageEvolution,
+            varied,
+        )
 
         reference = self.reference(schema)
-        beginning = Beginning(self.shape.axes, None if reference is None else reference.records, self.public_labels)
-        vary = varied if self.variations == "operations" else DecodedVariations(self.encoding(), self.checked_decoder())
+        beginning = Beginning(
+            self.shape.axes,
+            None if reference is None else reference.records,
+            self.public_labels,
+        )
+        vary = (
+            varied
+            if self.variations == "operations"
+            else DecodedVariations(self.encoding(), self.checked_decoder())
+        )
         random = np.random.Generator(np.random.Philox(self.seed))
-        settings = {name: getattr(self, name) for name in ("candidates", "rounds", "variation")}
-        return ImageEvolution(counts, beginning, vary, noise_std=noise_std, random=random, **settings)
+        settings = {
+            name: getattr(self, name) for name in ("candidates", "rounds", "variation")
+        }
+        return ImageEvolution(
+            counts, beginning, vary, noise_std=noise_std, random=random, **settings
+        )
 
     def model(self, release: Release, fitting: Any = None) -> WeightedReference:
         """Returns the last candidates, drawn by their votes; a ModelError if the public images are others than then."""
@@ -244,7 +332,9 @@ class PrivateEvolution(EncodedImages):
         evolution = self.evolution(release.schema, release.values[COUNTS][0], noise_std)
         for name in _names(self)[:-1]:
             evolution.select(release.values[name][:, 0])
-        return evolution.model(release.values[last][:, 0], self.images, release.schema.layout.label)
+        return evolution.model(
+            release.values[last][:, 0], self.images, release.schema.layout.label
+        )
 
     def check_fit(self, device: str) -> None:
         """See `Method`; an error if variations are asked of a decoder, and none fits."""
@@ -253,7 +343,10 @@ class PrivateEvolution(EncodedImages):
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns the settings with the digests of what was taken as public, for the certificate."""
-        return {"settings": self.to_json() | self._digests(), **self.reference_facts(schema)}
+        return {
+            "settings": self.to_json() | self._digests(),
+            **self.reference_facts(schema),
+        }
 
     def _digests(self) -> dict[str, str]:
         digests = {} if self.features == "pixels" else {"sha256": self.encoder().sha256}
@@ -269,5 +362,13 @@ def _names(method: TabPE | PrivateEvolution) -> tuple[str, ...]:
 def _votes(method: TabPE | PrivateEvolution) -> tuple[Query, ...]:
     """Returns the queries of all rounds, each with an equal part of the votes' share."""
     share = method.votes_share / method.rounds
-    fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True, "adaptive": True}
-    return tuple(Query(name=name, dim=method.candidates, share=share, **fixed) for name in _names(method))
+    fixed: dict[str, Any] = {
+        "columns": 1,
+        "norm": 1.0,
+        "nonnegative": True,
+        "adaptive": True,
+    }
+    return tuple(
+        Query(name=name, dim=method.candidates, share=share, **fixed)
+        for name in _names(method)
+    )

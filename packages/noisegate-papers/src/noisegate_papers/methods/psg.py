@@ -23,13 +23,34 @@ from noisegate.privacy.plan import Budget, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Count, Fraction, ImageSize, Positive, Share, Unit, Whole, Widths, derived, settings
+from noisegate.settings import (
+    Count,
+    Fraction,
+    ImageSize,
+    Positive,
+    Share,
+    Unit,
+    Whole,
+    Widths,
+    derived,
+    settings,
+)
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_images.training.fit import PriorNetwork
 from noisegate_papers.features.thumbnails import Thumbnails
 from noisegate_papers.features.transforms import OuterProducts
-from noisegate_papers.methods.generative import GenerativeMethod, released_arrays, weight_shapes
-from noisegate_papers.models.inputs import Inputs, class_label, decode_inputs, inputs_of, scaled_inputs
+from noisegate_papers.methods.generative import (
+    GenerativeMethod,
+    released_arrays,
+    weight_shapes,
+)
+from noisegate_papers.models.inputs import (
+    Inputs,
+    class_label,
+    decode_inputs,
+    inputs_of,
+    scaled_inputs,
+)
 from noisegate_papers.models.record_sets import PointSet
 from noisegate_papers.models.released_classifier import ClassifierDesign
 from noisegate_papers.training.schedules import SetSchedule
@@ -76,7 +97,13 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
 
     audit_settings: ClassVar[Mapping[str, Any]] = {
         **AUDITED_STEPS,
-        **{"hidden": (16,), "samples_per_class": 2, "batches": 1, "outer": 1, "epochs": 1},
+        **{
+            "hidden": (16,),
+            "samples_per_class": 2,
+            "batches": 1,
+            "outer": 1,
+            "epochs": 1,
+        },
     }
 
     init_std: Positive = 0.6
@@ -91,7 +118,10 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
     """Steps that move the draws to what networks see in more of them (distribution matching); they cost no budget."""
     start_bound: Fraction = 0.25
     """What outer products of small images are clipped to, as a part of that of a white one; public knowledge."""
-    renamed: ClassVar[Mapping[str, str]] = {"network_rate": "network_learning_rate", "spread": "init_std"}
+    renamed: ClassVar[Mapping[str, str]] = {
+        "network_rate": "network_learning_rate",
+        "spread": "init_std",
+    }
 
     samples_per_class: Count = 10
     """Records of each label in the set."""
@@ -120,7 +150,10 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
         if self.start == "noise":
             return ()
         asked = OuterProducts(of=small_images(self.shape))
-        options: dict[str, Any] = {"columns": schema.layout.classes, "bound": self.start_bound}
+        options: dict[str, Any] = {
+            "columns": schema.layout.classes,
+            "bound": self.start_bound,
+        }
         return (Query.of(START, asked, share=self.start_share, **options),)
 
     def before_steps(self, gate: Gate, session: Any, training: Any) -> None:
@@ -131,7 +164,9 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
             images = self._drawn(sums, release.noise_std_natural, training)
             training.begin(2 * (images - self.centre))
 
-    def _drawn(self, sums: Array, noise_std: float, training: SetTraining) -> Float[Tensor, "rows pixels"]:
+    def _drawn(
+        self, sums: Array, noise_std: float, training: SetTraining
+    ) -> Float[Tensor, "rows pixels"]:
         """Returns draws from the Gaussians of noisy moments, matched to more draws by features of fresh networks."""
         from torch import nn
 
@@ -139,18 +174,26 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
 
         def features_of(step: int) -> Callable[[Tensor], Tensor]:
             pictures, network = training.build(self.stream(_FEATURES, step)).children()
-            features = nn.Sequential(*list(network.children())[:-1])  # all but the linear layer
+            features = nn.Sequential(
+                *list(network.children())[:-1]
+            )  # all but the linear layer
             return lambda images: features(pictures(2 * (images - self.centre)))
 
         gaussians = image_gaussians(sums, small_images(self.shape), noise_std=noise_std)
-        draw = partial(gaussians.draw, random=np.random.default_rng(self.stream(_DRAWS, 0)))
+        draw = partial(
+            gaussians.draw, random=np.random.default_rng(self.stream(_DRAWS, 0))
+        )
         images = draw(training.records // len(sums))
-        return matched_images(images, draw, features_of, steps=self.start_steps).flatten(0, 1)
+        return matched_images(
+            images, draw, features_of, steps=self.start_steps
+        ).flatten(0, 1)
 
     def __post_init__(self) -> None:
         if self.start != "noise" and (self.image is None or self.prior):
             cure = "give image=(height, width, channels) and prior=False, or use start='noise'."
-            raise OptionError(f"start={self.start!r} is for images that are moved by themselves: {cure}")
+            raise OptionError(
+                f"start={self.start!r} is for images that are moved by themselves: {cure}"
+            )
         if self.start != "noise" and small_images(self.shape).dim > MOST_PIXELS + 1:
             raise OptionError(
                 f"start={self.start!r}: images of {self.shape.height} x {self.shape.width} pixels cannot be made "
@@ -159,13 +202,20 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
         if not self.prior:
             return
         even = self.prior_network == "dcgan"
-        if self.image is None or any(side % (2 if even else 4) or (even and side < 22) for side in self.image[:2]):
+        if self.image is None or any(
+            side % (2 if even else 4) or (even and side < 22) for side in self.image[:2]
+        ):
             sides = "even and 22 or more" if even else "multiples of 4"
-            raise OptionError(f"prior=True needs images whose sides are {sides}, not image={self.image!r}.")
+            raise OptionError(
+                f"prior=True needs images whose sides are {sides}, not image={self.image!r}."
+            )
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
         """Returns the steps; refuses a schema without a label of two levels, and sets that are too large."""
-        inputs, records = len(self._inputs(schema).names), self.samples_per_class * schema.layout.classes
+        inputs, records = (
+            len(self._inputs(schema).names),
+            self.samples_per_class * schema.layout.classes,
+        )
         if records * inputs > MOST_NUMBERS:
             raise OptionError(
                 f"samples_per_class={self.samples_per_class}: a set of {records:,} records of {inputs:,} "
@@ -173,47 +223,94 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
             )
         trained: dict[str, Any] = {SET: (records, inputs)}
         shapes = weight_shapes(self.network(schema, 0))
-        return self.steps_of(SET, shapes, trained=trained, queries=self.start_queries(schema))
+        return self.steps_of(
+            SET, shapes, trained=trained, queries=self.start_queries(schema)
+        )
 
     def loss(self, schema: Schema) -> RecordLoss:
         """Returns the cross-entropy of a record's label, by the network."""
-        return label_loss(self.network(schema, 0), scaled_inputs(self._inputs(schema), schema), schema)
+        return label_loss(
+            self.network(schema, 0), scaled_inputs(self._inputs(schema), schema), schema
+        )
 
-    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> Trainer:
+    def training(
+        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+    ) -> Trainer:
         """Returns the set at its start; `batch` does not matter, as only the directions of gradients do."""
         import torch
 
-        from noisegate_papers.training.synthetic_set import FreeRecords, SetTraining, SyntheticSet, prior_images
+        from noisegate_papers.training.synthetic_set import (
+            FreeRecords,
+            SetTraining,
+            SyntheticSet,
+            prior_images,
+        )
 
-        labels = torch.arange(schema.layout.classes).repeat_interleave(self.samples_per_class).to(device)
-        options: dict[str, Any] = {"learning_rate": self.learning_rate, "device": device}
+        labels = (
+            torch.arange(schema.layout.classes)
+            .repeat_interleave(self.samples_per_class)
+            .to(device)
+        )
+        options: dict[str, Any] = {
+            "learning_rate": self.learning_rate,
+            "device": device,
+        }
         synthetic: SyntheticSet
         if self.prior:
             seeds = self.stream(_PRIOR, 0), self.stream(_START, 0)
             synthetic = prior_images(
-                self.shape, labels, centre=self.centre, seeds=seeds, network=self.prior_network, **options
+                self.shape,
+                labels,
+                centre=self.centre,
+                seeds=seeds,
+                network=self.prior_network,
+                **options,
             )
         else:
-            options |= {"init_std": self.init_std, "momentum": self.momentum, "seed": self.stream(_START, 0)}
+            options |= {
+                "init_std": self.init_std,
+                "momentum": self.momentum,
+                "seed": self.stream(_START, 0),
+            }
             synthetic = FreeRecords(self._inputs(schema), len(labels), **options)
-        return SetTraining(self, self.steps, synthetic, labels, lambda seed: self.network(schema, seed).to(device))
+        return SetTraining(
+            self,
+            self.steps,
+            synthetic,
+            labels,
+            lambda seed: self.network(schema, seed).to(device),
+        )
 
     def network(self, schema: Schema, seed: int) -> nn.Module:
         """Returns the classifier with fresh weights, from rows of inputs to logits, in float32 on the CPU."""
-        design = ClassifierDesign(image=self.image, width=self.width, depth=self.depth, hidden=self.hidden)
-        return design.build(len(self._inputs(schema).names), schema.layout.classes, seed=seed)
+        design = ClassifierDesign(
+            image=self.image, width=self.width, depth=self.depth, hidden=self.hidden
+        )
+        return design.build(
+            len(self._inputs(schema).names), schema.layout.classes, seed=seed
+        )
 
     def model(self, release: Release, fitting: Any = None) -> PointSet:
         """Returns the released set, to be drawn from."""
         schema, inputs = release.schema, self._inputs(release.schema)
         labels = np.repeat(np.arange(schema.layout.classes), self.samples_per_class)
         shape = len(labels), len(inputs.names)
-        arrays = released_arrays(release, SET, {SET: shape}, what="set of {} records of {} numbers".format(*shape))
+        arrays = released_arrays(
+            release,
+            SET,
+            {SET: shape},
+            what="set of {} records of {} numbers".format(*shape),
+        )
         records = decode_inputs(arrays[SET].double().numpy(), inputs, schema, labels)
         return PointSet(records=records, label=schema.layout.label)
 
     def _inputs(self, schema: Schema) -> Inputs:
         if self.image is not None:
             check_image_schema(schema, self.shape)
-        class_label(schema, "psg makes a set for each label: name a column with levels as the label of the schema.")
-        return inputs_of(schema, centre=self.centre, otherwise="there is nothing to make a set of")
+        class_label(
+            schema,
+            "psg makes a set for each label: name a column with levels as the label of the schema.",
+        )
+        return inputs_of(
+            schema, centre=self.centre, otherwise="there is nothing to make a set of"
+        )

@@ -16,7 +16,12 @@ from noisegate.errors import DataError, ModelError, OptionError, said
 from noisegate.features.feature_map import FeatureMap
 from noisegate.records import Images, Rows
 from noisegate.schema import Schema
-from noisegate_papers.features.transforms import Whitened, axes_digest, principal_axes, random_axes
+from noisegate_papers.features.transforms import (
+    Whitened,
+    axes_digest,
+    principal_axes,
+    random_axes,
+)
 from noisegate_papers.models.record_sets import WeightedReference, tensors_of
 
 if TYPE_CHECKING:
@@ -34,7 +39,9 @@ class PublicReference:
     of: int  # how many the data has
     labelled: bool  # if not, codes of the label are 0
     sha256: str  # of the records as encoded, which travel with a model
-    source_sha256: str | None  # of the file or folder that they came from; None for a table in memory
+    source_sha256: (
+        str | None
+    )  # of the file or folder that they came from; None for a table in memory
 
     def to_json(self) -> dict[str, Any]:
         """Returns what a certificate says of the set."""
@@ -47,7 +54,9 @@ class PublicFeatures:
 
     reference: PublicReference
     features: Whitened
-    plain: npt.NDArray[np.float32]  # of the public records before that, (references, features)
+    plain: npt.NDArray[
+        np.float32
+    ]  # of the public records before that, (references, features)
     labels: npt.NDArray[np.int64] | None  # theirs, (references,), if any
     encoder: str | None  # the SHA-256 of its weights; None for tables
     decoder: LoadedDecoder | None  # without one records are handed out as they are
@@ -61,43 +70,69 @@ class PublicFeatures:
         """Returns the public records, or what their features decode to, drawn by weights (labels or 1, references)."""
         label = schema.layout.label
         if self.decoder is None:
-            return WeightedReference(records=self.reference.records, weights=weights, label=label)
+            return WeightedReference(
+                records=self.reference.records, weights=weights, label=label
+            )
         from noisegate_papers.models.decoded import DecodedReference, WeightedFeatures
 
         if self.labels is not None and label is not None:
             codes = np.arange(schema.layout.classes)
             weights = np.where(codes[:, None] == self.labels[None], weights, 0.0)
         source = WeightedFeatures(vectors=self.plain, weights=weights)
-        return DecodedReference(source=source, decoder=self.decoder, weights=source.shares, labelled=label is not None)
+        return DecodedReference(
+            source=source,
+            decoder=self.decoder,
+            weights=source.shares,
+            labelled=label is not None,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Returns what a certificate says of it: digests of references, features, encoder and decoder."""
-        features: dict[str, Any] = {"dim": self.features.dim, "sha256": self.features.digest()}
+        features: dict[str, Any] = {
+            "dim": self.features.dim,
+            "sha256": self.features.digest(),
+        }
         if self.encoder is not None:
             features["encoder_sha256"] = self.encoder
         facts = {"reference": self.reference.to_json(), "features": features}
-        return facts if self.decoder is None else {**facts, "decoder": {"sha256": self.decoder.digest}}
+        return (
+            facts
+            if self.decoder is None
+            else {**facts, "decoder": {"sha256": self.decoder.digest}}
+        )
 
 
 def check_same(here: Mapping[str, Any], stated: Mapping[str, Any]) -> None:
     """Raises a ModelError if public records, or what was made of them, are others than a certificate states."""
     for part, what in (
         ("decoder", "the decoder is another one than was named; give the same one"),
-        ("reference", "the public records are others than those that were used; give the same ones"),
-        ("features", "this machine makes other features of the public records; fit where they were asked"),
+        (
+            "reference",
+            "the public records are others than those that were used; give the same ones",
+        ),
+        (
+            "features",
+            "this machine makes other features of the public records; fit where they were asked",
+        ),
     ):
         if stated.get(part) != here.get(part):
-            raise ModelError(f"public: {what}. The certificate says {stated.get(part)}, found {here.get(part)}.")
+            raise ModelError(
+                f"public: {what}. The certificate says {stated.get(part)}, found {here.get(part)}."
+            )
 
 
 # Rows of a block that a map is called with on the public side; a network there may be run on more than at the gate.
 _ROWS = 256
 
-Source = Annotated[Any, lambda source: str(source) if isinstance(source, Path) else source]
+Source = Annotated[
+    Any, lambda source: str(source) if isinstance(source, Path) else source
+]
 """A setting that holds a path of public records, or a table in memory."""
 
 
-def read_reference(source: Any, schema: Schema, *, most: int, labelled: bool, seed: int) -> PublicReference:
+def read_reference(
+    source: Any, schema: Schema, *, most: int, labelled: bool, seed: int
+) -> PublicReference:
     """Returns public records; where there are more than `most`, so many drawn at random, each with the same chance."""
     # The source is a path or a table of any kind that private records may have, and must fit their schema. Where
     # records are not `labelled`, a column or folder of that name is not looked at. `seed` is public.
@@ -107,23 +142,39 @@ def read_reference(source: Any, schema: Schema, *, most: int, labelled: bool, se
     require_public(source, "this method uses public records")
     read = schema if labelled else schema.unlabelled()
     try:
-        records, total = _drawn(open_source(source, read, show_values=True).batches(), most, seed)
-        source_sha256 = digest_of(Path(source)) if isinstance(source, str | Path) else None
+        records, total = _drawn(
+            open_source(source, read, show_values=True).batches(), most, seed
+        )
+        source_sha256 = (
+            digest_of(Path(source)) if isinstance(source, str | Path) else None
+        )
     except DataError as error:
         cure = (
-            "" if read.layout.label is None else " If the public records have no such label, set public_labels=false."
+            ""
+            if read.layout.label is None
+            else " If the public records have no such label, set public_labels=false."
         )
         raise DataError(f"public: {error}{cure}") from None
     if read is not schema:
         assert schema.layout.label is not None
         # They came without their label: codes of 0 stand in its place.
         codes = np.insert(records.codes, schema.layout.label, 0, axis=1)
-        records = Images(records.pixels, codes[:, 0]) if isinstance(records, Images) else Rows(records.numeric, codes)
+        records = (
+            Images(records.pixels, codes[:, 0])
+            if isinstance(records, Images)
+            else Rows(records.numeric, codes)
+        )
     numeric, codes = tensors_of(records).values()
     head = repr((numeric.shape, codes.shape, str(numeric.dtype))).encode()
     sha256 = hashlib.sha256(head + numeric.tobytes() + codes.tobytes()).hexdigest()
     known = read.layout.label is not None
-    return PublicReference(records=records, of=total, labelled=known, sha256=sha256, source_sha256=source_sha256)
+    return PublicReference(
+        records=records,
+        of=total,
+        labelled=known,
+        sha256=sha256,
+        source_sha256=source_sha256,
+    )
 
 
 def once(owner: Any, schema: Schema, read: Callable[[], _Kept]) -> _Kept:
@@ -143,7 +194,10 @@ def require_public(source: Any, why: str, otherwise: str = "") -> None:
 
 def features_of(records: Rows, feature_map: FeatureMap) -> npt.NDArray[np.float32]:
     """Returns the features of public records, (records, dim), in small memory."""
-    blocks = [feature_map(records.rows(slice(start, start + _ROWS))) for start in range(0, len(records), _ROWS)]
+    blocks = [
+        feature_map(records.rows(slice(start, start + _ROWS)))
+        for start in range(0, len(records), _ROWS)
+    ]
     return np.concatenate(blocks)
 
 
@@ -153,19 +207,33 @@ class Axes(NamedTuple):
     values: npt.NDArray[np.float64]  # orthonormal columns, (features, axes)
     facts: dict[str, Any]  # what a certificate says of them
 
-    def checked(self, public: Mapping[str, Any], source: Any) -> npt.NDArray[np.float64]:
+    def checked(
+        self, public: Mapping[str, Any], source: Any
+    ) -> npt.NDArray[np.float64]:
         """Returns the directions; a ModelError if a certificate speaks of others."""
         if public.get("axes", {}).get("sha256") != self.facts["sha256"]:
             cure = "give the same public images as then."
-            raise ModelError(f"public={source!r}: the axes of a full covariance are not those of the release; {cure}")
+            raise ModelError(
+                f"public={source!r}: the axes of a full covariance are not those of the release; {cure}"
+            )
         return self.values
 
 
-def public_axes(source: Any, schema: Schema, feature_map: FeatureMap, count: int, *, most: int, seed: int) -> Axes:
+def public_axes(
+    source: Any,
+    schema: Schema,
+    feature_map: FeatureMap,
+    count: int,
+    *,
+    most: int,
+    seed: int,
+) -> Axes:
     """Returns the principal axes of features of public records, or random ones where `source` is None."""
     if source is None:
         values = random_axes(feature_map.dim, count, seed=seed)
-        return Axes(values, {"from": "random directions", "sha256": axes_digest(values)})
+        return Axes(
+            values, {"from": "random directions", "sha256": axes_digest(values)}
+        )
     reference = read_reference(source, schema, most=most, labelled=False, seed=seed)
     values = principal_axes(features_of(reference.records, feature_map), count)
     facts = {"from": "principal axes of public images", "public": reference.to_json()}

@@ -16,7 +16,16 @@ from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import Schema
-from noisegate.settings import Count, Fraction, Positive, TwoOrMore, Unit, Widths, derived, settings
+from noisegate.settings import (
+    Count,
+    Fraction,
+    Positive,
+    TwoOrMore,
+    Unit,
+    Widths,
+    derived,
+    settings,
+)
 from noisegate_papers.methods.gan import GuidedMethod, by_records
 from noisegate_papers.methods.generative import GENERATOR, Shapes, shapes_of
 from noisegate_papers.models.inputs import inputs_of
@@ -26,7 +35,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from noisegate.gate.gate import Gate
-    from noisegate_papers.training.teachers import ShardTeacher, StudentTraining, TransportTraining
+    from noisegate_papers.training.teachers import (
+        ShardTeacher,
+        StudentTraining,
+        TransportTraining,
+    )
 
 AUDITED_TEACHERS: Mapping[str, Any] = MappingProxyType(
     {
@@ -72,7 +85,10 @@ class ShardedMethod(GuidedMethod):
         from noisegate_papers.training import teachers
 
         name, given = self.says[0], {name: getattr(self, name) for name in self.taught}
-        says = partial(getattr(teachers, name), **{name: getattr(self, name) for name in self.says[1:]})
+        says = partial(
+            getattr(teachers, name),
+            **{name: getattr(self, name) for name in self.says[1:]},
+        )
         return teachers.ShardTeacher(**self.teaching(schema), **given, says=says)
 
     @staticmethod
@@ -84,23 +100,46 @@ class ShardedMethod(GuidedMethod):
         """Returns what teachers are told in a step beside the generated records; here, nothing."""
         return {}
 
-    def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Float[Tensor, "records inputs"]:
+    def pulled(
+        self, schema: Schema, told: Mapping[str, Tensor]
+    ) -> Float[Tensor, "records inputs"]:
         """Returns the gradient at generated records, (records, inputs), by a noisy sum of answers and `beside`."""
         return told["records"]
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> ShardPlan:
         """Returns the steps; refuses a schema that does not fit the settings."""
         gan, _ = self.checked(schema)
-        asked: dict[str, Any] = {**self.descent, "shards": self.teachers, "nonnegative": self.nonnegative}
+        asked: dict[str, Any] = {
+            **self.descent,
+            "shards": self.teachers,
+            "nonnegative": self.nonnegative,
+        }
         trained = shapes_of(gan.generator(schema).state_dict())
-        return ShardPlan(name=GENERATOR, parameters=self.answers(schema), trained=trained, **asked)
+        return ShardPlan(
+            name=GENERATOR, parameters=self.answers(schema), trained=trained, **asked
+        )
 
-    def session(self, gate: Gate, plan: CalibratedGradientPlan, *, journal: Path | None, **options: Any) -> Any:
+    def session(
+        self,
+        gate: Gate,
+        plan: CalibratedGradientPlan,
+        *,
+        journal: Path | None,
+        **options: Any,
+    ) -> Any:
         """Returns a session of sums over shards, without a journal."""
         facts, device = self.public_facts(gate.schema), options.get("device", "cpu")
-        return gate.shards(plan, self.teacher(gate.schema), method=self.name, public=facts, device=device)
+        return gate.shards(
+            plan,
+            self.teacher(gate.schema),
+            method=self.name,
+            public=facts,
+            device=device,
+        )
 
-    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> TransportTraining:
+    def training(
+        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+    ) -> TransportTraining:
         """Returns the generator at its start."""
         from noisegate_papers.training.teachers import TransportTraining
 
@@ -108,8 +147,16 @@ class ShardedMethod(GuidedMethod):
 
     def guided(self, schema: Schema, device: str) -> dict[str, Any]:
         """Returns what the training of the generator is given; β₁ of Adam is that of GANs, as at 0.9 they circle."""
-        asked = {"gradient": partial(self.pulled, schema), "beside": partial(self.beside, schema), "beta1": 0.5}
-        return {**self.generator_training(schema, self.batch, device), **asked, "ema_decay": self.ema_decay}
+        asked = {
+            "gradient": partial(self.pulled, schema),
+            "beside": partial(self.beside, schema),
+            "beta1": 0.5,
+        }
+        return {
+            **self.generator_training(schema, self.batch, device),
+            **asked,
+            "ema_decay": self.ema_decay,
+        }
 
     def teaching(self, schema: Schema) -> dict[str, Any]:
         """Returns what every teacher is given."""
@@ -117,10 +164,15 @@ class ShardedMethod(GuidedMethod):
 
         gan, sizes = self.gan(schema), (self.inputs(schema), schema.layout.classes)
         return {
-            "discriminator": build_table_discriminator(*sizes, hidden=self.teacher_hidden, seed=gan.discriminator_seed),
+            "discriminator": build_table_discriminator(
+                *sizes, hidden=self.teacher_hidden, seed=gan.discriminator_seed
+            ),
             "encode": gan.inputs(schema)[0],
             "label": schema.layout.label,
-            **{name: getattr(self, f"teacher_{name}") for name in ("records", "learning_rate", "rounds")},
+            **{
+                name: getattr(self, f"teacher_{name}")
+                for name in ("records", "learning_rate", "rounds")
+            },
         }
 
 
@@ -142,7 +194,10 @@ class PATEGAN(ShardedMethod):
         (64, 4.0)
     """
 
-    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_TEACHERS, "teacher_learning_rate": 5.0}
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **AUDITED_TEACHERS,
+        "teacher_learning_rate": 5.0,
+    }
     says = ("votes",)
 
     batch: Count = 64
@@ -156,13 +211,24 @@ class PATEGAN(ShardedMethod):
         """Returns the shape of the votes."""
         return {"votes": (self.batch,)}
 
-    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> StudentTraining:
+    def training(
+        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+    ) -> StudentTraining:
         """Returns generator and student at their start."""
         from noisegate_papers.training.teachers import StudentTraining
 
-        student, asked = self.teaching(schema)["discriminator"].to(device), self.teachers * self.sampling_probability
-        given = {**self.guided(schema, device), "rounds": self.student_rounds, "teachers": asked}
-        return StudentTraining(student, student_learning_rate=self.student_learning_rate, **given)
+        student, asked = (
+            self.teaching(schema)["discriminator"].to(device),
+            self.teachers * self.sampling_probability,
+        )
+        given = {
+            **self.guided(schema, device),
+            "rounds": self.student_rounds,
+            "teachers": asked,
+        }
+        return StudentTraining(
+            student, student_learning_rate=self.student_learning_rate, **given
+        )
 
 
 @register("gs-wgan")
@@ -184,9 +250,17 @@ class GSWGAN(ShardedMethod):
 
     audit_settings: ClassVar[Mapping[str, Any]] = {
         **AUDITED_TEACHERS,
-        **{"sampling_probability": 0.5, "teacher_learning_rate": 0.1, "learning": 2, "warm_up": 1},
+        **{
+            "sampling_probability": 0.5,
+            "teacher_learning_rate": 0.1,
+            "learning": 2,
+            "warm_up": 1,
+        },
     }
-    says, taught = ("clipped_answers", "clip_norm"), ("learning", "warm_up", "penalty", "drift")
+    says, taught = (
+        ("clipped_answers", "clip_norm"),
+        ("learning", "warm_up", "penalty", "drift"),
+    )
 
     learning: Count | None = None
     """Critics that learn in a step, in turn; None for all."""
@@ -238,17 +312,23 @@ class DataLens(ShardedMethod):
     threshold: Unit = 0.0
     """β: the part of the teachers that must agree, over those that do not, for an entry to count; the paper takes 0.2
     to 0.9. At 0 the noisy sum is followed as it is."""
-    clip_norm: Positive = derived(lambda given: math.sqrt(_largest(given) * given["batch"]))
+    clip_norm: Positive = derived(
+        lambda given: math.sqrt(_largest(given) * given["batch"])
+    )
     """L2 norm of all signs of a teacher in a step."""
 
     def answers(self, schema: Schema) -> Shapes:
         """Returns the shape of the signs; an OptionError if a record has fewer inputs than signs that count."""
         inputs = self.inputs(schema)
         if self.largest > inputs:
-            raise OptionError(f"largest={self.largest} is more than the {inputs} inputs that a record has; lower it.")
+            raise OptionError(
+                f"largest={self.largest} is more than the {inputs} inputs that a record has; lower it."
+            )
         return {"records": (self.batch, inputs)}
 
-    def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Float[Tensor, "records inputs"]:
+    def pulled(
+        self, schema: Schema, told: Mapping[str, Tensor]
+    ) -> Float[Tensor, "records inputs"]:
         """Returns the mean sign of each entry, or with a threshold the sign of each that is beyond it."""
         mean = told["records"] / (self.teachers * self.sampling_probability)
         return mean.sign() * (mean.abs() >= self.threshold) if self.threshold else mean
@@ -276,7 +356,11 @@ class GPATE(ShardedMethod):
         (80, 4.0, 1.414)
     """
 
-    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_TEACHERS, "coordinates": 2, "bins": 4}
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **AUDITED_TEACHERS,
+        "coordinates": 2,
+        "bins": 4,
+    }
     says, nonnegative = ("histogram_votes", "bound", "bins"), True
 
     coordinates: Count = derived(_coordinates)
@@ -284,7 +368,9 @@ class GPATE(ShardedMethod):
     bins: TwoOrMore = 4
     bound: Positive = 1e-2
     """Projected gradients are clipped to ± this; the paper has 10 bins and 1e-4."""
-    clip_norm: Positive = derived(lambda given: math.sqrt(given["batch"] * _coordinates(given)))
+    clip_norm: Positive = derived(
+        lambda given: math.sqrt(given["batch"] * _coordinates(given))
+    )
     """L2 norm of all votes of a teacher in a step."""
 
     def answers(self, schema: Schema) -> Shapes:
@@ -301,11 +387,21 @@ class GPATE(ShardedMethod):
         from noisegate_papers.training.adversarial import stream
 
         # The generator's noise of the step has the stream of two numbers.
-        drawn = torch.randn(self.batch, self.inputs(schema), self.coordinates, generator=stream(self.seed, step, 1))
+        drawn = torch.randn(
+            self.batch,
+            self.inputs(schema),
+            self.coordinates,
+            generator=stream(self.seed, step, 1),
+        )
         return {"projection": drawn / math.sqrt(self.coordinates)}
 
-    def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Float[Tensor, "records inputs"]:
+    def pulled(
+        self, schema: Schema, told: Mapping[str, Tensor]
+    ) -> Float[Tensor, "records inputs"]:
         """Returns the middle of the bins with the most votes, back at the inputs."""
         votes = told["votes"]
         middles = (2 * votes.argmax(dim=2) + 1) / self.bins - 1
-        return self.bound * (told["projection"] @ middles.to(votes.dtype)[:, :, None])[:, :, 0]
+        return (
+            self.bound
+            * (told["projection"] @ middles.to(votes.dtype)[:, :, None])[:, :, 0]
+        )

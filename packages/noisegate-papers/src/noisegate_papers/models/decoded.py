@@ -34,8 +34,12 @@ class FeatureGaussians:
     """A Gaussian for each label, whose draws are cut to what an encoder can give and brought to length 1."""
 
     means: npt.NDArray[np.float64]  # (labels, axes)
-    roots: npt.NDArray[np.float64]  # standard deviations, (labels, axes), or square roots of covariances, (…, axes)
-    axes: npt.NDArray[np.float64] | None = None  # orthonormal, (features, axes); None for those of the features
+    roots: npt.NDArray[
+        np.float64
+    ]  # standard deviations, (labels, axes), or square roots of covariances, (…, axes)
+    axes: npt.NDArray[np.float64] | None = (
+        None  # orthonormal, (features, axes); None for those of the features
+    )
     nonnegative: bool = False  # whether what is drawn below 0 is 0
 
     @property
@@ -48,11 +52,20 @@ class FeatureGaussians:
         """How many Gaussians there are; 1 for all labels together."""
         return len(self.means)
 
-    def draw(self, labels: Int64[Tensor, " rows"], random: torch.Generator) -> Float32[Tensor, "rows features"]:
+    def draw(
+        self, labels: Int64[Tensor, " rows"], random: torch.Generator
+    ) -> Float32[Tensor, "rows features"]:
         """Returns a feature of length 1 for each label."""
-        means, roots = torch.from_numpy(self.means)[labels], torch.from_numpy(self.roots)
+        means, roots = (
+            torch.from_numpy(self.means)[labels],
+            torch.from_numpy(self.roots),
+        )
         normal = torch.randn(means.shape, generator=random, dtype=torch.float64)
-        spread = normal * roots[labels] if roots.ndim == 2 else _products(roots, labels, normal)
+        spread = (
+            normal * roots[labels]
+            if roots.ndim == 2
+            else _products(roots, labels, normal)
+        )
         drawn = means + spread
         if self.axes is not None:
             drawn = drawn @ torch.from_numpy(self.axes).T
@@ -60,34 +73,58 @@ class FeatureGaussians:
 
     def tensors(self) -> dict[str, Array]:
         """Returns means, roots, and axes if there are any."""
-        return {"means": self.means, "roots": self.roots, **({} if self.axes is None else {"axes": self.axes})}
+        return {
+            "means": self.means,
+            "roots": self.roots,
+            **({} if self.axes is None else {"axes": self.axes}),
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Returns whether features are cut at 0."""
         return {"nonnegative": self.nonnegative}
 
     @classmethod
-    def from_saved(cls, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+    def from_saved(
+        cls, tensors: Mapping[str, Array], description: Mapping[str, Any]
+    ) -> Self:
         """Returns the distributions that `tensors` and `to_json` describe."""
         means, roots = (tensors[name].astype(np.float64) for name in ("means", "roots"))
         axes = tensors["axes"].astype(np.float64) if "axes" in tensors else None
-        wide = means.ndim == 2 and roots.shape in (means.shape, (*means.shape, means.shape[-1]))
+        wide = means.ndim == 2 and roots.shape in (
+            means.shape,
+            (*means.shape, means.shape[-1]),
+        )
         if not wide or (axes is not None and axes.shape[1:] != means.shape[1:]):
-            raise ValueError(f"means of shape {means.shape} and roots of shape {roots.shape} describe no Gaussians")
+            raise ValueError(
+                f"means of shape {means.shape} and roots of shape {roots.shape} describe no Gaussians"
+            )
         parts = [means, roots, *([] if axes is None else [axes])]
-        if not all(np.isfinite(part).all() for part in parts) or (roots.ndim == 2 and (roots < 0).any()):
-            raise ValueError("a number of the Gaussians is not finite, or a deviation is below 0")
-        return cls(means=means, roots=roots, axes=axes, nonnegative=bool(description["nonnegative"]))
+        if not all(np.isfinite(part).all() for part in parts) or (
+            roots.ndim == 2 and (roots < 0).any()
+        ):
+            raise ValueError(
+                "a number of the Gaussians is not finite, or a deviation is below 0"
+            )
+        return cls(
+            means=means,
+            roots=roots,
+            axes=axes,
+            nonnegative=bool(description["nonnegative"]),
+        )
 
 
 def unit_rows(rows: Float[Tensor, "rows features"]) -> Float[Tensor, "rows features"]:
     """Returns rows brought to length 1; where all of one is 0, all its entries become equal."""
     lengths = rows.norm(dim=1, keepdim=True)
-    return torch.where(lengths > _LEAST, rows / lengths.clamp_min(_LEAST), rows.shape[1] ** -0.5)
+    return torch.where(
+        lengths > _LEAST, rows / lengths.clamp_min(_LEAST), rows.shape[1] ** -0.5
+    )
 
 
 def _products(
-    roots: Float[Tensor, "labels axes axes"], labels: Int64[Tensor, " rows"], normal: Float[Tensor, "rows axes"]
+    roots: Float[Tensor, "labels axes axes"],
+    labels: Int64[Tensor, " rows"],
+    normal: Float[Tensor, "rows axes"],
 ) -> Float[Tensor, "rows axes"]:
     """Returns each row times the root of its label, label by label: one matrix for each row would fill the memory."""
     spread = torch.empty_like(normal)
@@ -103,12 +140,31 @@ class FeatureGenerator(Generator):
     It normalises nothing over a batch, so that what it makes in training is what is drawn from it later.
     """
 
-    def __init__(self, *, features: int, classes: int, latent: int, hidden: Sequence[int], nonnegative: bool) -> None:
+    def __init__(
+        self,
+        *,
+        features: int,
+        classes: int,
+        latent: int,
+        hidden: Sequence[int],
+        nonnegative: bool,
+    ) -> None:
         super().__init__()
-        self.features, self.labels, self.latent, self.nonnegative = features, classes, latent, nonnegative
+        self.features, self.labels, self.latent, self.nonnegative = (
+            features,
+            classes,
+            latent,
+            nonnegative,
+        )
         self.hidden = tuple(hidden)
         named = {f"hidden[{place}]": width for place, width in enumerate(hidden)}
-        check_sizes("a generator of features", features=features, classes=classes, latent=latent, **named)
+        check_sizes(
+            "a generator of features",
+            features=features,
+            classes=classes,
+            latent=latent,
+            **named,
+        )
         widths = (latent + classes, *hidden)
         layers: list[nn.Module] = []
         for wide, narrow in pairwise(widths):
@@ -124,7 +180,9 @@ class FeatureGenerator(Generator):
         # Smooth, so that no entry stays 0 for ever.
         return unit_rows(nn.functional.softplus(made) if self.nonnegative else made)
 
-    def draw(self, labels: Int64[Tensor, " rows"], random: torch.Generator) -> Float32[Tensor, "rows features"]:
+    def draw(
+        self, labels: Int64[Tensor, " rows"], random: torch.Generator
+    ) -> Float32[Tensor, "rows features"]:
         """Returns a feature of length 1 for each label."""
         with torch.no_grad():
             return cast(Tensor, self(self.noise(len(labels), random), labels))
@@ -135,15 +193,23 @@ class FeatureGenerator(Generator):
 
     def to_json(self) -> dict[str, Any]:
         """Returns what it is built from."""
-        sizes = {"features": self.features, "classes": self.labels, "latent": self.latent}
+        sizes = {
+            "features": self.features,
+            "classes": self.labels,
+            "latent": self.latent,
+        }
         return {**sizes, "hidden": list(self.hidden), "nonnegative": self.nonnegative}
 
     @classmethod
-    def from_saved(cls, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+    def from_saved(
+        cls, tensors: Mapping[str, Array], description: Mapping[str, Any]
+    ) -> Self:
         """Returns the generator that `tensors` and `to_json` describe."""
         with seeded(0):
             generator = cls(**description)
-        generator.load_state_dict({name: torch.from_numpy(value) for name, value in tensors.items()})
+        generator.load_state_dict(
+            {name: torch.from_numpy(value) for name, value in tensors.items()}
+        )
         return generator.requires_grad_(False).eval()
 
 
@@ -152,7 +218,9 @@ class WeightedFeatures:
     """Features of public images with weights for each label."""
 
     vectors: npt.NDArray[np.float32]  # of length 1, (references, features)
-    weights: npt.NDArray[np.float64]  # nonnegative, (labels, references), one row without labels
+    weights: npt.NDArray[
+        np.float64
+    ]  # nonnegative, (labels, references), one row without labels
 
     @property
     def features(self) -> int:
@@ -169,7 +237,9 @@ class WeightedFeatures:
         """Share of each label, by its weights, (labels,)."""
         return np.asarray(self.weights.sum(axis=1) / self.weights.sum())
 
-    def draw(self, labels: Int64[Tensor, " rows"], random: torch.Generator) -> Float32[Tensor, "rows features"]:
+    def draw(
+        self, labels: Int64[Tensor, " rows"], random: torch.Generator
+    ) -> Float32[Tensor, "rows features"]:
         """Returns a feature for each label, drawn by its weights."""
         asked = labels.numpy()
         places = np.zeros(len(asked), dtype=np.intp)
@@ -187,13 +257,27 @@ class WeightedFeatures:
         return {"records": len(self.vectors), **weight_summary(self.weights)}
 
     @classmethod
-    def from_saved(cls, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+    def from_saved(
+        cls, tensors: Mapping[str, Array], description: Mapping[str, Any]
+    ) -> Self:
         """Returns the features that `tensors` and `to_json` describe."""
         vectors, weights = tensors["vectors"], tensors["weights"].astype(np.float64)
-        if vectors.ndim != 2 or weights.ndim != 2 or {weights.shape[1], description["records"]} != {len(vectors)}:
-            raise ValueError(f"features of shape {vectors.shape} with weights of shape {weights.shape}")
-        if not np.isfinite(vectors).all() or not np.isfinite(weights).all() or (weights < 0).any():
-            raise ValueError("features and weights must be finite numbers, and no weight below 0")
+        if (
+            vectors.ndim != 2
+            or weights.ndim != 2
+            or {weights.shape[1], description["records"]} != {len(vectors)}
+        ):
+            raise ValueError(
+                f"features of shape {vectors.shape} with weights of shape {weights.shape}"
+            )
+        if (
+            not np.isfinite(vectors).all()
+            or not np.isfinite(weights).all()
+            or (weights < 0).any()
+        ):
+            raise ValueError(
+                "features and weights must be finite numbers, and no weight below 0"
+            )
         if not weights.sum() > 0:
             raise ValueError("one weight must be above 0")
         return cls(vectors=vectors.astype(np.float32), weights=weights)
@@ -209,7 +293,9 @@ class Decoded:
 
     source: FeatureSource
     decoder: LoadedDecoder
-    weights: npt.NDArray[np.float64]  # share of each label, (labels,); one 1 without a label
+    weights: npt.NDArray[
+        np.float64
+    ]  # share of each label, (labels,); one 1 without a label
     labelled: bool = True  # whether the schema has a label
 
     kind: ClassVar[str]
@@ -217,21 +303,31 @@ class Decoded:
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
         """Returns `rows` records, pixels as numeric columns; `random` is public randomness, on the CPU."""
-        labels = torch.multinomial(torch.from_numpy(self.weights), rows, replacement=True, generator=random)
+        labels = torch.multinomial(
+            torch.from_numpy(self.weights), rows, replacement=True, generator=random
+        )
         chosen = labels if self.source.labels > 1 else torch.zeros_like(labels)
         pixels = np.empty((rows, self.decoder.shape.size))
         with torch.no_grad():
             for start in range(0, rows, _BLOCK):
                 features = self.source.draw(chosen[start : start + _BLOCK], random)
-                noise = torch.randn(len(features), self.decoder.latent, generator=random)
-                pixels[start : start + _BLOCK] = self.decoder(features, noise).cpu().clamp(0, 1).numpy()
+                noise = torch.randn(
+                    len(features), self.decoder.latent, generator=random
+                )
+                pixels[start : start + _BLOCK] = (
+                    self.decoder(features, noise).cpu().clamp(0, 1).numpy()
+                )
         codes = labels.numpy().astype(np.int32)[:, None]
         return EncodedTable(pixels, codes if self.labelled else codes[:, :0])
 
     def tensors(self) -> dict[str, Array]:
         """Returns the source, what travels of the decoder, and the shares of the labels."""
         parts = ((_SOURCE, self.source.tensors()), (_DECODER, self.decoder.tensors()))
-        named = {f"{prefix}{name}": value for prefix, tensors in parts for name, value in tensors.items()}
+        named = {
+            f"{prefix}{name}": value
+            for prefix, tensors in parts
+            for name, value in tensors.items()
+        }
         return {**named, "weights": self.weights}
 
     def to_json(self) -> dict[str, Any]:
@@ -239,22 +335,42 @@ class Decoded:
         return {"source": self.source.to_json(), "decoder": self.decoder.to_json()}
 
     @classmethod
-    def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+    def from_saved(
+        cls,
+        schema: Schema,
+        tensors: Mapping[str, Array],
+        description: Mapping[str, Any],
+    ) -> Self:
         """Returns the model that `tensors` and `to_json` describe."""
         layout, weights = schema.layout, tensors["weights"].astype(np.float64)
-        decoder = LoadedDecoder.from_saved(under(tensors, _DECODER), description["decoder"])
-        source = cls.source_type.from_saved(under(tensors, _SOURCE), description["source"])
+        decoder = LoadedDecoder.from_saved(
+            under(tensors, _DECODER), description["decoder"]
+        )
+        source = cls.source_type.from_saved(
+            under(tensors, _SOURCE), description["source"]
+        )
         labels = [column.size for column in layout.coded]
-        if decoder.shape.size != len(layout.numeric) or (labels or [1]) != [len(weights)]:
-            raise ValueError(f"images of {decoder.shape} with {len(weights)} labels do not fit the schema")
-        if source.features != decoder.features or source.labels not in (1, len(weights)):
+        if decoder.shape.size != len(layout.numeric) or (labels or [1]) != [
+            len(weights)
+        ]:
+            raise ValueError(
+                f"images of {decoder.shape} with {len(weights)} labels do not fit the schema"
+            )
+        if source.features != decoder.features or source.labels not in (
+            1,
+            len(weights),
+        ):
             raise ValueError(
                 f"{source.labels} distributions of {source.features} features do not fit a decoder of "
                 f"{decoder.features} and {len(weights)} labels"
             )
-        if not ((weights >= 0).all() and np.isfinite(weights).all() and weights.sum() > 0):
+        if not (
+            (weights >= 0).all() and np.isfinite(weights).all() and weights.sum() > 0
+        ):
             raise ValueError("the shares of the labels are not shares")
-        return cls(source=source, decoder=decoder, weights=weights, labelled=bool(labels))
+        return cls(
+            source=source, decoder=decoder, weights=weights, labelled=bool(labels)
+        )
 
 
 class DecodedGaussian(Decoded):

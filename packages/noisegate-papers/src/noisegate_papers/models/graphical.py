@@ -33,8 +33,14 @@ class Conditional:
     def __post_init__(self) -> None:
         values = self.probabilities
         if values.ndim != len(self.parents) + 1 or not values.size:
-            raise ValueError(f"column {self.column}: a table of shape {values.shape} for {len(self.parents)} parents")
-        if not (np.isfinite(values).all() and (values >= 0).all() and np.allclose(values.sum(axis=-1), 1, atol=1e-6)):
+            raise ValueError(
+                f"column {self.column}: a table of shape {values.shape} for {len(self.parents)} parents"
+            )
+        if not (
+            np.isfinite(values).all()
+            and (values >= 0).all()
+            and np.allclose(values.sum(axis=-1), 1, atol=1e-6)
+        ):
             raise ValueError(f"column {self.column}: the table holds no probabilities")
 
     def given(self, cells: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
@@ -44,7 +50,9 @@ class Conditional:
             rows = rows * size + cells[parent]
         return rows
 
-    def draw(self, cells: npt.NDArray[np.int32], uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+    def draw(
+        self, cells: npt.NDArray[np.int32], uniform: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.int32]:
         """Returns a cell for each record; of all `cells`, (columns, rows), the parents' are drawn already."""
         size = self.probabilities.shape[-1]
         cumulative = self.probabilities.reshape(-1, size).cumsum(axis=1)
@@ -62,7 +70,9 @@ class GraphicalModel:
 
     bins: tuple[NumericBins, ...]  # cells of numeric columns
     coded: tuple[int, ...]  # numbers of codes
-    factors: tuple[Conditional, ...]  # one for each column, in an order in which parents come first
+    factors: tuple[
+        Conditional, ...
+    ]  # one for each column, in an order in which parents come first
 
     kind: ClassVar[str] = "graphical"
 
@@ -71,11 +81,18 @@ class GraphicalModel:
         known: set[int] = set()
         for factor in self.factors:
             shape = tuple(sizes[column] for column in (*factor.parents, factor.column))
-            if not known.issuperset(factor.parents) or factor.probabilities.shape != shape:
-                raise ValueError(f"the table of column {factor.column} does not fit the columns that it depends on")
+            if (
+                not known.issuperset(factor.parents)
+                or factor.probabilities.shape != shape
+            ):
+                raise ValueError(
+                    f"the table of column {factor.column} does not fit the columns that it depends on"
+                )
             known.add(factor.column)
         if sorted(known) != list(range(len(sizes))) or len(self.factors) != len(sizes):
-            raise ValueError(f"{len(self.factors)} tables for {len(sizes)} columns; each column has one")
+            raise ValueError(
+                f"{len(self.factors)} tables for {len(sizes)} columns; each column has one"
+            )
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
         """Returns `rows` independent records; `random` is public randomness, on the CPU."""
@@ -87,24 +104,46 @@ class GraphicalModel:
             ends = np.asarray((0.0, *bins.cuts, 1.0))
             missing = [np.nan] * bins.nullable
             low, high = np.append(ends[:-1], missing), np.append(ends[1:], missing)
-            numeric[:, place] = low[cells[place]] + uniform(random, rows) * (high - low)[cells[place]]
+            numeric[:, place] = (
+                low[cells[place]] + uniform(random, rows) * (high - low)[cells[place]]
+            )
         return EncodedTable(numeric, np.ascontiguousarray(cells[len(self.bins) :].T))
 
     def tensors(self) -> dict[str, Array]:
         """Returns the tables and the cuts."""
-        tables = {f"table/{factor.column}": factor.probabilities for factor in self.factors}
-        return {**tables, **{f"cuts/{place}": np.asarray(bins.cuts) for place, bins in enumerate(self.bins)}}
+        tables = {
+            f"table/{factor.column}": factor.probabilities for factor in self.factors
+        }
+        return {
+            **tables,
+            **{
+                f"cuts/{place}": np.asarray(bins.cuts)
+                for place, bins in enumerate(self.bins)
+            },
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Returns the order of the columns, and what each depends on."""
-        return {"factors": [{"column": factor.column, "parents": list(factor.parents)} for factor in self.factors]}
+        return {
+            "factors": [
+                {"column": factor.column, "parents": list(factor.parents)}
+                for factor in self.factors
+            ]
+        }
 
     @classmethod
-    def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+    def from_saved(
+        cls,
+        schema: Schema,
+        tensors: Mapping[str, Array],
+        description: Mapping[str, Any],
+    ) -> Self:
         """Returns the model that `tensors` and `to_json` describe."""
         layout = schema.layout
         bins = (
-            NumericBins(cuts=tuple(tensors[f"cuts/{place}"].tolist()), nullable=column.missing)
+            NumericBins(
+                cuts=tuple(tensors[f"cuts/{place}"].tolist()), nullable=column.missing
+            )
             for place, column in enumerate(layout.numeric)
         )
         factors = (
@@ -115,7 +154,11 @@ class GraphicalModel:
             )
             for factor in description["factors"]
         )
-        return cls(bins=tuple(bins), coded=tuple(column.size for column in layout.coded), factors=tuple(factors))
+        return cls(
+            bins=tuple(bins),
+            coded=tuple(column.size for column in layout.coded),
+            factors=tuple(factors),
+        )
 
 
 _PARTS = ("low", "high", "shares")
@@ -138,7 +181,9 @@ class BayesianNetwork(GraphicalModel):
             size, given = factor.probabilities.shape[-1], factor.given(cells)
             table = factor.probabilities.reshape(-1, size)
             choice = Choice(table.ravel(), np.repeat(np.arange(len(table)), size))
-            cells[factor.column] = choice.pick(given, stratified_uniforms(given, random)) - given * size
+            cells[factor.column] = (
+                choice.pick(given, stratified_uniforms(given, random)) - given * size
+            )
         numeric = np.empty((rows, len(self.within)))
         for place, within in enumerate(self.within):
             numeric[:, place] = within.draw(cells[place], random)
@@ -147,16 +192,31 @@ class BayesianNetwork(GraphicalModel):
     def tensors(self) -> dict[str, Array]:
         """Returns the tables, the cuts and the fine cells."""
         fine = {
-            f"within/{place}/{part}": getattr(cells, part) for place, cells in enumerate(self.within) for part in _PARTS
+            f"within/{place}/{part}": getattr(cells, part)
+            for place, cells in enumerate(self.within)
+            for part in _PARTS
         }
         return super().tensors() | fine
 
     @classmethod
-    def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+    def from_saved(
+        cls,
+        schema: Schema,
+        tensors: Mapping[str, Array],
+        description: Mapping[str, Any],
+    ) -> Self:
         """Returns the network that `tensors` and `to_json` describe."""
         graph = GraphicalModel.from_saved(schema, tensors, description)
         within = tuple(
-            WithinCell(column=column, bins=bins, **{part: tensors[f"within/{place}/{part}"] for part in _PARTS})
-            for place, (column, bins) in enumerate(zip(schema.layout.numeric, graph.bins, strict=True))
+            WithinCell(
+                column=column,
+                bins=bins,
+                **{part: tensors[f"within/{place}/{part}"] for part in _PARTS},
+            )
+            for place, (column, bins) in enumerate(
+                zip(schema.layout.numeric, graph.bins, strict=True)
+            )
         )
-        return cls(bins=graph.bins, coded=graph.coded, factors=graph.factors, within=within)
+        return cls(
+            bins=graph.bins, coded=graph.coded, factors=graph.factors, within=within
+        )

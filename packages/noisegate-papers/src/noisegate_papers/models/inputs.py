@@ -65,9 +65,15 @@ class Inputs:
 
         missing = torch.isnan(numeric)
         parts = [torch.where(missing, 0.0, 2 * (numeric - self.centre))]
-        parts += [missing[..., column : column + 1].to(numeric.dtype) for column in self.absent]
+        parts += [
+            missing[..., column : column + 1].to(numeric.dtype)
+            for column in self.absent
+        ]
         levels = [torch.arange(size, device=codes.device) for size in self.coded]
-        parts += [(codes[..., column, None] == level).to(numeric.dtype) for column, level in enumerate(levels)]
+        parts += [
+            (codes[..., column, None] == level).to(numeric.dtype)
+            for column, level in enumerate(levels)
+        ]
         return torch.cat(parts, dim=-1) * self.scale
 
 
@@ -129,12 +135,17 @@ def class_label(schema: Schema, missing: str) -> CodedColumn:
         raise SchemaError(missing)
     label = layout.coded[layout.label]
     if label.missing or len(label.levels) < 2:
-        raise SchemaError(f"the label {label.name!r} must have two levels or more, and may not be missing.")
+        raise SchemaError(
+            f"the label {label.name!r} must have two levels or more, and may not be missing."
+        )
     return label
 
 
 def decode_inputs(
-    values: npt.NDArray[np.float64], inputs: Inputs, schema: Schema, labels: npt.NDArray[np.integer[Any]]
+    values: npt.NDArray[np.float64],
+    inputs: Inputs,
+    schema: Schema,
+    labels: npt.NDArray[np.integer[Any]],
 ) -> EncodedTable:
     """Returns the most probable records behind inputs over their scale, (records, inputs): the inverse of `Inputs`."""
     layout, gaps = schema.layout, len(inputs.absent)
@@ -144,7 +155,9 @@ def decode_inputs(
     there = np.ones_like(numeric)
     there[:, list(inputs.absent)] = 1 - np.minimum(absent, 0.5)
     positions = np.clip(inputs.centre + numeric / there / 2, 0.0, 1.0)
-    positions[:, list(inputs.absent)] = np.where(absent > 0.5, np.nan, positions[:, list(inputs.absent)])
+    positions[:, list(inputs.absent)] = np.where(
+        absent > 0.5, np.nan, positions[:, list(inputs.absent)]
+    )
     codes = np.empty((len(values), len(layout.coded)), dtype=np.int32)
     start = inputs.numeric + gaps
     if layout.label is not None:
@@ -155,13 +168,18 @@ def decode_inputs(
     return EncodedTable(positions, codes)
 
 
-DiscriminatorInput: TypeAlias = "Callable[[Generator, Tensor, Tensor, torch.Generator], Tensor]"
+DiscriminatorInput: TypeAlias = (
+    "Callable[[Generator, Tensor, Tensor, torch.Generator], Tensor]"
+)
 """Draws from a generator by noise, (rows, latent), labels, (rows,), and public randomness, on the CPU, and encodes what
 it makes without labels, (rows, inputs), differentiably."""
 
 
 def encode_images(
-    generator: Generator, noise: Shaped[Tensor, "rows latent"], labels: Shaped[Tensor, " rows"], random: torch.Generator
+    generator: Generator,
+    noise: Shaped[Tensor, "rows latent"],
+    labels: Shaped[Tensor, " rows"],
+    random: torch.Generator,
 ) -> Float[Tensor, "rows pixels"]:
     """Returns intensities as twice their distance from the middle, (rows, pixels); a `DiscriminatorInput`."""
     images: Tensor = generator(noise, labels)
@@ -169,7 +187,10 @@ def encode_images(
 
 
 def encode_features(
-    generator: Generator, noise: Shaped[Tensor, "rows latent"], labels: Shaped[Tensor, " rows"], random: torch.Generator
+    generator: Generator,
+    noise: Shaped[Tensor, "rows latent"],
+    labels: Shaped[Tensor, " rows"],
+    random: torch.Generator,
 ) -> Float[Tensor, "rows features"]:
     """Returns features of length 1 with entries of size 1 or so, (rows, features); a `DiscriminatorInput`."""
     made: Tensor = generator(noise, labels)
@@ -199,29 +220,44 @@ class TableInput:
         import torch
 
         probabilities: list[Tensor] = generator(noise, labels)
-        drawn = {j: _draw(probabilities[j], random) for j in (*range(len(self._cells)), *self._coded)}
-        places = [_place(drawn[j], cells, random)[None] for j, cells in enumerate(self._cells)]
-        missing = [drawn[j][-1:] for j, cells in enumerate(self._cells) if cells.missing]
+        drawn = {
+            j: _draw(probabilities[j], random)
+            for j in (*range(len(self._cells)), *self._coded)
+        }
+        places = [
+            _place(drawn[j], cells, random)[None] for j, cells in enumerate(self._cells)
+        ]
+        missing = [
+            drawn[j][-1:] for j, cells in enumerate(self._cells) if cells.missing
+        ]
         return torch.cat([*places, *missing, *(drawn[j] for j in self._coded)]).T
 
 
-def _draw(probabilities: Float[Tensor, "cells rows"], random: torch.Generator) -> Float[Tensor, "cells rows"]:
+def _draw(
+    probabilities: Float[Tensor, "cells rows"], random: torch.Generator
+) -> Float[Tensor, "cells rows"]:
     """Returns one cell for each row as a one-hot code, (cells, rows), with the gradients of a softened draw."""
     import torch
 
     uniform = torch.rand(probabilities.shape, generator=random).to(probabilities.device)
     gumbel = -torch.log(-torch.log(uniform.clamp(_TINY, 1 - 1e-7)))
-    soft = ((probabilities.clamp_min(_TINY).log() + gumbel) / _TEMPERATURE).softmax(dim=0)
+    soft = ((probabilities.clamp_min(_TINY).log() + gumbel) / _TEMPERATURE).softmax(
+        dim=0
+    )
     hard = torch.nn.functional.one_hot(soft.argmax(dim=0), len(soft)).T.to(soft.dtype)
     return hard + soft - soft.detach()
 
 
-def _place(drawn: Float[Tensor, "cells rows"], cells: Cells, random: torch.Generator) -> Float[Tensor, " rows"]:
+def _place(
+    drawn: Float[Tensor, "cells rows"], cells: Cells, random: torch.Generator
+) -> Float[Tensor, " rows"]:
     """Returns twice the distance from the middle of a place in the cell that was drawn, (rows,); 0 where missing."""
     import torch
 
     ends = np.stack([cells.low, cells.high]).astype(np.float32)[:, :, None]
     low, high = torch.from_numpy(ends).to(drawn.device)
     uniform = torch.rand(drawn.shape[1], generator=random).to(drawn.device)
-    placed: Tensor = (drawn[: len(low)] * (2 * (low + uniform * (high - low)) - 1)).sum(dim=0)
+    placed: Tensor = (drawn[: len(low)] * (2 * (low + uniform * (high - low)) - 1)).sum(
+        dim=0
+    )
     return placed

@@ -17,7 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import ModelError, OptionError
-from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, read_model, write_model
+from noisegate.models.folder import (
+    CLASSIFIER,
+    NETWORK_CLASSIFIER,
+    read_model,
+    write_model,
+)
 from noisegate.schema import EncodedTable
 from noisegate_papers.models.inputs import inputs_of
 from noisegate_papers.models.released_classifier import ReleasedClassifier
@@ -53,21 +58,30 @@ class LocallyLinear(ReleasedClassifier):
 
     def scores(self, records: EncodedTable) -> npt.NDArray[np.float64]:
         """Returns f, (rows, classes), at records that are encoded by the schema without its label."""
-        parts = [locally_linear_scores(answers, self.temperature).numpy() for answers in self._answers(records)]
+        parts = [
+            locally_linear_scores(answers, self.temperature).numpy()
+            for answers in self._answers(records)
+        ]
         return np.concatenate(parts) if parts else np.zeros((0, len(self.classes)))
 
-    def importance(self, records: EncodedTable, *, of: npt.NDArray[np.int64] | None = None) -> Array:
+    def importance(
+        self, records: EncodedTable, *, of: npt.NDArray[np.int64] | None = None
+    ) -> Array:
         """Returns σ: the weight of each map of one class, the predicted one for None, (rows, maps); rows sum to 1."""
         import torch
 
         of = self.predictions(records) if of is None else of
         parts = [np.zeros((0, len(self.weights)))]
-        for start, answers in zip(range(0, len(records), _ROWS), self._answers(records), strict=True):
+        for start, answers in zip(
+            range(0, len(records), _ROWS), self._answers(records), strict=True
+        ):
             weights = torch.softmax(answers / self.temperature, dim=-2).numpy()
             parts.append(weights[np.arange(len(weights)), :, of[start : start + _ROWS]])
         return np.concatenate(parts).astype(np.float32)
 
-    def explain(self, records: EncodedTable, *, of: npt.NDArray[np.int64] | None = None) -> Array:
+    def explain(
+        self, records: EncodedTable, *, of: npt.NDArray[np.int64] | None = None
+    ) -> Array:
         """Returns the weighed map Σ_m σ_mk(x)·w_mk of one class k at each record, (rows, inputs): why that class."""
         # An entry says how much the class gains while its column goes from its lower to its upper bound, or while the
         # level comes up, with σ as it is at the record. For `of` see `importance`.
@@ -81,14 +95,24 @@ class LocallyLinear(ReleasedClassifier):
     def filters(self, label: str | int | bool) -> Array:
         """Returns every map of a class, (maps, inputs), in the units of `explain`: what the class answers to."""
         if label not in self.classes:
-            raise OptionError(f"label={label!r} is not a class; choose one of {list(self.classes)}.")
-        return np.asarray(self.weights[:, self.classes.index(label)] * self.inputs.gradients)
+            raise OptionError(
+                f"label={label!r} is not a class; choose one of {list(self.classes)}."
+            )
+        return np.asarray(
+            self.weights[:, self.classes.index(label)] * self.inputs.gradients
+        )
 
     def save(self, folder: str | Path) -> Path:
         """Writes the classifier into the new folder `folder`: safetensors and JSON, no pickle."""
-        model = {"kind": CLASSIFIER, "temperature": self.temperature, "centre": self.inputs.centre}
+        model = {
+            "kind": CLASSIFIER,
+            "temperature": self.temperature,
+            "centre": self.inputs.centre,
+        }
         tensors = {"weights": self.weights, "bias": self.bias}
-        return write_model(Path(folder), release=self.release, tensors=tensors, model=model)
+        return write_model(
+            Path(folder), release=self.release, tensors=tensors, model=model
+        )
 
     @staticmethod
     def load(folder: str | Path) -> LocallyLinear:
@@ -101,21 +125,44 @@ class LocallyLinear(ReleasedClassifier):
             )
         if description.get("kind") != CLASSIFIER:
             why = "`noisegate sample` and Synthesizer.load take it."
-            raise ModelError(f"{folder} holds a model of records, which predicts no label: {why}")
+            raise ModelError(
+                f"{folder} holds a model of records, which predicts no label: {why}"
+            )
         layout = release.schema.layout
         try:
             inputs = inputs_of(release.schema, centre=float(description["centre"]))
             classes = () if layout.label is None else layout.coded[layout.label].levels
-            weights, bias = (np.asarray(tensors[name], np.float32) for name in ("weights", "bias"))
-            if not classes or bias.ndim != 2 or weights.shape != (len(bias), len(classes), len(inputs.names)):
-                raise ValueError(f"weights of shape {weights.shape} do not fit the schema")
+            weights, bias = (
+                np.asarray(tensors[name], np.float32) for name in ("weights", "bias")
+            )
+            if (
+                not classes
+                or bias.ndim != 2
+                or weights.shape != (len(bias), len(classes), len(inputs.names))
+            ):
+                raise ValueError(
+                    f"weights of shape {weights.shape} do not fit the schema"
+                )
             if bias.shape != weights.shape[:2]:
                 raise ValueError(f"biases of shape {bias.shape} do not fit the weights")
             temperature = float(description["temperature"])
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-            raise ModelError(f"{folder}: the classifier cannot be rebuilt: {error}") from None
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            ArithmeticError,
+        ) as error:
+            raise ModelError(
+                f"{folder}: the classifier cannot be rebuilt: {error}"
+            ) from None
         return LocallyLinear(
-            weights=weights, bias=bias, temperature=temperature, classes=classes, inputs=inputs, release=release
+            weights=weights,
+            bias=bias,
+            temperature=temperature,
+            classes=classes,
+            inputs=inputs,
+            release=release,
         )
 
     def _answers(self, records: EncodedTable) -> Iterator[Tensor]:
@@ -127,8 +174,12 @@ class LocallyLinear(ReleasedClassifier):
         weights = torch.from_numpy(self.weights.reshape(-1, size).astype(np.float64)).T
         for start in range(0, len(records), _ROWS):
             part = records.rows(slice(start, start + _ROWS))
-            inputs = self.inputs(torch.from_numpy(part.numeric), torch.from_numpy(part.codes))
-            yield (inputs @ weights).reshape(-1, maps, classes) + torch.from_numpy(self.bias)
+            inputs = self.inputs(
+                torch.from_numpy(part.numeric), torch.from_numpy(part.codes)
+            )
+            yield (inputs @ weights).reshape(-1, maps, classes) + torch.from_numpy(
+                self.bias
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,16 +191,23 @@ class Reasons:
     rest: Values  # the same of what no column says, (records,)
 
 
-def reasons(classifier: LocallyLinear, records: EncodedTable, *, of: npt.NDArray[np.int64]) -> Reasons:
+def reasons(
+    classifier: LocallyLinear, records: EncodedTable, *, of: npt.NDArray[np.int64]
+) -> Reasons:
     """Returns what scores of the classes at `of` are made of: in all, what they are above the mean of the others'."""
     import torch
 
     inputs, layout = classifier.inputs, classifier.release.schema.layout
-    names = [column.name for column in (*layout.numeric, *(layout.coded[j] for j in layout.others))]
+    names = [
+        column.name
+        for column in (*layout.numeric, *(layout.coded[j] for j in layout.others))
+    ]
     # For each input, its column.
     coded = np.repeat(np.arange(len(inputs.coded)), inputs.coded) + inputs.numeric
     belongs = np.eye(len(names))[[*range(inputs.numeric), *inputs.absent, *coded]]
-    seen = inputs(torch.from_numpy(records.numeric), torch.from_numpy(records.codes)).numpy()
+    seen = inputs(
+        torch.from_numpy(records.numeric), torch.from_numpy(records.codes)
+    ).numpy()
     classes, rows = len(classifier.classes), len(records)
     adds, rest = np.zeros((classes, rows, len(names))), np.zeros((classes, rows))
     for k in range(classes):
@@ -159,12 +217,18 @@ def reasons(classifier: LocallyLinear, records: EncodedTable, *, of: npt.NDArray
     return Reasons(columns=tuple(names), adds=_above(adds, of), rest=_above(rest, of))
 
 
-def answers(classifier: LocallyLinear, label: str | int | bool) -> tuple[Values, Values]:
+def answers(
+    classifier: LocallyLinear, label: str | int | bool
+) -> tuple[Values, Values]:
     """Returns what a class answers to by each input, as `filters`: its maps' mean less the others', and their std."""
-    maps = np.stack([classifier.filters(one) for one in classifier.classes]).astype(np.float64)
+    maps = np.stack([classifier.filters(one) for one in classifier.classes]).astype(
+        np.float64
+    )
     own = classifier.filters(label)
     means = maps.mean(axis=1)[:, None]
-    return _above(means, np.array([classifier.classes.index(label)]))[0], own.std(axis=0).astype(np.float64)
+    return _above(means, np.array([classifier.classes.index(label)]))[0], own.std(
+        axis=0
+    ).astype(np.float64)
 
 
 def _above(values: Values, of: npt.NDArray[np.int64]) -> Values:
@@ -177,7 +241,9 @@ def _above(values: Values, of: npt.NDArray[np.int64]) -> Values:
 class Projection:
     """Maps the inputs of a record to what the maps of a class are trained on."""
 
-    matrices: Array | None  # R, (maps, dimensions, inputs); None where every map sees the inputs as they are
+    matrices: (
+        Array | None
+    )  # R, (maps, dimensions, inputs); None where every map sees the inputs as they are
     maps: int
     size: int  # of the inputs
     constant: float  # stands beside them, so that its weight is the bias
@@ -189,7 +255,9 @@ class Projection:
             return 1, self.maps * classes, self.size + 1
         return self.maps, classes, self.matrices.shape[1] + 1
 
-    def __call__(self, inputs: Float[Tensor, " inputs"]) -> Float[Tensor, "groups dimensions"]:
+    def __call__(
+        self, inputs: Float[Tensor, " inputs"]
+    ) -> Float[Tensor, "groups dimensions"]:
         """Returns what the maps are trained on, for the inputs of one record."""
         import torch
 
@@ -197,7 +265,9 @@ class Projection:
         if self.matrices is None:
             seen = inputs[None]
         else:
-            flat = torch.from_numpy(self.matrices.reshape(-1, self.size)).to(inputs.device)
+            flat = torch.from_numpy(self.matrices.reshape(-1, self.size)).to(
+                inputs.device
+            )
             seen = (flat @ inputs).reshape(self.maps, -1)
         return torch.cat([seen, torch.full_like(seen[:, :1], self.constant)], dim=1)
 
@@ -211,15 +281,25 @@ class Projection:
         weights = self._levelled(weights).numpy()
         return np.ascontiguousarray(weights), bias
 
-    def _levelled(self, values: Float[Tensor | Array, "*rows size"]) -> Float[Tensor, "*rows size"]:
+    def _levelled(
+        self, values: Float[Tensor | Array, "*rows size"]
+    ) -> Float[Tensor, "*rows size"]:
         """Returns inputs, or weights of them, with less of what the first ones share."""
         import torch
 
         first, others = torch.as_tensor(values).tensor_split([self.level], dim=-1)
-        return torch.cat([first - (1 - max(self.level, 1) ** -0.5) * first.mean(-1, keepdim=True), others], dim=-1)
+        return torch.cat(
+            [
+                first - (1 - max(self.level, 1) ** -0.5) * first.mean(-1, keepdim=True),
+                others,
+            ],
+            dim=-1,
+        )
 
 
-def draw_projection(*, inputs: int, maps: int, dimensions: int | None, constant: float, seed: int) -> Projection:
+def draw_projection(
+    *, inputs: int, maps: int, dimensions: int | None, constant: float, seed: int
+) -> Projection:
     """Returns a public random projection, of `dimensions` rows for each map; none where that is None or too many."""
     matrices = None
     if dimensions is not None and dimensions < inputs:

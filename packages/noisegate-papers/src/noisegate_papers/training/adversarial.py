@@ -46,20 +46,29 @@ class Discriminator(nn.Module):
         self.body, self.classes = body, classes
         self.scores = nn.Linear(width, 1 + classes)
 
-    def forward(self, rows: Float[Tensor, "rows inputs_classes"]) -> Float[Tensor, " rows"]:
+    def forward(
+        self, rows: Float[Tensor, "rows inputs_classes"]
+    ) -> Float[Tensor, " rows"]:
         """Returns scores, (rows,), of rows (rows, inputs + classes)."""
         inputs = rows.shape[1] - self.classes
         scores: Tensor = self.scores(self.body(rows[:, :inputs]))
         return scores[:, 0] + (scores[:, 1:] * rows[:, inputs:]).sum(dim=1)
 
-    def rows(self, inputs: Float[Tensor, "rows inputs"], labels: Shaped[Tensor, " rows"]) -> Float[Tensor, "rows _"]:
+    def rows(
+        self, inputs: Float[Tensor, "rows inputs"], labels: Shaped[Tensor, " rows"]
+    ) -> Float[Tensor, "rows _"]:
         """Returns rows, (rows, inputs + classes), of inputs and labels, which are not looked at without classes."""
         if not self.classes:
             return inputs
-        return torch.cat([inputs, one_hot(labels.to(inputs.device), self.classes).to(inputs.dtype)], dim=1)
+        return torch.cat(
+            [inputs, one_hot(labels.to(inputs.device), self.classes).to(inputs.dtype)],
+            dim=1,
+        )
 
     def label_scores(
-        self, inputs: Float[Tensor, "rows inputs"], labels: Int64[Tensor, " rows"] | None
+        self,
+        inputs: Float[Tensor, "rows inputs"],
+        labels: Int64[Tensor, " rows"] | None,
     ) -> Float[Tensor, "labels rows"]:
         """Returns s = log D/(1 − D) of inputs with every label, (labels, rows), or with their own, in one row."""
         found: Tensor = self.scores(self.body(inputs)).T
@@ -69,7 +78,9 @@ class Discriminator(nn.Module):
         return every if labels is None else every.gather(0, labels[None])
 
 
-def build_image_discriminator(shape: ImageShape, classes: int, *, channels: Sequence[int], seed: int) -> Discriminator:
+def build_image_discriminator(
+    shape: ImageShape, classes: int, *, channels: Sequence[int], seed: int
+) -> Discriminator:
     """Returns a discriminator of images, fresh, on the CPU: DCGAN's, normalised nowhere; convolutions halve sides."""
     height, breadth = (side >> len(channels) for side in (shape.height, shape.width))
     if not channels or not height or not breadth:
@@ -80,11 +91,20 @@ def build_image_discriminator(shape: ImageShape, classes: int, *, channels: Sequ
     layers: list[nn.Module] = [RowsToImages(shape)]
     with seeded(seed):
         for entering, leaving in pairwise((shape.channels, *channels)):
-            layers += [nn.Conv2d(entering, leaving, kernel_size=4, stride=2, padding=1), nn.LeakyReLU(SLOPE)]
-        return Discriminator(nn.Sequential(*layers, nn.Flatten()), channels[-1] * height * breadth, classes)
+            layers += [
+                nn.Conv2d(entering, leaving, kernel_size=4, stride=2, padding=1),
+                nn.LeakyReLU(SLOPE),
+            ]
+        return Discriminator(
+            nn.Sequential(*layers, nn.Flatten()),
+            channels[-1] * height * breadth,
+            classes,
+        )
 
 
-def build_table_discriminator(inputs: int, classes: int, *, hidden: Sequence[int], seed: int) -> Discriminator:
+def build_table_discriminator(
+    inputs: int, classes: int, *, hidden: Sequence[int], seed: int
+) -> Discriminator:
     """Returns a discriminator of table rows with fresh weights, in float32 on the CPU: a perceptron, `hidden` wide."""
     layers: list[nn.Module] = []
     with seeded(seed):
@@ -115,7 +135,12 @@ class DiscriminatorTraining(Checkpointed):
     """
 
     def __init__(
-        self, discriminator: Discriminator, *, learning_rate: float, records: float, beta1: float = 0.9
+        self,
+        discriminator: Discriminator,
+        *,
+        learning_rate: float,
+        records: float,
+        beta1: float = 0.9,
     ) -> None:
         self.discriminator, self.steps = discriminator, 0
         self._weights, self._records = dict(discriminator.named_parameters()), records
@@ -136,7 +161,9 @@ class DiscriminatorTraining(Checkpointed):
     def step(self, noisy: Mapping[str, Tensor]) -> None:
         """Moves the discriminator after a noisy sum of gradients at real records."""
         fake = self.fake_gradients()
-        self._adam.step({name: noisy[name] / self._records + fake[name] for name in self._weights})
+        self._adam.step(
+            {name: noisy[name] / self._records + fake[name] for name in self._weights}
+        )
         self.steps += 1
         self.after_step()
 
@@ -161,30 +188,47 @@ class AdversarialTraining(DiscriminatorTraining):
         records: float,
     ) -> None:
         rate = config.discriminator_learning_rate
-        super().__init__(discriminator, learning_rate=rate, records=records, beta1=_BETA1)
+        super().__init__(
+            discriminator, learning_rate=rate, records=records, beta1=_BETA1
+        )
         # In training mode throughout: what it makes for either step is normalised by the batch, and running statistics,
         # which are released, see every batch.
         self.config, self.generator = config, generator.train()
-        self._logits, self._learned, self._encode, self._gradients = logits.clone(), learned, encode, gradients
+        self._logits, self._learned, self._encode, self._gradients = (
+            logits.clone(),
+            learned,
+            encode,
+            gradients,
+        )
         trained = dict(generator.named_parameters()) | self._learned_logits()
-        self._generator_adam = Adam(trained, learning_rate=config.generator_learning_rate, beta1=_BETA1)
+        self._generator_adam = Adam(
+            trained, learning_rate=config.generator_learning_rate, beta1=_BETA1
+        )
 
     def result(self) -> dict[str, Tensor]:
         """Returns the generator's weights and running statistics, and the logits of the labels if they are learned."""
         return self.generator.state_dict() | self._learned_logits()
 
-    def generated(self, random: torch.Generator) -> tuple[Float[Tensor, "batch _"], Int64[Tensor, " batch"]]:
+    def generated(
+        self, random: torch.Generator
+    ) -> tuple[Float[Tensor, "batch _"], Int64[Tensor, " batch"]]:
         """Returns discriminator inputs of generated records, (batch, inputs + classes), and their labels, (batch,)."""
         shares = self._logits.detach().softmax(dim=0).cpu()
-        labels = torch.multinomial(shares, self.config.batch, replacement=True, generator=random)
+        labels = torch.multinomial(
+            shares, self.config.batch, replacement=True, generator=random
+        )
         noise = self.generator.noise(self.config.batch, random).to(self._logits.device)
         labels = labels.to(self._logits.device)
-        return self.discriminator.rows(self._encode(self.generator, noise, labels, random), labels), labels
+        return self.discriminator.rows(
+            self._encode(self.generator, noise, labels, random), labels
+        ), labels
 
     def fake_gradients(self) -> dict[str, Tensor]:
         """Returns the mean gradient at generated records."""
         with torch.no_grad():
-            rows, _ = self.generated(stream(self.config.seed, _DISCRIMINATOR, self.steps))
+            rows, _ = self.generated(
+                stream(self.config.seed, _DISCRIMINATOR, self.steps)
+            )
         return self._gradients(self.discriminator, rows)
 
     def after_step(self) -> None:
@@ -214,11 +258,17 @@ class AdversarialTraining(DiscriminatorTraining):
 
 
 def mean_gradients(
-    discriminator: Discriminator, rows: Float[Tensor, "records _"], *, real: bool = False
+    discriminator: Discriminator,
+    rows: Float[Tensor, "records _"],
+    *,
+    real: bool = False,
 ) -> dict[str, Tensor]:
     """Returns the mean gradient of the loss at fake rows, or at real ones; nothing is clipped."""
     scores = discriminator(rows)
-    return gradients(softplus(-scores if real else scores).mean(), dict(discriminator.named_parameters()))
+    return gradients(
+        softplus(-scores if real else scores).mean(),
+        dict(discriminator.named_parameters()),
+    )
 
 
 def pretrain(
@@ -245,7 +295,9 @@ def pretrain(
         records=1.0,
     )
     for step in range(steps):
-        chosen = torch.randint(len(rows), (config.batch,), generator=stream(config.seed, _REAL, step)).to(rows.device)
+        chosen = torch.randint(
+            len(rows), (config.batch,), generator=stream(config.seed, _REAL, step)
+        ).to(rows.device)
         training.step(mean_gradients(discriminator, rows[chosen], real=True))
 
 
@@ -273,7 +325,9 @@ class DensityRatioTraining(DiscriminatorTraining):
         self._features, self._seed = torch.from_numpy(features).to(device), seed
         self._labels = None if labels is None else torch.from_numpy(labels).to(device)
         self._batch, self._burn_in = min(batch, len(features)), burn_in
-        self._means = {name: value.detach().clone() for name, value in self._weights.items()}
+        self._means = {
+            name: value.detach().clone() for name, value in self._weights.items()
+        }
 
     def result(self) -> dict[str, Tensor]:
         """Returns the mean of the weights over the last steps: most of what noise did to single ones cancels."""
@@ -281,10 +335,19 @@ class DensityRatioTraining(DiscriminatorTraining):
 
     def fake_gradients(self) -> dict[str, Tensor]:
         """Returns the gradient of the mean of −log(1 − D) over references that are drawn at random."""
-        drawn = torch.randint(len(self._features), (self._batch,), generator=stream(self._seed, self.steps))
+        drawn = torch.randint(
+            len(self._features),
+            (self._batch,),
+            generator=stream(self._seed, self.steps),
+        )
         drawn = drawn.to(self._features.device)
         labels = None if self._labels is None else self._labels[drawn]
-        return gradients(softplus(self.discriminator.label_scores(self._features[drawn], labels)).mean(), self._weights)
+        return gradients(
+            softplus(
+                self.discriminator.label_scores(self._features[drawn], labels)
+            ).mean(),
+            self._weights,
+        )
 
     def after_step(self) -> None:
         """Averages the weights; until the averaging begins, the mean is the latest."""
@@ -298,7 +361,11 @@ class DensityRatioTraining(DiscriminatorTraining):
 
 
 def density_ratios(
-    discriminator: Discriminator, vectors: npt.NDArray[np.float32], labels: npt.NDArray[np.int64] | None, *, most: float
+    discriminator: Discriminator,
+    vectors: npt.NDArray[np.float32],
+    labels: npt.NDArray[np.int64] | None,
+    *,
+    most: float,
 ) -> npt.NDArray[np.float64]:
     """Returns the weight of each reference, in proportion to w = D/(1 − D) = exp(s), divided by the largest one."""
     # Of features, (references, features), and labels, (references,), or None, by a discriminator on the CPU: (labels,
@@ -309,6 +376,10 @@ def density_ratios(
         for start in range(0, len(vectors), _ROWS):
             rows = slice(start, start + _ROWS)
             own = None if labels is None else torch.from_numpy(labels[rows])
-            parts.append(discriminator.label_scores(torch.from_numpy(vectors[rows]), own))
-    scores = np.minimum(torch.cat(parts, dim=1).numpy().astype(np.float64), math.log(most))
+            parts.append(
+                discriminator.label_scores(torch.from_numpy(vectors[rows]), own)
+            )
+    scores = np.minimum(
+        torch.cat(parts, dim=1).numpy().astype(np.float64), math.log(most)
+    )
     return np.asarray(np.exp(scores - scores.max()))

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 _POOL, _LEVELS = 2**20, 2**12
 # The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), whose constants are written as signed numbers.
-_STRIDE, _FIRST, _SECOND = -7046029254386353131, -4658895280553007687, -7723592293110705685
+_STRIDE, _FIRST, _SECOND = (
+    -7046029254386353131,
+    -4658895280553007687,
+    -7723592293110705685,
+)
 
 
 def denoising_loss(
@@ -51,12 +55,24 @@ class NoiseDraws:
     multiplicity: int  # K, how many draws a record has
 
     @classmethod
-    def of(cls, pixels: int, *, multiplicity: int, p_mean: float, p_std: float, seed: int) -> NoiseDraws:
+    def of(
+        cls, pixels: int, *, multiplicity: int, p_mean: float, p_std: float, seed: int
+    ) -> NoiseDraws:
         """Returns draws for images of so many pixels, whose log σ is normal with a mean and standard deviation."""
         random, normal = torch.Generator().manual_seed(seed), NormalDist(p_mean, p_std)
-        quantiles = [normal.inv_cdf((place + 0.5) / _LEVELS) for place in range(_LEVELS)]
-        noise, factors = torch.randn(_POOL, generator=random), torch.randint(2**62, (pixels,), generator=random) | 1
-        return cls(noise=noise, sigmas=torch.tensor(quantiles).exp(), factors=factors, multiplicity=multiplicity)
+        quantiles = [
+            normal.inv_cdf((place + 0.5) / _LEVELS) for place in range(_LEVELS)
+        ]
+        noise, factors = (
+            torch.randn(_POOL, generator=random),
+            torch.randint(2**62, (pixels,), generator=random) | 1,
+        )
+        return cls(
+            noise=noise,
+            sigmas=torch.tensor(quantiles).exp(),
+            factors=factors,
+            multiplicity=multiplicity,
+        )
 
     def __call__(
         self, step: Float[Tensor, " 1"], intensities: Float[Tensor, " pixels"]
@@ -64,12 +80,21 @@ class NoiseDraws:
         """Returns the noise of one record, intensities in [0, 1] up to 1/255, in a step, and σ of each draw."""
         device, draws = intensities.device, self.multiplicity
         whole = (intensities * 255).round().long()
-        key = (whole * self.factors.to(device)).sum() + step.detach().round().long()[0] * _STRIDE
+        key = (whole * self.factors.to(device)).sum() + step.detach().round().long()[
+            0
+        ] * _STRIDE
         number = torch.arange(draws, device=device)
         first = _mixed(_mixed(key) + number * _STRIDE)
-        start, level = first & (_POOL - 1), (_mixed(first) & (_LEVELS - 1)) + number * _LEVELS
-        places = (start[:, None] + torch.arange(len(self.factors), device=device)) & (_POOL - 1)
-        return self.noise.to(device)[places], self.sigmas.to(device)[level.div(draws, rounding_mode="floor")][:, None]
+        start, level = (
+            first & (_POOL - 1),
+            (_mixed(first) & (_LEVELS - 1)) + number * _LEVELS,
+        )
+        places = (start[:, None] + torch.arange(len(self.factors), device=device)) & (
+            _POOL - 1
+        )
+        return self.noise.to(device)[places], self.sigmas.to(device)[
+            level.div(draws, rounding_mode="floor")
+        ][:, None]
 
 
 def _mixed(values: Int64[Tensor, "*shape"]) -> Int64[Tensor, "*shape"]:
@@ -89,15 +114,28 @@ class DiffusionTraining(Checkpointed):
     counter = STEP
 
     def __init__(
-        self, denoiser: Denoiser, *, learning_rate: float, batch: float, ema_decay: float, device: str
+        self,
+        denoiser: Denoiser,
+        *,
+        learning_rate: float,
+        batch: float,
+        ema_decay: float,
+        device: str,
     ) -> None:
-        self._denoiser, self._learning_rate, self._batch = denoiser.to(device), learning_rate, batch
+        self._denoiser, self._learning_rate, self._batch = (
+            denoiser.to(device),
+            learning_rate,
+            batch,
+        )
         self._decay, self._device, self.steps = ema_decay, device, 0
         self._begin()
 
     def parameters(self) -> dict[str, Tensor]:
         """Returns the weights, and the number of the step."""
-        return {**self._descent.parameters(), STEP: torch.tensor([float(self.steps)], device=self._device)}
+        return {
+            **self._descent.parameters(),
+            STEP: torch.tensor([float(self.steps)], device=self._device),
+        }
 
     def result(self) -> dict[str, Tensor]:
         """Returns the running mean of the weights."""
@@ -106,7 +144,9 @@ class DiffusionTraining(Checkpointed):
     @torch.no_grad()
     def step(self, noisy: Mapping[str, Tensor]) -> None:
         """Takes a step against a noisy sum of gradients."""
-        self._descent.step({name: value for name, value in noisy.items() if name != STEP})
+        self._descent.step(
+            {name: value for name, value in noisy.items() if name != STEP}
+        )
         self.steps += 1
         kept = min(self._decay, (1 + self.steps) / (10 + self.steps))
         for name, value in self._descent.parameters().items():
@@ -128,15 +168,23 @@ class DiffusionTraining(Checkpointed):
         # Images, intensities in [0, 1], are changed whenever they are seen, and stand under noise of the levels of
         # `draws`.
         random, classes = torch.Generator().manual_seed(seed), self._denoiser.classes
-        codes = one_hot(labels, classes).float() if classes else torch.zeros(len(images), 0)
-        adam = Adam(dict(self._denoiser.named_parameters()), learning_rate=learning_rate)
+        codes = (
+            one_hot(labels, classes).float() if classes else torch.zeros(len(images), 0)
+        )
+        adam = Adam(
+            dict(self._denoiser.named_parameters()), learning_rate=learning_rate
+        )
         for _ in range(steps):
             chosen = torch.randint(len(images), (batch,), generator=random)
-            sigma = draws.sigmas[torch.randint(len(draws.sigmas), (batch, 1), generator=random)]
+            sigma = draws.sigmas[
+                torch.randint(len(draws.sigmas), (batch, 1), generator=random)
+            ]
             noise = torch.randn(batch, images.shape[1], generator=random)
             rows = 2 * change(images[chosen], random) - 1, codes[chosen], noise, sigma
             clean, coded, noise, sigma = (one.to(self._device) for one in rows)
-            adam.descend(denoising_loss(self._denoiser, clean, coded, noise, coefficients(sigma)))
+            adam.descend(
+                denoising_loss(self._denoiser, clean, coded, noise, coefficients(sigma))
+            )
         self._begin()
 
     def parts(self) -> dict[str, Any]:
@@ -145,21 +193,36 @@ class DiffusionTraining(Checkpointed):
 
     def _begin(self) -> None:
         start = dict(self._denoiser.named_parameters())
-        self._descent = NoisyDescent(start, learning_rate=self._learning_rate, batch=self._batch, device=self._device)
+        self._descent = NoisyDescent(
+            start,
+            learning_rate=self._learning_rate,
+            batch=self._batch,
+            device=self._device,
+        )
         self._mean = {name: value.detach().clone() for name, value in start.items()}
 
 
-def enlarged(images: Float[Tensor, "rows pixels"], shape: ImageShape, times: int) -> Float[Tensor, "rows _"]:
+def enlarged(
+    images: Float[Tensor, "rows pixels"], shape: ImageShape, times: int
+) -> Float[Tensor, "rows _"]:
     """Returns images of `shape` with sides so many times as long, smooth between their pixels."""
-    found = interpolate(images.reshape(-1, *shape.axes).movedim(3, 1), scale_factor=times, mode="bilinear")
+    found = interpolate(
+        images.reshape(-1, *shape.axes).movedim(3, 1),
+        scale_factor=times,
+        mode="bilinear",
+    )
     return found.movedim(1, 3).flatten(1) if times > 1 else images
 
 
-def jittered(shape: ImageShape, spread: float) -> Callable[[Tensor, torch.Generator], Tensor]:
+def jittered(
+    shape: ImageShape, spread: float
+) -> Callable[[Tensor, torch.Generator], Tensor]:
     """Returns what turns, shears, stretches and moves images a little: affine maps of [−1, 1]², normal, by `spread`."""
     still = torch.eye(2, 3)
 
-    def change(images: Float[Tensor, "rows pixels"], random: torch.Generator) -> Float[Tensor, "rows pixels"]:
+    def change(
+        images: Float[Tensor, "rows pixels"], random: torch.Generator
+    ) -> Float[Tensor, "rows pixels"]:
         maps = still + spread * torch.randn(len(images), 2, 3, generator=random)
         pictures = images.reshape(-1, *shape.axes).movedim(3, 1)
         grid = affine_grid(maps, list(pictures.shape), align_corners=False)

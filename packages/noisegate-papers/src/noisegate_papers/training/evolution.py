@@ -49,22 +49,39 @@ class OneWay:
         """Returns what the answers say."""
         bins, released = design.read(answers)
         histograms = design.read_histograms(answers)
-        sizes = (*(one.size for one in bins), *(column.size for column in design.layout.coded))
-        tables = class_tables(released, sizes, design.label, design.prior(histograms, bins))
+        sizes = (
+            *(one.size for one in bins),
+            *(column.size for column in design.layout.coded),
+        )
+        tables = class_tables(
+            released, sizes, design.label, design.prior(histograms, bins)
+        )
         within = within_cells(design, bins, histograms)
-        return cls(design=design, bins=bins, within=within, tables=tables, shares=likely_shares(tables))
+        return cls(
+            design=design,
+            bins=bins,
+            within=within,
+            tables=tables,
+            shares=likely_shares(tables),
+        )
 
     def classes(self, rows: int, random: torch.Generator) -> npt.NDArray[np.intp]:
         """Returns classes of the label in their shares, (rows,)."""
         whole = np.zeros(rows, dtype=np.int64)
         counts = self.tables.counts
-        return Choice(counts, np.zeros(len(counts), dtype=np.int64)).pick(whole, stratified_uniforms(whole, random))
+        return Choice(counts, np.zeros(len(counts), dtype=np.int64)).pick(
+            whole, stratified_uniforms(whole, random)
+        )
 
-    def draw(self, place: int, classes: npt.NDArray[np.intp], random: torch.Generator) -> npt.NDArray[np.intp]:
+    def draw(
+        self, place: int, classes: npt.NDArray[np.intp], random: torch.Generator
+    ) -> npt.NDArray[np.intp]:
         """Returns a cell of one column, numbered without the label, for each of the given classes, (rows,)."""
         size, table = self.tables.sizes[place], self.shares[:, self.tables.spans[place]]
         choice = Choice(table.ravel(), np.repeat(np.arange(len(table)), size))
-        return choice.pick(classes, stratified_uniforms(classes, random)) - classes * size
+        return (
+            choice.pick(classes, stratified_uniforms(classes, random)) - classes * size
+        )
 
 
 class Evolution:
@@ -85,17 +102,32 @@ class Evolution:
         seed: int,
         distinct: bool = True,
     ) -> None:
-        self._one_way, self._noise_std, self._rounds, self._variation = one_way, noise_std, rounds, variation
+        self._one_way, self._noise_std, self._rounds, self._variation = (
+            one_way,
+            noise_std,
+            rounds,
+            variation,
+        )
         self._random, self._round = public_random(seed), 0
         design, bins = one_way.design, one_way.bins
         coded = tuple(column.size for column in design.layout.coded)
-        self._points = lattice(bins, coded, label=design.label, label_weight=label_weight)
+        self._points = lattice(
+            bins, coded, label=design.label, label_weight=label_weight
+        )
         # As many as may have more votes each than the noise.
-        rows = int(np.clip(float(one_way.tables.counts.sum()) / noise_std, min(FEWEST, candidates), candidates))
+        rows = int(
+            np.clip(
+                float(one_way.tables.counts.sum()) / noise_std,
+                min(FEWEST, candidates),
+                candidates,
+            )
+        )
         sizes = (*(one.size for one in bins), *coded)
         self._complete = distinct and math.prod(sizes) < rows
         if self._complete:
-            self.candidates: Cells = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1).T
+            self.candidates: Cells = (
+                np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1).T
+            )
             return
         classes = one_way.classes(rows, self._random)
         self.candidates = np.zeros((rows, len(sizes)), dtype=np.int32)
@@ -104,12 +136,16 @@ class Evolution:
         for place, column in enumerate(design.columns):
             self.candidates[:, column] = one_way.draw(place, classes, self._random)
         if distinct:  # of equal ones the first would have all votes, the others noise
-            self.candidates = self.candidates[np.sort(np.unique(self.candidates, axis=0, return_index=True)[1])]
+            self.candidates = self.candidates[
+                np.sort(np.unique(self.candidates, axis=0, return_index=True)[1])
+            ]
 
     @property
     def votes(self) -> NearestVotes:
         """The map that asks for the votes of this round."""
-        return NearestVotes(bins=self._one_way.bins, points=self._points, candidates=self.candidates)
+        return NearestVotes(
+            bins=self._one_way.bins, points=self._points, candidates=self.candidates
+        )
 
     def select(self, votes: Float[Array, " candidates"]) -> None:
         """Makes the candidates of the next round: the half with the most noisy votes, and a variation of each."""
@@ -117,29 +153,48 @@ class Evolution:
         self._round += 1
         if self._complete:
             return
-        kept = self.candidates[np.argsort(-votes, kind="stable")[: (len(votes) + 1) // 2]]
-        varied = self._varied(kept[: len(votes) // 2], self._variation * (1 - self._round / self._rounds))
+        kept = self.candidates[
+            np.argsort(-votes, kind="stable")[: (len(votes) + 1) // 2]
+        ]
+        varied = self._varied(
+            kept[: len(votes) // 2], self._variation * (1 - self._round / self._rounds)
+        )
         self.candidates = np.concatenate([kept, varied])
 
-    def mixture(self, votes: Float[Array, " candidates"], *, smoothing: float) -> Mixture:
+    def mixture(
+        self, votes: Float[Array, " candidates"], *, smoothing: float
+    ) -> Mixture:
         """Returns candidates weighted by their noisy votes, as far as these exceed the noise, as a mixture."""
         # Weights are brought to the one-way tables, whose noise is less: votes say which cells come together. A
         # component is a candidate with each of its cells, but for a part `smoothing`, which is drawn from the one-way
         # tables; none is where every combination of cells was voted for.
         check_votes(votes, len(self.candidates), self._round)
         one_way, smoothing = self._one_way, 0.0 if self._complete else smoothing
-        design, tables, classes = one_way.design, one_way.tables, self._classes(self.candidates)
+        design, tables, classes = (
+            one_way.design,
+            one_way.tables,
+            self._classes(self.candidates),
+        )
         weights = np.maximum(votes - self._noise_std, 0.0)
         weights = self._raked(weights if weights.any() else np.ones_like(weights))
         live = weights > 0
-        weights, candidates, classes = weights[live], self.candidates[live], classes[live]
+        weights, candidates, classes = (
+            weights[live],
+            self.candidates[live],
+            classes[live],
+        )
         probabilities: list[npt.NDArray[np.float32]] = []
-        sizes = (*(bins.size for bins in one_way.bins), *(column.size for column in design.layout.coded))
+        sizes = (
+            *(bins.size for bins in one_way.bins),
+            *(column.size for column in design.layout.coded),
+        )
         shares = iter(tables.spans)
         for column, size in enumerate(sizes):
             alone = np.eye(size)[candidates[:, column]]
             if column != design.label:
-                alone = (1 - smoothing) * alone + smoothing * one_way.shares[classes, next(shares)]
+                alone = (1 - smoothing) * alone + smoothing * one_way.shares[
+                    classes, next(shares)
+                ]
             probabilities.append(alone.astype(np.float32))
         return Mixture(
             layout=design.layout,
@@ -148,16 +203,24 @@ class Evolution:
             probabilities=tuple(probabilities),
         )
 
-    def _classes(self, candidates: Int32[Array, "rows columns"]) -> npt.NDArray[np.intp]:
+    def _classes(
+        self, candidates: Int32[Array, "rows columns"]
+    ) -> npt.NDArray[np.intp]:
         label = self._one_way.design.label
-        return np.zeros(len(candidates), np.intp) if label is None else candidates[:, label].astype(np.intp)
+        return (
+            np.zeros(len(candidates), np.intp)
+            if label is None
+            else candidates[:, label].astype(np.intp)
+        )
 
     def _varied(self, candidates: Int32[Array, "rows columns"], part: float) -> Cells:
         """Returns candidates with a part of their cells drawn anew, given their labels."""
         varied, classes = candidates.copy(), self._classes(candidates)
         for place, column in enumerate(self._one_way.design.columns):
             fresh = self._one_way.draw(place, classes, self._random)
-            varied[:, column] = np.where(uniform(self._random, len(varied)) < part, fresh, varied[:, column])
+            varied[:, column] = np.where(
+                uniform(self._random, len(varied)) < part, fresh, varied[:, column]
+            )
         return varied
 
     def _raked(self, weights: Floats) -> Floats:
@@ -166,7 +229,9 @@ class Evolution:
         tables, weights = one_way.tables, weights / weights.sum()
         counts = tables.counts / tables.counts.sum()
         for _ in range(_PASSES):
-            for place, (column, span) in enumerate(zip(one_way.design.columns, tables.spans, strict=True)):
+            for place, (column, span) in enumerate(
+                zip(one_way.design.columns, tables.spans, strict=True)
+            ):
                 goal = (counts[:, None] * one_way.shares[:, span]).ravel()
                 cells = classes * tables.sizes[place] + self.candidates[:, column]
                 held = np.bincount(cells, weights, len(goal))

@@ -54,16 +54,23 @@ def moment_projection(matrices: Array, *, at_most: bool) -> Array:
     return _composed(simplex_projection(values, at_most=at_most), vectors)
 
 
-def diagonal_gaussians(means: Array, seconds: Array, *, floor: float, nonnegative: bool) -> tuple[Array, Array]:
+def diagonal_gaussians(
+    means: Array, seconds: Array, *, floor: float, nonnegative: bool
+) -> tuple[Array, Array]:
     """Returns means and variances, both (rows, dim), by noisy E z and E z ⊙ z; see `feature_gaussians`."""
     centres = mean_projection(means, nonnegative=nonnegative)
     return centres, np.clip(simplex_projection(seconds) - centres**2, floor, 1)
 
 
-def full_gaussians(means: Array, matrices: Array, *, floor: float, at_most: bool) -> tuple[Array, Array]:
+def full_gaussians(
+    means: Array, matrices: Array, *, floor: float, at_most: bool
+) -> tuple[Array, Array]:
     """Returns means, (rows, dim), and covariances, (rows, dim, dim), by E x and E xxᵀ, x maybe shorter than 1."""
     centres = mean_projection(means, nonnegative=False)
-    covariances = moment_projection(matrices, at_most=at_most) - centres[:, :, None] * centres[:, None, :]
+    covariances = (
+        moment_projection(matrices, at_most=at_most)
+        - centres[:, :, None] * centres[:, None, :]
+    )
     values, vectors = np.linalg.eigh(covariances)
     return centres, _composed(np.clip(values, floor, 1), vectors)
 
@@ -84,19 +91,34 @@ def feature_gaussians(
     """Returns the Gaussians that noisy moments describe: diagonal ones, or full ones along orthonormal axes."""
     # First moments are (rows, dim), second ones (rows, dim), or with axes, (features, dim), (rows, dim (dim + 1) / 2).
     if axes is None:
-        centres, variances = diagonal_gaussians(means, seconds, floor=floor, nonnegative=nonnegative)
-        return FeatureGaussians(means=centres, roots=np.sqrt(variances), nonnegative=nonnegative)
+        centres, variances = diagonal_gaussians(
+            means, seconds, floor=floor, nonnegative=nonnegative
+        )
+        return FeatureGaussians(
+            means=centres, roots=np.sqrt(variances), nonnegative=nonnegative
+        )
     at_most = axes.shape[1] < axes.shape[0]
-    centres, covariances = full_gaussians(means, matrices_of(seconds), floor=floor, at_most=at_most)
-    return FeatureGaussians(means=centres, roots=symmetric_roots(covariances), axes=axes, nonnegative=nonnegative)
+    centres, covariances = full_gaussians(
+        means, matrices_of(seconds), floor=floor, at_most=at_most
+    )
+    return FeatureGaussians(
+        means=centres,
+        roots=symmetric_roots(covariances),
+        axes=axes,
+        nonnegative=nonnegative,
+    )
 
 
-def image_gaussians(triangles: Array, thumbnails: Thumbnails, *, noise_std: float) -> ImageGaussians:
+def image_gaussians(
+    triangles: Array, thumbnails: Thumbnails, *, noise_std: float
+) -> ImageGaussians:
     """Returns the Gaussians of small images, by noisy sums as `OuterProducts` packs them, (classes, entries)."""
     matrices, lead = matrices_of(triangles), thumbnails.lead
     counts = np.maximum(matrices[:, 0, 0] / lead**2, 1.0)[:, None]
     means = np.clip(matrices[:, 0, 1:] / (lead * counts), 0, 1)
-    covariances = matrices[:, 1:, 1:] / counts[..., None] - means[:, :, None] * means[:, None, :]
+    covariances = (
+        matrices[:, 1:, 1:] / counts[..., None] - means[:, :, None] * means[:, None, :]
+    )
     values, vectors = np.linalg.eigh(covariances)
     heard = values > noise_std / counts * math.sqrt(2 * means.shape[1])
     roots = vectors * np.sqrt(np.where(heard, np.maximum(values, 0), 0))[:, None, :]
@@ -111,15 +133,23 @@ class ImageGaussians:
     roots: Array  # of the covariances, (classes, pixels, pixels)
     thumbnails: Thumbnails
 
-    def draw(self, each: int, random: np.random.Generator) -> Float[Tensor, "classes each pixels"]:
+    def draw(
+        self, each: int, random: np.random.Generator
+    ) -> Float[Tensor, "classes each pixels"]:
         """Returns so many images of each class, in [0, 1], (classes, each, pixels)."""
         normal = random.standard_normal((len(self.means), each, self.means.shape[1]))
         small = np.clip(self.means[:, None] + normal @ self.roots.swapaxes(1, 2), 0, 1)
         images = torch.from_numpy(small.astype(np.float32)).flatten(0, 1)
         if (side := self.thumbnails.side) > 1:
             # Unsharp masking: the edges that averaging over squares has blurred.
-            large = interpolate(RowsToImages(self.thumbnails.small)(images), scale_factor=side, mode="bicubic")
-            blurred = avg_pool2d(pad(large, (1, 1, 1, 1), mode="replicate"), 3, stride=1)
+            large = interpolate(
+                RowsToImages(self.thumbnails.small)(images),
+                scale_factor=side,
+                mode="bicubic",
+            )
+            blurred = avg_pool2d(
+                pad(large, (1, 1, 1, 1), mode="replicate"), 3, stride=1
+            )
             images = (2 * large - blurred).clamp(0, 1).permute(0, 2, 3, 1).flatten(1)
         return images.reshape(*small.shape[:2], -1)
 
@@ -156,7 +186,9 @@ def matched_images(
     return average
 
 
-def _mean_features(features: Features, images: Float[Tensor, "classes rows pixels"]) -> Float[Tensor, "classes _"]:
+def _mean_features(
+    features: Features, images: Float[Tensor, "classes rows pixels"]
+) -> Float[Tensor, "classes _"]:
     """Returns the mean over the images of each class of all that a network gives, in one row a class."""
     seen = features(images.flatten(0, 1))
     return seen.flatten(1).reshape(*images.shape[:2], -1).mean(dim=1)

@@ -17,7 +17,13 @@ from noisegate.features.feature_map import TorchForm
 from noisegate.models.checkpoint import FitState, joined, under
 from noisegate_images.models.generator import Generator
 from noisegate_images.training.adam import Adam, one_cycle
-from noisegate_images.training.moment_matching import Discrepancy, HalvesMatching, MomentMatching, Target, class_weights
+from noisegate_images.training.moment_matching import (
+    Discrepancy,
+    HalvesMatching,
+    MomentMatching,
+    Target,
+    class_weights,
+)
 from noisegate_papers.training.schedules import PerceptualFitSettings
 
 if TYPE_CHECKING:
@@ -31,24 +37,39 @@ _BLOCK = 500
 class Validation:
     """The released mean embedding that so many images of candidates are compared with."""
 
-    means: Mapping[str, npt.NDArray[np.float64]]  # of each block, noisy, over all records, (dim,)
+    means: Mapping[
+        str, npt.NDArray[np.float64]
+    ]  # of each block, noisy, over all records, (dim,)
     embeddings: Mapping[str, TorchForm]
     weights: npt.NDArray[np.float64]  # share of each class, (classes,)
     images: int
 
-    def distance(self, generator: Generator, random: torch.Generator, device: torch.device) -> float:
+    def distance(
+        self, generator: Generator, random: torch.Generator, device: torch.device
+    ) -> float:
         """Returns the squared distance of a generator's mean embedding to the released one, in evaluation mode."""
         shares = torch.from_numpy(self.weights)
         sums: dict[str, Tensor] = {}
         with torch.no_grad():
             for start in range(0, self.images, _BLOCK):
                 rows = min(_BLOCK, self.images - start)
-                labels = torch.multinomial(shares, rows, replacement=True, generator=random).to(device)
+                labels = torch.multinomial(
+                    shares, rows, replacement=True, generator=random
+                ).to(device)
                 images = generator(generator.noise(rows, random).to(device), labels)
                 for name, embedding in self.embeddings.items():
-                    sums[name] = sums.get(name, torch.zeros(())).to(device) + rows * embedding.means(images, 1)[:, 0]
-        means = {name: (total / self.images).cpu().double().numpy() for name, total in sums.items()}
-        return math.fsum(float(np.square(means[name] - mean).sum()) for name, mean in self.means.items())
+                    sums[name] = (
+                        sums.get(name, torch.zeros(())).to(device)
+                        + rows * embedding.means(images, 1)[:, 0]
+                    )
+        means = {
+            name: (total / self.images).cpu().double().numpy()
+            for name, total in sums.items()
+        }
+        return math.fsum(
+            float(np.square(means[name] - mean).sum())
+            for name, mean in self.means.items()
+        )
 
 
 class PerceptualMatching(MomentMatching):
@@ -72,19 +93,30 @@ class PerceptualMatching(MomentMatching):
         self._validation, self.closest = validation, math.inf
         for form in validation.embeddings.values() if validation else ():
             form.to(device)
-        super().__init__(generator, target, embeddings, settings, seed=seed, device=device)
+        super().__init__(
+            generator, target, embeddings, settings, seed=seed, device=device
+        )
 
     def _set_up(self, target: Target) -> None:
         settings = self.settings
         self._constant_rate = settings.schedule == "constant"
         self._best = self._parts["best"] = copy.deepcopy(self.average)
         # Of residuals, not of their squares, and not in noise standard deviations, which go with 1/share.
-        weights = class_weights(target, settings.class_power) ** 0.5 * target.weights[target.present]
+        weights = (
+            class_weights(target, settings.class_power) ** 0.5
+            * target.weights[target.present]
+        )
         self._weights = self._tensor(weights / weights.sum())
-        self._scale = float(sum((self._weights * means).square().sum() for means in self._means.values()))
+        self._scale = float(
+            sum(
+                (self._weights * means).square().sum() for means in self._means.values()
+            )
+        )
         averaged = self._means if settings.loss == "moving-average" else {}
         self._averages = {
-            name: MovingAverage(len(means), means.shape[1], settings, self.random, self._device)
+            name: MovingAverage(
+                len(means), means.shape[1], settings, self.random, self._device
+            )
             for name, means in averaged.items()
         }
 
@@ -96,8 +128,15 @@ class PerceptualMatching(MomentMatching):
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns everything that `load_state_dict` needs; see `MomentMatching`."""
-        averages = joined(**{f"gap/{name}": average.state_dict() for name, average in self._averages.items()})
-        return super().state_dict() | {name: value.detach().cpu().clone() for name, value in averages.items()}
+        averages = joined(
+            **{
+                f"gap/{name}": average.state_dict()
+                for name, average in self._averages.items()
+            }
+        )
+        return super().state_dict() | {
+            name: value.detach().cpu().clone() for name, value in averages.items()
+        }
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called."""
@@ -109,33 +148,58 @@ class PerceptualMatching(MomentMatching):
         return 1.0 if self._constant_rate else one_cycle(progress)
 
     def _gradients(self) -> tuple[Tensor, ...]:
-        gaps = {name: self._weights * gap for name, gap in self._gaps(self.generator).items()}
+        gaps = {
+            name: self._weights * gap
+            for name, gap in self._gaps(self.generator).items()
+        }
         if self._averages:
-            parts = [(self._averages[name].update(gap.detach()) * gap).sum() for name, gap in gaps.items()]
+            parts = [
+                (self._averages[name].update(gap.detach()) * gap).sum()
+                for name, gap in gaps.items()
+            ]
             loss = torch.stack(parts).sum()
         else:
-            loss = torch.stack([gap.square().sum() for gap in gaps.values()]).sum() / self._scale
+            loss = (
+                torch.stack([gap.square().sum() for gap in gaps.values()]).sum()
+                / self._scale
+            )
         return torch.autograd.grad(loss, list(self.generator.parameters()))
 
     def _look(self, measured: Discrepancy) -> None:
         self.discrepancy, self.at_noise = measured.value, measured.value <= 1
         if self._validation:
-            distance = self._validation.distance(self.average, self.random, self._device)
+            distance = self._validation.distance(
+                self.average, self.random, self._device
+            )
             if distance < self.closest:
                 self.closest = distance
                 self._best.load_state_dict(self.average.state_dict())
 
-    def _batch(self, generator: Generator) -> tuple[Shaped[Tensor, "rows latent"], Int64[Tensor, " rows"]]:
-        labels = self._classes.repeat_interleave(max(self.settings.batch // len(self._classes), 2))
-        return generator.noise(len(labels), self.random).to(self._device), labels.to(self._device)
+    def _batch(
+        self, generator: Generator
+    ) -> tuple[Shaped[Tensor, "rows latent"], Int64[Tensor, " rows"]]:
+        labels = self._classes.repeat_interleave(
+            max(self.settings.batch // len(self._classes), 2)
+        )
+        return generator.noise(len(labels), self.random).to(self._device), labels.to(
+            self._device
+        )
 
     def _residuals(self, generator: Generator) -> Float[Tensor, "dim classes"]:
-        return torch.cat([gap * self._precisions[name] for name, gap in self._gaps(generator).items()])
+        return torch.cat(
+            [
+                gap * self._precisions[name]
+                for name, gap in self._gaps(generator).items()
+            ]
+        )
 
     def _gaps(self, generator: Generator) -> dict[str, Tensor]:
         """Returns, for each block, how much each class's released mean is ahead, (dim, classes), on a fresh batch."""
         images, classes = generator(*self._batch(generator)), len(self._classes)
-        return {name: self._means[name] - form.means(images, classes) for name, form in self._embeddings.items()}
+        return {
+            name: self._means[name] - form.means(images, classes)
+            for name, form in self._embeddings.items()
+        }
 
 
 class MovingAverage:
@@ -147,13 +211,22 @@ class MovingAverage:
     """
 
     def __init__(
-        self, dim: int, classes: int, settings: PerceptualFitSettings, random: torch.Generator, device: torch.device
+        self,
+        dim: int,
+        classes: int,
+        settings: PerceptualFitSettings,
+        random: torch.Generator,
+        device: torch.device,
     ) -> None:
         start = (2 * torch.rand(dim, classes, generator=random) - 1) * dim**-0.5
         self.value: Tensor = start.to(device)
-        self._scale = 2 / self.value.numel() if settings.average_reduction == "mean" else 2.0
+        self._scale = (
+            2 / self.value.numel() if settings.average_reduction == "mean" else 2.0
+        )
         rate, eps = settings.average_rate, settings.average_eps
-        self._adam = Adam({"adam": self.value}, learning_rate=rate, beta1=_BETA1, eps=eps)
+        self._adam = Adam(
+            {"adam": self.value}, learning_rate=rate, beta1=_BETA1, eps=eps
+        )
 
     def update(self, gap: Float[Tensor, "dim classes"]) -> Float[Tensor, "dim classes"]:
         """Takes one step towards `gap`, (dim, classes), and returns the average after it."""
@@ -178,20 +251,34 @@ class SumProductMatching(HalvesMatching):
     the steps, and with all of γ, which they share otherwise.
     """
 
-    def __init__(self, *arguments: Any, sum_block: str, gamma: float | None, in_turn: bool, **named: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        sum_block: str,
+        gamma: float | None,
+        in_turn: bool,
+        **named: Any,
+    ) -> None:
         self._sum, self._gamma, self._in_turn = sum_block, gamma, in_turn
         super().__init__(*arguments, **named)
 
     def _set_up(self, target: Target) -> None:
         # Residuals are in noise standard deviations; the distance in embeddings weighs them by their variances.
-        variances = {name: float(stds[0]) ** 2 for name, stds in target.noise_std.items()}
-        self._variance = {name: variance / variances[self._sum] for name, variance in variances.items()}
+        variances = {
+            name: float(stds[0]) ** 2 for name, stds in target.noise_std.items()
+        }
+        self._variance = {
+            name: variance / variances[self._sum]
+            for name, variance in variances.items()
+        }
         super()._set_up(target)
 
     def _factors(self) -> Mapping[str, float]:
         others = [name for name in self._embeddings if name != self._sum]
         if self._in_turn and others:
-            others = [others[min(self.step * len(others) // self.steps, len(others) - 1)]]
+            others = [
+                others[min(self.step * len(others) // self.steps, len(others) - 1)]
+            ]
         if self._gamma is None:
             return dict.fromkeys((self._sum, *others), 1.0)
         each = self._gamma / max(len(others), 1)

@@ -6,7 +6,18 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from noisegate.settings import Count, Positive, Seed, Settings, Steps, TwoOrMore, Unit, Whole, Within, settings
+from noisegate.settings import (
+    Count,
+    Positive,
+    Seed,
+    Settings,
+    Steps,
+    TwoOrMore,
+    Unit,
+    Whole,
+    Within,
+    settings,
+)
 from noisegate_images.training.fit import MomentSettings
 
 _Small = Annotated[float, Within(gt=0, le=10), "a positive number, 10 or less"]
@@ -73,4 +84,9 @@ class SetSchedule(Settings):
 
     def stream(self, kind: int, number: int) -> int:
         """Returns the seed of the `number`-th network or order: another for each."""
-        return int(np.random.SeedSequence([self.seed, kind, number]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+        return int(
+            np.random.SeedSequence([self.seed, kind, number]).generate_state(
+                1, np.uint64
+            )[0]
+            >> np.uint64(1)
+        )

@@ -33,9 +33,13 @@ _LEAST_SQUARE = 1e-8
 class PixelNorm(nn.Module):
     """Divides the channels of each pixel by their root mean square."""
 
-    def forward(self, images: Float[Tensor, "rows channels h w"]) -> Float[Tensor, "rows channels h w"]:
+    def forward(
+        self, images: Float[Tensor, "rows channels h w"]
+    ) -> Float[Tensor, "rows channels h w"]:
         """Returns activations of the same shape, of mean square one at each pixel."""
-        return images * torch.rsqrt(images.square().mean(dim=1, keepdim=True) + _LEAST_SQUARE)
+        return images * torch.rsqrt(
+            images.square().mean(dim=1, keepdim=True) + _LEAST_SQUARE
+        )
 
 
 def build_dcgan(shape: ImageShape, inputs: int, *, seed: int) -> nn.Sequential:
@@ -69,7 +73,9 @@ SET = "set"  # what the released set is called
 AT_ONCE = 128
 """Records whose second derivatives are held at once: some hundred megabytes for small images at 128 channels."""
 
-INNER_BATCH = 256  # records of the synthetic set in one step of the training of a network
+INNER_BATCH = (
+    256  # records of the synthetic set in one step of the training of a network
+)
 
 _NETWORK, _ORDER = 0, 1
 _TINY = 1e-12
@@ -88,9 +94,16 @@ class SetTraining:
     ) -> None:
         self.build = build
         self.steps, self.distance = 0, float("nan")
-        self._schedule, self._planned, self._set, self._labels = schedule, steps, synthetic, labels
+        self._schedule, self._planned, self._set, self._labels = (
+            schedule,
+            steps,
+            synthetic,
+            labels,
+        )
         self._network = build(schedule.stream(_NETWORK, 0))
-        self._average = synthetic.inputs().detach().clone() if schedule.ema_decay else None
+        self._average = (
+            synthetic.inputs().detach().clone() if schedule.ema_decay else None
+        )
 
     @property
     def records(self) -> int:
@@ -106,16 +119,22 @@ class SetTraining:
 
     def parameters(self) -> dict[str, Tensor]:
         """Returns the weights of the network, where the next gradient is to be taken."""
-        return {name: value.detach() for name, value in self._network.named_parameters()}
+        return {
+            name: value.detach() for name, value in self._network.named_parameters()
+        }
 
     def result(self) -> dict[str, Tensor]:
         """Returns the set as a network sees it, (records, inputs), or its average over the steps."""
-        return {SET: self._set.inputs().detach() if self._average is None else self._average}
+        return {
+            SET: self._set.inputs().detach() if self._average is None else self._average
+        }
 
     def step(self, noisy: Mapping[str, Tensor]) -> None:
         """Moves the set after a noisy sum of gradients, and the network after the set."""
         inputs = self._set.inputs()
-        self.distance, gradient = matching_gradient(self._network, inputs.detach(), self._labels, noisy)
+        self.distance, gradient = matching_gradient(
+            self._network, inputs.detach(), self._labels, noisy
+        )
         self._set.descend(inputs, gradient)
         self.steps += 1
         if self._average is not None:
@@ -133,7 +152,12 @@ class SetTraining:
     def state_dict(self) -> dict[str, Tensor]:
         """Returns the set and its average, if one is kept, the network and the number of steps."""
         average = {} if self._average is None else {"average": self._average}
-        return {**joined(set=self._set.state_dict()), **self.parameters(), **average, "steps": torch.tensor(self.steps)}
+        return {
+            **joined(set=self._set.state_dict()),
+            **self.parameters(),
+            **average,
+            "steps": torch.tensor(self.steps),
+        }
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called."""
@@ -145,14 +169,21 @@ class SetTraining:
 
     def _train_network(self) -> None:
         # Follows from the step, so that a resumed run draws the same orders.
-        random = torch.Generator().manual_seed(self._schedule.stream(_ORDER, self.steps))
-        inputs, weights = self._set.inputs().detach(), dict(self._network.named_parameters())
+        random = torch.Generator().manual_seed(
+            self._schedule.stream(_ORDER, self.steps)
+        )
+        inputs, weights = (
+            self._set.inputs().detach(),
+            dict(self._network.named_parameters()),
+        )
         for _ in range(self._schedule.epochs):
             order = torch.randperm(len(inputs), generator=random).to(inputs.device)
             for batch in torch.split(order, INNER_BATCH):
                 loss = cross_entropy(self._network(inputs[batch]), self._labels[batch])
                 for name, gradient in gradients(loss, weights).items():
-                    weights[name].detach().sub_(gradient, alpha=self._schedule.network_learning_rate)
+                    weights[name].detach().sub_(
+                        gradient, alpha=self._schedule.network_learning_rate
+                    )
 
 
 class FreeRecords:
@@ -175,7 +206,11 @@ class FreeRecords:
         device: str = "cpu",
     ) -> None:
         random = torch.Generator().manual_seed(seed)
-        self._columns, self._learning_rate, self._momentum = columns, learning_rate, momentum
+        self._columns, self._learning_rate, self._momentum = (
+            columns,
+            learning_rate,
+            momentum,
+        )
         start = init_std * torch.randn(records, len(columns.names), generator=random)
         self._values = self._bounded(start).to(device)
         self._velocity = torch.zeros_like(self._values)
@@ -194,13 +229,26 @@ class FreeRecords:
         missing = absent.sigmoid()
         there = torch.ones_like(numeric)
         there[:, list(columns.absent)] = 1 - missing
-        return torch.cat([numeric * there, missing, *(logits.softmax(dim=1) for logits in coded)], dim=1)
+        return torch.cat(
+            [numeric * there, missing, *(logits.softmax(dim=1) for logits in coded)],
+            dim=1,
+        )
 
-    def descend(self, inputs: Float[Tensor, "records inputs"], gradient: Float[Tensor, "records inputs"]) -> None:
+    def descend(
+        self,
+        inputs: Float[Tensor, "records inputs"],
+        gradient: Float[Tensor, "records inputs"],
+    ) -> None:
         """Takes a step of gradient descent with momentum."""
-        own = gradient if inputs is self._values else torch.autograd.grad(inputs, self._values, gradient)[0]
+        own = (
+            gradient
+            if inputs is self._values
+            else torch.autograd.grad(inputs, self._values, gradient)[0]
+        )
         self._velocity = self._momentum * self._velocity + own
-        self._values = self._bounded(self._values.detach() - self._learning_rate * self._velocity)
+        self._values = self._bounded(
+            self._values.detach() - self._learning_rate * self._velocity
+        )
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns the records and where they are heading."""
@@ -210,9 +258,13 @@ class FreeRecords:
         """Resumes where `state_dict` was called."""
         restore(self.state_dict(), tensors)
 
-    def _bounded(self, values: Float[Tensor, "records numbers"]) -> Float[Tensor, "records numbers"]:
+    def _bounded(
+        self, values: Float[Tensor, "records numbers"]
+    ) -> Float[Tensor, "records numbers"]:
         lowest, numeric = -2 * self._columns.centre, self._columns.numeric
-        return torch.cat([values[:, :numeric].clamp(lowest, lowest + 2), values[:, numeric:]], dim=1)
+        return torch.cat(
+            [values[:, :numeric].clamp(lowest, lowest + 2), values[:, numeric:]], dim=1
+        )
 
 
 class GeneratedImages:
@@ -233,9 +285,13 @@ class GeneratedImages:
         device: str = "cpu",
     ) -> None:
         self._generator, self._labels = generator.to(device).train(), labels.to(device)
-        self._noise = generator.noise(len(labels), torch.Generator().manual_seed(seed)).to(device)
+        self._noise = generator.noise(
+            len(labels), torch.Generator().manual_seed(seed)
+        ).to(device)
         self._centre = centre
-        self._weights = {str(number): weight for number, weight in enumerate(generator.parameters())}
+        self._weights = {
+            str(number): weight for number, weight in enumerate(generator.parameters())
+        }
         self._adam = Adam(self._weights, learning_rate=learning_rate)
 
     def inputs(self) -> Float[Tensor, "records inputs"]:
@@ -243,7 +299,11 @@ class GeneratedImages:
         images: Tensor = self._generator(self._noise, self._labels)
         return 2 * (images - self._centre)
 
-    def descend(self, inputs: Float[Tensor, "records inputs"], gradient: Float[Tensor, "records inputs"]) -> None:
+    def descend(
+        self,
+        inputs: Float[Tensor, "records inputs"],
+        gradient: Float[Tensor, "records inputs"],
+    ) -> None:
         """Takes a step of Adam."""
         self._adam.descend(inputs, gradient)
 
@@ -257,7 +317,9 @@ class GeneratedImages:
         self._adam.load_state_dict(tensors)
 
 
-SyntheticSet: TypeAlias = FreeRecords | GeneratedImages  # a set of records that can be moved
+SyntheticSet: TypeAlias = (
+    FreeRecords | GeneratedImages
+)  # a set of records that can be moved
 
 
 def prior_images(
@@ -271,17 +333,28 @@ def prior_images(
     device: str,
 ) -> GeneratedImages:
     """Returns images of some labels by a fresh generator, DP-MERF's or a DCGAN; seeds are of its weights and noise."""
-    design = ImageNetwork(shape=shape, kind="convolutional", latent=10, hidden=(200,), channels=(32, 16))
+    design = ImageNetwork(
+        shape=shape, kind="convolutional", latent=10, hidden=(200,), channels=(32, 16)
+    )
     classes = int(labels.max()) + 1
     if network == "dcgan":
         logits = build_dcgan(shape, design.latent + classes, seed=seeds[0])
         generator = ImageGenerator(design, classes, logits)
     else:
         generator = build_image_generator(design, classes, seed=seeds[0])
-    return GeneratedImages(generator, labels, centre=centre, learning_rate=learning_rate, seed=seeds[1], device=device)
+    return GeneratedImages(
+        generator,
+        labels,
+        centre=centre,
+        learning_rate=learning_rate,
+        seed=seeds[1],
+        device=device,
+    )
 
 
-def row_distance(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> Float[Tensor, ""]:
+def row_distance(
+    found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]
+) -> Float[Tensor, ""]:
     """Returns the sum over weights, outputs first, and their output rows of 1 − cos, a scalar."""
     total = torch.zeros(())
     for name, gradient in found.items():
@@ -300,7 +373,9 @@ def matching_gradient(
     """Returns the distance of the mean loss's gradient from a wanted one, and its gradient at each input."""
     # Memory does not grow with the number of records, which the network treats alone: the gradient of the distance at
     # the gradient is found first, then that of each block of records is pulled along it.
-    weights = {name: value for name, value in network.named_parameters() if value.dim() > 1}
+    weights = {
+        name: value for name, value in network.named_parameters() if value.dim() > 1
+    }
 
     def own_gradients(
         part: Float[Tensor, "rows ..."], coded: Int64[Tensor, " rows"], *, graph: bool
@@ -315,9 +390,14 @@ def matching_gradient(
         distance = row_distance(own_gradients(points, labels, graph=True), wanted)
         (gradient,) = torch.autograd.grad(distance, points)
         return float(distance.detach()), gradient
-    blocks = list(zip(torch.split(inputs, AT_ONCE), torch.split(labels, AT_ONCE), strict=True))
+    blocks = list(
+        zip(torch.split(inputs, AT_ONCE), torch.split(labels, AT_ONCE), strict=True)
+    )
     parts = [own_gradients(part, coded, graph=False) for part, coded in blocks]
-    whole = {name: sum((part[name] for part in parts[1:]), parts[0][name]).requires_grad_() for name in weights}
+    whole = {
+        name: sum((part[name] for part in parts[1:]), parts[0][name]).requires_grad_()
+        for name in weights
+    }
     distance = row_distance(whole, wanted)
     pull, at_inputs = torch.autograd.grad(distance, list(whole.values())), []
     for part, coded in blocks:

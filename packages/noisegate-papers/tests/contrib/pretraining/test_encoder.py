@@ -11,7 +11,11 @@ from noisegate.errors import ModelError, OptionError
 from noisegate.models.checkpoint import Checkpoint
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.networks.named import ChosenLayers, load_network
-from noisegate_papers.contrib.pretraining.encoder import EncoderFitting, EncoderTraining, augmented
+from noisegate_papers.contrib.pretraining.encoder import (
+    EncoderFitting,
+    EncoderTraining,
+    augmented,
+)
 
 from .test_decoder import images as bright_and_dark
 
@@ -26,8 +30,14 @@ def test_a_kept_training_is_taken_up_with_the_same_images_and_options_only(tmp_p
     Checkpoint(path, begun, cure="").save()
     Checkpoint(path, again := EncoderFitting(images(), QUICK), cure="").resume()
     assert again.step == 1
-    for changed in (EncoderFitting(images(), replace(QUICK, epochs=3)), EncoderFitting(images(seed=1), QUICK)):
-        with pytest.raises(ModelError, match=r"was left by a training with other images or options\. Cure"):
+    for changed in (
+        EncoderFitting(images(), replace(QUICK, epochs=3)),
+        EncoderFitting(images(seed=1), QUICK),
+    ):
+        with pytest.raises(
+            ModelError,
+            match=r"was left by a training with other images or options\. Cure",
+        ):
             Checkpoint(path, changed, cure="Cure").resume()
     path.write_bytes(b"nothing")
     with pytest.raises(ModelError, match="is broken"):
@@ -65,7 +75,13 @@ def test_crops_and_mirror_images_are_parts_of_the_image_and_never_inverted():
 def test_unusable_options_are_refused():
     with pytest.raises(OptionError, match="are fewer than batch=128"):
         EncoderFitting(images(), EncoderTraining())
-    bad = [{"epochs": 0}, {"steps": 0}, {"seed": True}, {"grey": 2.0}, {"network": "torchvision:vgg19"}]
+    bad = [
+        {"epochs": 0},
+        {"steps": 0},
+        {"seed": True},
+        {"grey": 2.0},
+        {"network": "torchvision:vgg19"},
+    ]
     for options in (*bad, {"learning_rate": "fast"}):
         with pytest.raises(OptionError, match=f"{next(iter(options))}="):
             EncoderTraining(**options)
@@ -73,16 +89,26 @@ def test_unusable_options_are_refused():
 
 def test_a_resnet18_has_the_layers_of_the_paper(tmp_path):
     pytest.importorskip("torchvision")
-    fit = EncoderFitting(images(), replace(QUICK, network="torchvision:resnet18", steps=2))
+    fit = EncoderFitting(
+        images(), replace(QUICK, network="torchvision:resnet18", steps=2)
+    )
     fit.run()
     assert fit.step == 2
     path = tmp_path / "resnet18.safetensors"
-    network = load_network("torchvision:resnet18", str(path), fit.classifier.write(path))
+    network = load_network(
+        "torchvision:resnet18", str(path), fit.classifier.write(path)
+    )
     shape = ImageShape(height=32, width=32, channels=3)
-    layers = ChosenLayers(network.module, network.layers, shape, mean=network.mean, std=network.std)
+    layers = ChosenLayers(
+        network.module, network.layers, shape, mean=network.mean, std=network.std
+    )
     assert layers.dim == 47_104
     fit.classifier.eval()
     given = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    last = ChosenLayers(network.module, ["fc"], shape, mean=network.mean, std=network.std)
+    last = ChosenLayers(
+        network.module, ["fc"], shape, mean=network.mean, std=network.std
+    )
     with torch.inference_mode():
-        torch.testing.assert_close(last(given.permute(0, 2, 3, 1).flatten(1)), fit.classifier(given))
+        torch.testing.assert_close(
+            last(given.permute(0, 2, 3, 1).flatten(1)), fit.classifier(given)
+        )

@@ -37,10 +37,14 @@ def cluster(request):
     engine = RayEngine(workers=2, part_bytes=20_000)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES", str(2**27))
-        patch.setenv("RAY_worker_niceness", "0")  # of 15 that Ray gives: on a busy machine they would start for minutes
+        patch.setenv(
+            "RAY_worker_niceness", "0"
+        )  # of 15 that Ray gives: on a busy machine they would start for minutes
         try:
             engine._join()
-        except OptionError as error:  # after 15 seconds, Ray's own processes give each other up
+        except (
+            OptionError
+        ) as error:  # after 15 seconds, Ray's own processes give each other up
             gc.collect()
             pytest.skip(f"too much runs on this machine: {error}")
     yield engine
@@ -62,7 +66,10 @@ class Both(Engine):
             yield self
 
     def hold(self, source, task, progress):
-        here, there = Engine.hold(self, source, task, None), self.run.hold(source, task, progress)
+        here, there = (
+            Engine.hold(self, source, task, None),
+            self.run.hold(source, task, progress),
+        )
         assert here.records == there.records == ROWS
 
         def total(step, parameters):
@@ -74,7 +81,10 @@ class Both(Engine):
         return SimpleNamespace(records=ROWS, total=total)
 
     def sum(self, source, tasks, progress):
-        here, there = LocalEngine(threads=2).sum(source, tasks, None), self.run.sum(source, tasks, progress)
+        here, there = (
+            LocalEngine(threads=2).sum(source, tasks, None),
+            self.run.sum(source, tasks, progress),
+        )
         assert here.records == there.records == ROWS
         assert {name: values.tolist() for name, values in here.sums.items()} == {
             name: values.tolist() for name, values in there.sums.items()
@@ -88,7 +98,10 @@ def workers():
     found = []
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
-            if process.name().startswith("ray::Worker") and process.status() != psutil.STATUS_ZOMBIE:
+            if (
+                process.name().startswith("ray::Worker")
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
                 found.append(process)
     return found
 
@@ -113,18 +126,26 @@ def told(monkeypatch):
         return told[-1]
 
     monkeypatch.setattr(ray, "get", heard)
-    return lambda: {tuple(map(type, one)) if isinstance(one, tuple) else type(one) for one in told}
+    return lambda: {
+        tuple(map(type, one)) if isinstance(one, tuple) else type(one) for one in told
+    }
 
 
 @pytest.mark.slow
 def test_real_workers_give_the_bits_of_one_machine(cluster, files, mixed_schema, told):
     """One run of sums and of steps, as each start of workers takes seconds."""
     both, method = Both(cluster), DPLLM(maps=2, steps=3, sampling_probability=1.0)
-    gate = Gate(files / "x.csv", schema=mixed_schema, epsilon=1.0, engine=both, records=ROWS)
+    gate = Gate(
+        files / "x.csv", schema=mixed_schema, epsilon=1.0, engine=both, records=ROWS
+    )
     question = Query.of("counts", Counts(), columns=3, share=0.5)
-    plan = replace(method.gradient_plan(mixed_schema, gate.budget), queries=(question,)).calibrate(gate.budget)
+    plan = replace(
+        method.gradient_plan(mixed_schema, gate.budget), queries=(question,)
+    ).calibrate(gate.budget)
     at = {"weight": torch.ones(plan.plan.parameters["weight"])}
-    with gate.gradients(plan, method.loss(mixed_schema), method="test", public={}) as session:
+    with gate.gradients(
+        plan, method.loss(mixed_schema), method="test", public={}
+    ) as session:
         session.ask({"counts": Counts()})
         session.step(at)
         os.kill(workers()[0].pid, signal.SIGKILL)
@@ -132,13 +153,21 @@ def test_real_workers_give_the_bits_of_one_machine(cluster, files, mixed_schema,
         session.step(at)
     asked, first, second, third = both.workers
     # One worker may have answered the question alone, before the other began; steps wait for both.
-    assert asked and asked <= first and len(first & second) == 1 and len(second) == 2 and second == third
+    assert (
+        asked
+        and asked <= first
+        and len(first & second) == 1
+        and len(second) == 2
+        and second == third
+    )
     assert not psutil.wait_procs(workers(), timeout=PATIENCE)[1]  # none is left behind
     assert told() == {str, int, (dict, Totals), (dict, np.ndarray)}
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_while_it_reads_changes_no_bit(cluster, files, mixed_schema, told):
+def test_a_worker_that_is_killed_while_it_reads_changes_no_bit(
+    cluster, files, mixed_schema, told
+):
     killed = []
 
     def kill(done):
@@ -146,14 +175,22 @@ def test_a_worker_that_is_killed_while_it_reads_changes_no_bit(cluster, files, m
             killed.append(workers()[0].pid)
             os.kill(killed[0], signal.SIGKILL)
 
-    gate = Gate(files / "x.csv", schema=mixed_schema, epsilon=1.0, engine=Both(cluster), progress=kill)
+    gate = Gate(
+        files / "x.csv",
+        schema=mixed_schema,
+        epsilon=1.0,
+        engine=Both(cluster),
+        progress=kill,
+    )
     DPMERF(frequencies=50).query(gate)
     assert killed  # and replaced
     assert told() == {str, int, (dict, Totals)}
 
 
 @pytest.mark.slow
-def test_an_error_in_a_worker_is_the_one_that_one_machine_tells(cluster, files, mixed_schema):
+def test_an_error_in_a_worker_is_the_one_that_one_machine_tells(
+    cluster, files, mixed_schema
+):
     frame = pd.read_csv(files / "x.csv")
     frame["grade"] = frame["grade"].astype(object)
     frame.loc[2000, "grade"] = "SECRET"
@@ -161,6 +198,8 @@ def test_an_error_in_a_worker_is_the_one_that_one_machine_tells(cluster, files, 
     told = []
     for engine in (LocalEngine(), cluster):
         with pytest.raises(DataError, match="line 2002") as caught:
-            DPMERF(frequencies=5).query(Gate(files / "x.csv", schema=mixed_schema, epsilon=1.0, engine=engine))
+            DPMERF(frequencies=5).query(
+                Gate(files / "x.csv", schema=mixed_schema, epsilon=1.0, engine=engine)
+            )
         told.append(str(caught.value))
     assert told[0] == told[1] and "SECRET" not in told[1]

@@ -37,16 +37,24 @@ class Both(Engine):
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-@pytest.mark.parametrize("method", [Pairwise(), DPMERF(frequencies=20)], ids=["pairwise", "merf"])
-def test_units_count_as_often_as_they_may_and_no_more(method, kind, joined, people, mixed_schema, tmp_path):
+@pytest.mark.parametrize(
+    "method", [Pairwise(), DPMERF(frequencies=20)], ids=["pairwise", "merf"]
+)
+def test_units_count_as_often_as_they_may_and_no_more(
+    method, kind, joined, people, mixed_schema, tmp_path
+):
     frame = people(400)
     frame["patient"] = np.random.default_rng(1).integers(0, 150, 400)
     frame.to_csv(tmp_path / "x.csv", index=False)
     frame.to_parquet(tmp_path / "x.parquet", row_group_size=50)
     both = Both()
     options = {"unit_column": "patient", "contributions": 2, "engine": both}
-    method.query(Gate(tmp_path / f"x.{kind}", schema=mixed_schema, epsilon=1.0, **options))
-    assert set(both.records) == {int(np.minimum(frame["patient"].value_counts(), 2).sum())}
+    method.query(
+        Gate(tmp_path / f"x.{kind}", schema=mixed_schema, epsilon=1.0, **options)
+    )
+    assert set(both.records) == {
+        int(np.minimum(frame["patient"].value_counts(), 2).sum())
+    }
 
 
 @pytest.fixture(params=["folder", "list"])
@@ -62,7 +70,9 @@ def pictures(request, tmp_path):
         return tmp_path / "x", None
     files = [f"{label}/{number}.png" for number, label in enumerate(labels)]
     people = random.integers(0, 90, 700)
-    pd.DataFrame({"file": files, "label": labels, "who": people}).to_csv(tmp_path / "x" / "labels.csv", index=False)
+    pd.DataFrame({"file": files, "label": labels, "who": people}).to_csv(
+        tmp_path / "x" / "labels.csv", index=False
+    )
     return tmp_path / "x", UnitLimit(column="who", contributions=3)
 
 
@@ -74,7 +84,9 @@ def test_images_have_the_same_features_on_a_cluster(pictures, joined):
     for moment in (1, 2):
         features = Perceptual(activations=activations, moment=moment)
         way = map_execution("q", features, SCHEMA.layout)
-        tasks[f"m{moment}"] = SumTask(feature_map=features, grid=Grid(norm=1.0), columns=2, label=0, chosen=way)
+        tasks[f"m{moment}"] = SumTask(
+            feature_map=features, grid=Grid(norm=1.0), columns=2, label=0, chosen=way
+        )
     both = Both()
     both.sum(ImageSource(path, SCHEMA, units=units), tasks, None)
     assert both.records == [700 if units is None else 268]

@@ -50,7 +50,9 @@ ERR = _Patient(stderr=True, highlight=False)
 
 def print_json(data: Mapping[str, Any]) -> None:
     """Prints one JSON object to standard output, for programs; NaN and infinity, which JSON lacks, become null."""
-    sys.stdout.write(json.dumps(_finite(data), indent=2, allow_nan=False, default=str) + "\n")
+    sys.stdout.write(
+        json.dumps(_finite(data), indent=2, allow_nan=False, default=str) + "\n"
+    )
 
 
 def _finite(data: Any) -> Any:
@@ -91,7 +93,11 @@ def say_files(data: str | Path) -> None:
     path = Path(data)
     names = [origin.name for origin in find_files(path)]
     if path.is_dir() or (in_store(path) and len(names) > 1):
-        more = [f"and {len(names) - _MOST_FILES:,} more"] if len(names) > _MOST_FILES else []
+        more = (
+            [f"and {len(names) - _MOST_FILES:,} more"]
+            if len(names) > _MOST_FILES
+            else []
+        )
         say(
             f"{place_of(path)} is read as one table of {len(names):,} files: {', '.join([*names[:_MOST_FILES], *more])}"
         )
@@ -99,10 +105,18 @@ def say_files(data: str | Path) -> None:
 
 def table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -> Table:
     """Returns a table that stays legible at 80 columns and in a file; `columns` maps headings to "left" or "right"."""
-    result = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=box.SIMPLE_HEAD)
+    result = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        header_style="bold",
+        box=box.SIMPLE_HEAD,
+    )
     result.show_edge, result.padding = False, (0, 1, 0, 0)
     for heading, side in columns.items():
-        result.add_column(heading, justify="right" if side == "right" else "left", overflow="fold")
+        result.add_column(
+            heading, justify="right" if side == "right" else "left", overflow="fold"
+        )
     for row in rows:
         result.add_row(*map(escape, row))
     return result
@@ -116,12 +130,22 @@ def steps(title: str, total: int | None) -> AbstractContextManager[Tell]:
 class Verbs(typer.core.TyperGroup):
     """A group whose verbs get no blank value, which as a path would be the current folder."""
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+    def resolve_command(
+        self, ctx: Any, args: list[str]
+    ) -> tuple[str | None, Any, list[str]]:
         """Returns the verb that is asked for, after a look at what follows it."""
         name, command, following = super().resolve_command(ctx, args)
         # While the shell completes a line, an option may still lack its value.
-        if command is not None and not isinstance(command, typer.core.TyperGroup) and not ctx.resilient_parsing:
-            _refuse_blank(command, command.context_class(command, info_name=name, parent=ctx), following)
+        if (
+            command is not None
+            and not isinstance(command, typer.core.TyperGroup)
+            and not ctx.resilient_parsing
+        ):
+            _refuse_blank(
+                command,
+                command.context_class(command, info_name=name, parent=ctx),
+                following,
+            )
         return name, command, following
 
 
@@ -130,11 +154,15 @@ def _refuse_blank(command: Any, ctx: Any, following: list[str]) -> None:
     for parameter in command.params:
         value = given.get(parameter.name)
         option = parameter.param_type_name == "option"
-        shown = parameter.opts[0] if option else parameter.metavar or parameter.name.upper()
+        shown = (
+            parameter.opts[0] if option else parameter.metavar or parameter.name.upper()
+        )
         texts = value if isinstance(value, list | tuple) else [value]
         blank = [text for text in texts if isinstance(text, str) and not text.strip()]
         if blank and parameter.name not in _MAY_BE_EMPTY:
-            raise OptionError(f"{shown} {blank[0]!r} is empty; give a value, or leave it out.")
+            raise OptionError(
+                f"{shown} {blank[0]!r} is empty; give a value, or leave it out."
+            )
 
 
 def pictured(schema: Schema) -> str:
@@ -143,8 +171,16 @@ def pictured(schema: Schema) -> str:
 
     form = schema.images
     assert form is not None
-    labels = f"with {len(form.labels)} labels in {form.label!r}" if form.label is not None else "without labels"
+    labels = (
+        f"with {len(form.labels)} labels in {form.label!r}"
+        if form.label is not None
+        else "without labels"
+    )
     converted = "; grey and colour are converted" if form.convert else ""
     needed = fit_bytes(form.shape)
-    memory = f"; a fit to them takes about {needed / 1e9:,.1f} GB of memory" if needed > _MUCH else ""
+    memory = (
+        f"; a fit to them takes about {needed / 1e9:,.1f} GB of memory"
+        if needed > _MUCH
+        else ""
+    )
     return f"images of {form.shape} pixels {labels}; those of another size: {form.resize}{converted}{memory}"

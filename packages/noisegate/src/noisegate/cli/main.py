@@ -16,17 +16,54 @@ from rich.markup import escape
 
 from noisegate._version import __version__
 from noisegate.cli.console import ERR, Verbs, discard, print_json
-from noisegate.errors import EXTRAS, PACKAGES, MissingExtraError, NoisegateError, OptionError, at_command_line
+from noisegate.errors import (
+    EXTRAS,
+    PACKAGES,
+    MissingExtraError,
+    NoisegateError,
+    OptionError,
+    at_command_line,
+)
 from noisegate.registry import extensions, more
 
 _ORDER = (
-    *("demo", "start", "split", "schema", "methods", "plan", "fit", "sample", "infer", "report", "evaluate", "explain"),
-    *("predict", "verify", "sign", "export", "audit", "ledger", "key", "release", "merge", "pretrain"),
+    *(
+        "demo",
+        "start",
+        "split",
+        "schema",
+        "methods",
+        "plan",
+        "fit",
+        "sample",
+        "infer",
+        "report",
+        "evaluate",
+        "explain",
+    ),
+    *(
+        "predict",
+        "verify",
+        "sign",
+        "export",
+        "audit",
+        "ledger",
+        "key",
+        "release",
+        "merge",
+        "pretrain",
+    ),
 )
 """Of work, in which help lists the verbs that are installed; those of other packages come last."""
 # Typer brings its own copy of click or uses the installed one, as its version has it: this finds the right class.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
-_VALUES = {"str": "TEXT", "int": "N", "int range": "N", "float": "NUMBER", "path": "PATH"}
+_VALUES = {
+    "str": "TEXT",
+    "int": "N",
+    "int range": "N",
+    "float": "NUMBER",
+    "path": "PATH",
+}
 _GROUPS = {
     "Privacy": "epsilon delta adjacency unit unit_column contributions dataset ledger want like periods window "
     "corrections stream continue_ withdrawn silo secure_sum",
@@ -48,7 +85,10 @@ def _verbs() -> list[str]:
 def _loaded(name: str) -> typer.Typer | Callable[..., None]:
     """Returns a verb; one that cannot be imported says why when it is called, and leaves the others alone."""
     try:
-        return cast("typer.Typer | Callable[..., None]", extensions("noisegate.verbs")[name].load())
+        return cast(
+            "typer.Typer | Callable[..., None]",
+            extensions("noisegate.verbs")[name].load(),
+        )
     except ImportError as error:
         reason = f"{name}: cannot be loaded: {error}."
 
@@ -96,7 +136,10 @@ def _version(show: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Differentially private synthetic tables and images."""
@@ -113,11 +156,16 @@ def _named(group: typer.core.TyperGroup) -> typer.core.TyperGroup:
     for command in group.commands.values():
         if isinstance(command, typer.core.TyperGroup):
             _named(command)
-        panels = {name: panel for panel, names in _GROUPS.items() for name in names.split()}
+        panels = {
+            name: panel for panel, names in _GROUPS.items() for name in names.split()
+        }
         for option in command.params:
             if option.param_type_name == "option" and option.metavar is None:
                 option.metavar = _VALUES.get(option.type.name)
-            if len(command.params) > _MANY and getattr(option, "rich_help_panel", "") is None:
+            if (
+                len(command.params) > _MANY
+                and getattr(option, "rich_help_panel", "") is None
+            ):
                 vars(option)["rich_help_panel"] = panels.get(option.name or "")
     return group
 
@@ -137,8 +185,14 @@ class _Stoppable:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             # Ctrl-C is ignored in a shell's background jobs, and stays so.
-            heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-            self._before = {number: signal.signal(number, self._stop) for number in heard}
+            heard = [
+                number
+                for number in _SIGNALS
+                if signal.getsignal(number) is not signal.SIG_IGN
+            ]
+            self._before = {
+                number: signal.signal(number, self._stop) for number in heard
+            }
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -175,9 +229,15 @@ def _end(action: Callable[[], object]) -> int:
     except OSError as error:
         if error.filename is None:
             discard(sys.stdout)
-        return _fail(f"{error.filename or 'the output'} cannot be used: {error.strerror or type(error).__name__}.", 2)
+        return _fail(
+            f"{error.filename or 'the output'} cannot be used: {error.strerror or type(error).__name__}.",
+            2,
+        )
     except MemoryError:
-        return _fail("there is not enough memory; ask for less, for instance with --set frequencies=200.", 2)
+        return _fail(
+            "there is not enough memory; ask for less, for instance with --set frequencies=200.",
+            2,
+        )
     except _USAGE_ERROR as error:
         # Without arguments, help was printed, and there is nothing to add.
         return _fail(_usage(error), 2) if str(error) else 2
@@ -185,7 +245,10 @@ def _end(action: Callable[[], object]) -> int:
         if signals.asked:
             return _fail("stopped.", _STOPPED)
         if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-            return _fail(str(MissingExtraError.of(error.name, "this")), MissingExtraError.exit_code)
+            return _fail(
+                str(MissingExtraError.of(error.name, "this")),
+                MissingExtraError.exit_code,
+            )
         if os.environ.get(_TRACEBACK):
             raise
         return _fail(_fault(error), 1)
@@ -193,7 +256,9 @@ def _end(action: Callable[[], object]) -> int:
 
 def _usage(error: Exception) -> str:
     context = getattr(error, "ctx", None)
-    message = str(error.format_message()) if hasattr(error, "format_message") else str(error)
+    message = (
+        str(error.format_message()) if hasattr(error, "format_message") else str(error)
+    )
     if message.startswith("No such command"):
         message = message.rstrip(".") + more()
     hint = f" See: {context.command_path} --help" if context is not None else ""

@@ -24,16 +24,33 @@ if TYPE_CHECKING:
     from noisegate.schema import Schema
 
 SchemaOption = Annotated[
-    Path | None, Option(help="Schema file, TOML: what is publicly known about the columns, or images.")
+    Path | None,
+    Option(
+        help="Schema file, TOML: what is publicly known about the columns, or images."
+    ),
 ]
-Epsilon = Annotated[float, Option(help="ε of the guarantee, 0.01 to 1000; 1 is a common choice.")]
-Delta = Annotated[float, Option(help="δ of the guarantee; keep it well below 1/(number of records).")]
+Epsilon = Annotated[
+    float, Option(help="ε of the guarantee, 0.01 to 1000; 1 is a common choice.")
+]
+Delta = Annotated[
+    float, Option(help="δ of the guarantee; keep it well below 1/(number of records).")
+]
 Adjacency = Annotated[
-    str, Option(help="add-remove (default; the number of records stays private) or replace-one (it is public).")
+    str,
+    Option(
+        help="add-remove (default; the number of records stays private) or replace-one (it is public)."
+    ),
 ]
-Unit = Annotated[str, Option(help="Privacy unit: what one record represents, such as patient.")]
+Unit = Annotated[
+    str, Option(help="Privacy unit: what one record represents, such as patient.")
+]
 Settings = Annotated[
-    list[str] | None, Option("--set", metavar="NAME=VALUE", help="A setting of the method, such as --set cells=32.")
+    list[str] | None,
+    Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A setting of the method, such as --set cells=32.",
+    ),
 ]
 Public = Annotated[
     str | None,
@@ -42,7 +59,9 @@ Public = Annotated[
         help="Public records with the same schema, for methods that use them, such as dp-dre; none may be private.",
     ),
 ]
-Json = Annotated[bool, Option("--json", help="Print JSON for programs instead of text for people.")]
+Json = Annotated[
+    bool, Option("--json", help="Print JSON for programs instead of text for people.")
+]
 LedgerOption = Annotated[
     str | None,
     Option(
@@ -52,7 +71,11 @@ LedgerOption = Annotated[
     ),
 ]
 EngineOption = Annotated[
-    str, Option(metavar="local|ray", help="Where records are summed: this machine (default), or a Ray cluster.")
+    str,
+    Option(
+        metavar="local|ray",
+        help="Where records are summed: this machine (default), or a Ray cluster.",
+    ),
 ]
 Address = Annotated[
     str | None,
@@ -64,12 +87,18 @@ Address = Annotated[
 FOR_INFERENCE = 0.43
 """Of second moments, beside shares that sum to about 1: three tenths of all."""
 _EXAMPLE = "for instance --size 28 --channels 1 --classes 10"
-_of_images = partial(Option, rich_help_panel="Images: public knowledge, instead of --schema")
+_of_images = partial(
+    Option, rich_help_panel="Images: public knowledge, instead of --schema"
+)
 
 
 def method_names(incomplete: str) -> list[str]:
     """Returns the methods whose names begin so, those of other packages too, for completion by the shell."""
-    return sorted(name for name in ("auto", *one_name_each("noisegate.methods")) if name.startswith(incomplete))
+    return sorted(
+        name
+        for name in ("auto", *one_name_each("noisegate.methods"))
+        if name.startswith(incomplete)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,56 +106,98 @@ class ImageOptions:
     """What a schema file would say of images, said on the command line."""
 
     size: Annotated[
-        str | None, _of_images(metavar="N|HEIGHT,WIDTH", help="Height and width in pixels: 28, or 32,48.")
+        str | None,
+        _of_images(
+            metavar="N|HEIGHT,WIDTH", help="Height and width in pixels: 28, or 32,48."
+        ),
     ] = None
-    channels: Annotated[int | None, _of_images(help="1 for grey (default), 3 for colour.")] = None
+    channels: Annotated[
+        int | None, _of_images(help="1 for grey (default), 3 for colour.")
+    ] = None
     classes: Annotated[
         str | None,
         _of_images(
-            metavar="N|NAME,NAME,...", help="All possible labels: 10 for 0 to 9, or their names, as in cat,dog."
+            metavar="N|NAME,NAME,...",
+            help="All possible labels: 10 for 0 to 9, or their names, as in cat,dog.",
         ),
     ] = None
     label: Annotated[
-        str | None, _of_images(help="Name of the label column, in DATA (Parquet) and in the output. Default: label.")
+        str | None,
+        _of_images(
+            help="Name of the label column, in DATA (Parquet) and in the output. Default: label."
+        ),
     ] = None
-    unlabelled: Annotated[bool, _of_images("--unlabelled", help="The images have no labels; so does --label ''.")] = (
-        False
-    )
+    unlabelled: Annotated[
+        bool,
+        _of_images(
+            "--unlabelled", help="The images have no labels; so does --label ''."
+        ),
+    ] = False
     resize: Annotated[
-        str | None, _of_images(metavar="RULE", help="Images of another size: refuse (default), stretch, crop or pad.")
+        str | None,
+        _of_images(
+            metavar="RULE",
+            help="Images of another size: refuse (default), stretch, crop or pad.",
+        ),
     ] = None
-    convert: Annotated[bool, _of_images("--convert", help="Turn colour into grey, or grey into colour, as needed.")] = (
-        False
-    )
+    convert: Annotated[
+        bool,
+        _of_images(
+            "--convert", help="Turn colour into grey, or grey into colour, as needed."
+        ),
+    ] = False
 
     def given(self) -> dict[str, Any]:
         """Returns the options that describe images and were given, by name."""
-        given = {field.name: getattr(self, field.name) for field in fields(ImageOptions)}
-        return {name: value for name, value in given.items() if value is not None and value is not False}
+        given = {
+            field.name: getattr(self, field.name) for field in fields(ImageOptions)
+        }
+        return {
+            name: value
+            for name, value in given.items()
+            if value is not None and value is not False
+        }
 
     def written(self) -> str:
         """Returns them as they stand on a command line."""
         given = self.given().items()
-        return " ".join(f"--{name}" if value is True else f"--{name} {value}" for name, value in given)
+        return " ".join(
+            f"--{name}" if value is True else f"--{name} {value}"
+            for name, value in given
+        )
 
     def described(self) -> Schema:
         """Returns the schema of images that they describe."""
         from noisegate.schema import pixel_schema
 
         if self.size is None:
-            raise OptionError(f"{self.written()} describes images, whose --size is missing; {_EXAMPLE}.")
+            raise OptionError(
+                f"{self.written()} describes images, whose --size is missing; {_EXAMPLE}."
+            )
         sides = [side.strip() for side in self.size.split(",")]
-        if len(sides) > 2 or not all(side.isascii() and side.isdecimal() for side in sides):
-            raise OptionError(f"--size {self.size!r} must be a number of pixels, as 28, or HEIGHT,WIDTH, as 32,48.")
+        if len(sides) > 2 or not all(
+            side.isascii() and side.isdecimal() for side in sides
+        ):
+            raise OptionError(
+                f"--size {self.size!r} must be a number of pixels, as 28, or HEIGHT,WIDTH, as 32,48."
+            )
         height, width = int(sides[0]), int(sides[-1])
-        rules: dict[str, Any] = {name: value for name, value in self.given().items() if name in ("resize", "convert")}
+        rules: dict[str, Any] = {
+            name: value
+            for name, value in self.given().items()
+            if name in ("resize", "convert")
+        }
         channels = 1 if self.channels is None else self.channels
         if channels not in (1, 3):
-            raise OptionError(f"--channels {channels} must be 1 for grey or 3 for colour.")
+            raise OptionError(
+                f"--channels {channels} must be 1 for grey or 3 for colour."
+            )
         if self.unlabelled or self.label == "":
             if self.classes is not None or self.label:
                 cure = "leave them out."
-                raise OptionError(f"--unlabelled: images without labels have no --classes and no --label; {cure}")
+                raise OptionError(
+                    f"--unlabelled: images without labels have no --classes and no --label; {cure}"
+                )
             return pixel_schema(height, width, channels, labels=None, **rules)
         if self.classes is None:
             raise OptionError(
@@ -134,7 +205,9 @@ class ImageOptions:
                 "tell that somebody has a rare one. Give their number or their names, or --unlabelled."
             )
         label = "label" if self.label is None else self.label
-        return pixel_schema(height, width, channels, labels=_labels(self.classes), label=label, **rules).usable()
+        return pixel_schema(
+            height, width, channels, labels=_labels(self.classes), label=label, **rules
+        ).usable()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,14 +227,20 @@ class RunOptions(ImageOptions):
     public: Public = None
     adjacency: Adjacency = "add-remove"
     records: Annotated[
-        int | None, Option(help="Number of records if publicly known; needed for replace-one and for forecasts.")
+        int | None,
+        Option(
+            help="Number of records if publicly known; needed for replace-one and for forecasts."
+        ),
     ] = None
     unit_column: Annotated[
         str | None,
-        Option(help="Column that identifies the person: protects all records of one person. Not in the schema."),
+        Option(
+            help="Column that identifies the person: protects all records of one person. Not in the schema."
+        ),
     ] = None
     contributions: Annotated[
-        int | None, Option(help="With --unit-column: maximum number of records used per person.")
+        int | None,
+        Option(help="With --unit-column: maximum number of records used per person."),
     ] = None
     report_share: Annotated[
         float | None,
@@ -196,13 +275,19 @@ class RunOptions(ImageOptions):
     @property
     def chosen(self) -> dict[str, Any]:
         """The settings of the method that were given."""
-        given = ["--for-inference"] * self.for_inference + ["--analyses"] * (self.analyses is not None)
+        given = ["--for-inference"] * self.for_inference + ["--analyses"] * (
+            self.analyses is not None
+        )
         if given and self.method not in ("auto", "pairwise"):
-            raise OptionError(f"{given[0]} belongs to pairwise, and --method is {self.method}; omit one of them.")
+            raise OptionError(
+                f"{given[0]} belongs to pairwise, and --method is {self.method}; omit one of them."
+            )
         share = {} if self.report_share is None else {"report_share": self.report_share}
         share |= {"moments_share": FOR_INFERENCE} if self.for_inference else {}
         if self.analyses is not None:
-            share |= extension("noisegate.answers", "analyses", "what reads --analyses")(self.analyses)
+            share |= extension(
+                "noisegate.answers", "analyses", "what reads --analyses"
+            )(self.analyses)
         return {**share, **method_settings(self.settings, self.public)}
 
     def known(self) -> Any:
@@ -212,10 +297,18 @@ class RunOptions(ImageOptions):
 
         if self.given() and self.schema is not None:
             cure = "leave one of them out. (`noisegate schema init --images` writes the options into a file.)"
-            raise OptionError(f"--schema {self.schema} and {self.written()} both describe the records; {cure}")
-        schema = self.described() if self.given() else read_schema(require_schema(self.schema))
+            raise OptionError(
+                f"--schema {self.schema} and {self.written()} both describe the records; {cure}"
+            )
+        schema = (
+            self.described()
+            if self.given()
+            else read_schema(require_schema(self.schema))
+        )
         if not is_linked(schema) and schema.images is not None:
-            require_memory(schema.images.shape, fit_bytes(schema.images.shape), "a fit to them")
+            require_memory(
+                schema.images.shape, fit_bytes(schema.images.shape), "a fit to them"
+            )
         return schema
 
     def run(self, epsilon: float | None) -> Run:
@@ -223,8 +316,16 @@ class RunOptions(ImageOptions):
         from noisegate.runs.folder import Run
 
         schema = self.known()
-        asked = {name: value for name, value in vars(self).items() if name in Run.__dataclass_fields__}
-        asked |= {"schema": self.schema or schema, "epsilon": required(epsilon, "--epsilon"), "ledger": self.book}
+        asked = {
+            name: value
+            for name, value in vars(self).items()
+            if name in Run.__dataclass_fields__
+        }
+        asked |= {
+            "schema": self.schema or schema,
+            "epsilon": required(epsilon, "--epsilon"),
+            "ledger": self.book,
+        }
         settings = {"seed": getattr(self, "seed", 0), **self.chosen}
         return Run.of(settings=settings, **{"unit": RECORD, "dataset": None, **asked})
 
@@ -234,10 +335,17 @@ class FitOptions(RunOptions):
     """What a fit is told beside it."""
 
     unit: Unit = "record"
-    dataset: Annotated[str | None, Option(help="Record the cost under this data set in the ledger.")] = None
+    dataset: Annotated[
+        str | None, Option(help="Record the cost under this data set in the ledger.")
+    ] = None
     ledger: LedgerOption = None
     seed: Annotated[
-        int, Option(min=0, max=MOST_SEED, help="Seed for non-private randomness. The private noise has no seed.")
+        int,
+        Option(
+            min=0,
+            max=MOST_SEED,
+            help="Seed for non-private randomness. The private noise has no seed.",
+        ),
     ] = 0
     on_error: Annotated[
         str,
@@ -260,12 +368,18 @@ class FitOptions(RunOptions):
         typed: dict[str, Any] = {
             name: value
             for name, value in context.params.items()
-            if getattr(context.get_parameter_source(name), "name", None) == "COMMANDLINE" and name not in images
+            if getattr(context.get_parameter_source(name), "name", None)
+            == "COMMANDLINE"
+            and name not in images
         }
         settings = self.chosen | {name: self.seed for name in typed if name == "seed"}
         for name in ("seed", "public", "report_share", "for_inference", "analyses"):
             typed.pop(name, None)
-        return typed | {"settings": settings} | ({"schema": self.known()} if images else {})
+        return (
+            typed
+            | {"settings": settings}
+            | ({"schema": self.known()} if images else {})
+        )
 
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
@@ -280,15 +394,26 @@ def one_by_one(verb: _Verb) -> _Verb:
     for field in fields(kind):
         default = inspect.Parameter.empty if field.default is MISSING else field.default
         options.append(
-            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name])
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=default,
+                annotation=hints[field.name],
+            )
         )
     shown = []
     for name, one in signature.parameters.items():
-        shown += options if name == "options" else [one.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+        shown += (
+            options
+            if name == "options"
+            else [one.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+        )
 
     @wraps(verb)
     def command(**given: Any) -> Any:
-        return verb(options=kind(**{one.name: given.pop(one.name) for one in options}), **given)
+        return verb(
+            options=kind(**{one.name: given.pop(one.name) for one in options}), **given
+        )
 
     command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in shown}
@@ -301,7 +426,9 @@ def method_settings(pairs: list[str] | None, public: str | None) -> dict[str, An
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise OptionError(f"--set {pair!r} must look like NAME=VALUE, for instance --set cells=32.")
+            raise OptionError(
+                f"--set {pair!r} must look like NAME=VALUE, for instance --set cells=32."
+            )
         try:
             settings[name] = json.loads(value)
         except json.JSONDecodeError:
@@ -318,7 +445,9 @@ def chosen_engine(engine: str, address: str | None) -> Engine | None:
         if address is not None:
             raise OptionError(f"--address {address} needs --engine ray as well.")
         return None
-    made: Engine = extension("noisegate.engines", engine, f"--engine {engine}")(address=address)
+    made: Engine = extension("noisegate.engines", engine, f"--engine {engine}")(
+        address=address
+    )
     return made
 
 
@@ -361,10 +490,14 @@ def require_schema(path: Path | None) -> Path:
 def _labels(text: str) -> list[str] | list[int]:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        raise OptionError(f"--classes {text!r}: a name is empty; give a number, or names as in cat,dog.")
+        raise OptionError(
+            f"--classes {text!r}: a name is empty; give a number, or names as in cat,dog."
+        )
     numbers = all(name.isascii() and name.isdecimal() for name in names)
     if len(names) > 1:
         return [int(name) for name in names] if numbers else names
     if not numbers or int(text) < 1:
-        raise OptionError(f"--classes {text!r} must be the number of labels, 1 or more, or all their names: cat,dog.")
+        raise OptionError(
+            f"--classes {text!r} must be the number of labels, 1 or more, or all their names: cat,dog."
+        )
     return list(range(int(text)))

@@ -28,10 +28,16 @@ _MANY_NUMBERS, _PROBE_NUMBERS = 50_000_000, 100_000
 
 
 def sample_command(
-    model: Annotated[Path, typer.Argument(help="Folder that `noisegate fit --out` wrote.")],
+    model: Annotated[
+        Path, typer.Argument(help="Folder that `noisegate fit --out` wrote.")
+    ],
     n: Annotated[
         int,
-        typer.Option("--records", "-n", help="Number of synthetic records; of linked tables, of those of the first."),
+        typer.Option(
+            "--records",
+            "-n",
+            help="Number of synthetic records; of linked tables, of those of the first.",
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -53,9 +59,16 @@ def sample_command(
     ] = None,
     licence: Annotated[
         str | None,
-        typer.Option("--license", metavar="NAME|URL", help="With --package: under which the records are handed out."),
+        typer.Option(
+            "--license",
+            metavar="NAME|URL",
+            help="With --package: under which the records are handed out.",
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="For the same records again.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, max=MOST_SEED, help="For the same records again."),
+    ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
@@ -71,7 +84,11 @@ def sample_command(
         ),
     ] = None,
     independent: Annotated[
-        bool, typer.Option("--independent", help="Draw each row alone, and not spread out as in a stratified survey.")
+        bool,
+        typer.Option(
+            "--independent",
+            help="Draw each row alone, and not spread out as in a stratified survey.",
+        ),
     ] = False,
     copies: Annotated[
         int | None,
@@ -83,7 +100,10 @@ def sample_command(
             "other: their spread tells the error of whatever is computed from each. A refit takes as long as the fit.",
         ),
     ] = None,
-    grid: Annotated[Path | None, typer.Option(help="Images: also draw some of each class into this PNG file.")] = None,
+    grid: Annotated[
+        Path | None,
+        typer.Option(help="Images: also draw some of each class into this PNG file."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Make synthetic records; costs no privacy. Tests and standard errors of them are wrong: `infer` gives right ones.
@@ -100,11 +120,17 @@ def sample_command(
     from noisegate.models.synthesizer import MOST_ROWS, Synthesizer, model_path
 
     if out is None and package is None:
-        raise OptionError("--out is missing: the file to write, such as synthetic.csv; or give --package DIR.")
+        raise OptionError(
+            "--out is missing: the file to write, such as synthetic.csv; or give --package DIR."
+        )
     if licence is not None and package is None:
-        raise OptionError(f"--license {licence} stands in the descriptions of --package DIR; give it, or leave it out.")
+        raise OptionError(
+            f"--license {licence} stands in the descriptions of --package DIR; give it, or leave it out."
+        )
     if n >= MOST_ROWS:
-        raise OptionError(f"-n {n:,}: at most {MOST_ROWS - 1:,} records are made at once; ask for fewer.")
+        raise OptionError(
+            f"-n {n:,}: at most {MOST_ROWS - 1:,} records are made at once; ask for fewer."
+        )
     if n < 1:
         raise OptionError(f"-n {n}: the number of records must be at least 1.")
     asked: dict[str, Any] = {"where": read_conditions(where), "even": even}
@@ -122,26 +148,57 @@ def sample_command(
         return
     synthesizer = Synthesizer.load(model)
     if grid is not None and synthesizer.schema.images is None:
-        raise OptionError(f"--grid {grid} shows images, and {model} makes a table; leave it out.")
+        raise OptionError(
+            f"--grid {grid} shows images, and {model} makes a table; leave it out."
+        )
     if copies is not None:
-        for name, value in {"--package": package, "--where": where, "--even": even, "--grid": grid}.items():
+        for name, value in {
+            "--package": package,
+            "--where": where,
+            "--even": even,
+            "--grid": grid,
+        }.items():
             if value is not None:
-                raise OptionError(f"{name} does not go with --copies; leave one of them out.")
-        extension("noisegate.answers", "copies", "what makes copies")(synthesizer, n, copies, out, seed)
+                raise OptionError(
+                    f"{name} does not go with --copies; leave one of them out."
+                )
+        extension("noisegate.answers", "copies", "what makes copies")(
+            synthesizer, n, copies, out, seed
+        )
         if as_json:
-            print_json({"records": n, "out": str(out), "seed": seed, "where": [], "even": None, "copies": copies})
+            print_json(
+                {
+                    "records": n,
+                    "out": str(out),
+                    "seed": seed,
+                    "where": [],
+                    "even": None,
+                    "copies": copies,
+                }
+            )
         else:
-            say(f"Wrote {copies + 1:,} copies of {n:,} records to {out}: .imp is 0 for the model's own, then counts.")
-            say("How to combine what is computed from each: docs/inference.md, noisegate.inference.copies.combine.")
+            say(
+                f"Wrote {copies + 1:,} copies of {n:,} records to {out}: .imp is 0 for the model's own, then counts."
+            )
+            say(
+                "How to combine what is computed from each: docs/inference.md, noisegate.inference.copies.combine."
+            )
         return
     guard: Any = None
     if synthesizer.schema.images is None:
         asked["independent"] = independent
-        guard = extension("noisegate.answers", "guard", "what says what rows are worth")(synthesizer, n)
+        guard = extension(
+            "noisegate.answers", "guard", "what says what rows are worth"
+        )(synthesizer, n)
     elif independent:
-        raise OptionError(f"--independent is of tables, and {model} makes images, which are; leave it out.")
+        raise OptionError(
+            f"--independent is of tables, and {model} makes images, which are; leave it out."
+        )
     metadata = {} if guard is None else guard.metadata
-    with _place(synthesizer, out, package, licence) as (file, shown), _described(file, metadata, package):
+    with (
+        _place(synthesizer, out, package, licence) as (file, shown),
+        _described(file, metadata, package),
+    ):
         _check_room(synthesizer, n, file)
         _write(synthesizer, n, file, seed, asked, grid, metadata)
     if synthesizer.often_broken is not None:
@@ -150,24 +207,49 @@ def sample_command(
         warn(guard.warning)
     if as_json:
         given = {"grid": grid, "package": package}
-        more: dict[str, Any] = {name: str(path) for name, path in given.items() if path is not None}
+        more: dict[str, Any] = {
+            name: str(path) for name, path in given.items() if path is not None
+        }
         if synthesizer.schema.constraints:
             more["kept_share"] = synthesizer.kept_share
         if guard is not None:
             more["effective_n"] = guard.told
-        print_json({"records": n, "out": str(shown), "seed": seed, "where": where or [], "even": even, **more})
+        print_json(
+            {
+                "records": n,
+                "out": str(shown),
+                "seed": seed,
+                "where": where or [],
+                "even": even,
+                **more,
+            }
+        )
     else:
-        inside = f"{package} describes them, and holds the certificate: hand it over whole."
-        hand_over = f"Share {model / 'certificate.md'} with them." if package is None else inside
+        inside = (
+            f"{package} describes them, and holds the certificate: hand it over whole."
+        )
+        hand_over = (
+            f"Share {model / 'certificate.md'} with them."
+            if package is None
+            else inside
+        )
         say(f"Wrote {n:,} synthetic records to {shown}. {hand_over}")
         if guard is not None:
             say(guard.sentence)
 
 
 @contextmanager
-def _described(file: Path, metadata: Mapping[str, str], package: Path | None) -> Iterator[None]:
+def _described(
+    file: Path, metadata: Mapping[str, str], package: Path | None
+) -> Iterator[None]:
     """Writes what rows are worth beside a CSV file, where CSVW looks for it; the block refuses one that cannot be."""
-    if not metadata or package is not None or file.suffix != ".csv" or file.exists() or not file.parent.is_dir():
+    if (
+        not metadata
+        or package is not None
+        or file.suffix != ".csv"
+        or file.exists()
+        or not file.parent.is_dir()
+    ):
         yield
         return
     told = {name.partition(".")[2]: text for name, text in metadata.items()}
@@ -175,26 +257,36 @@ def _described(file: Path, metadata: Mapping[str, str], package: Path | None) ->
     page = {"@context": "http://www.w3.org/ns/csvw", "url": file.name, "notes": [told]}
     with new_file(file.with_name(f"{file.name}-metadata.json")) as beside:
         yield
-        beside.write_text(json.dumps(page, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        beside.write_text(
+            json.dumps(page, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
 
 
 @contextmanager
 def _place(
-    synthesizer: Synthesizer, out: Path | None, package: Path | None, licence: str | None
+    synthesizer: Synthesizer,
+    out: Path | None,
+    package: Path | None,
+    licence: str | None,
 ) -> Iterator[tuple[Path, Path]]:
     """Yields the file to write, and where it will lie in the end; a package appears when the block ends well."""
     if package is None:
         assert out is not None  # one of both is given
         yield out, out
         return
-    new_package = extension("noisegate.descriptions", "package", "what describes records")
+    new_package = extension(
+        "noisegate.descriptions", "package", "what describes records"
+    )
     with new_package(package, out, synthesizer.release, licence=licence) as file:
         yield file, package / file.name
 
 
 def _check_room(synthesizer: Synthesizer, n: int, out: Path) -> None:
     """Finds a file that the disk could not hold, by the size of a small one of the same kind."""
-    if n * len(synthesizer.schema.columns) < _MANY_NUMBERS or not out.absolute().parent.is_dir():
+    if (
+        n * len(synthesizer.schema.columns) < _MANY_NUMBERS
+        or not out.absolute().parent.is_dir()
+    ):
         return
     rows = max(_PROBE_NUMBERS // len(synthesizer.schema.columns), 10)
     with TemporaryDirectory() as folder:
@@ -222,12 +314,20 @@ def _write(
     form = synthesizer.schema.images
     shown: Any = None
     if grid is not None and form is not None:
-        shown = extension("noisegate.pictures", "grid", f"what draws --grid {grid}")(form=form, out=grid)
+        shown = extension("noisegate.pictures", "grid", f"what draws --grid {grid}")(
+            form=form, out=grid
+        )
         if len(form.labels) > shown.most_classes:
-            say(f"{grid} shows the first {shown.most_classes} of {len(form.labels):,} classes.")
-    batches: Iterator[Any] = (synthesizer.batches if form is None else synthesizer.images)(n, seed=seed, **asked)
+            say(
+                f"{grid} shows the first {shown.most_classes} of {len(form.labels):,} classes."
+            )
+    batches: Iterator[Any] = (
+        synthesizer.batches if form is None else synthesizer.images
+    )(n, seed=seed, **asked)
     with ExitStack() as files:
-        drawing = None if shown is None else files.enter_context(new_file(shown.out, "grid"))
+        drawing = (
+            None if shown is None else files.enter_context(new_file(shown.out, "grid"))
+        )
         write = files.enter_context(sample_writer(out, synthesizer.schema, n, metadata))
         progress, done = files.enter_context(steps("Sampling", n)), 0
         for batch in batches:
@@ -247,16 +347,25 @@ def _write(
 _CONDITION = re.compile(r"\s*(.+?)\s*(>=|<=|=)\s*(.*?)\s*", re.DOTALL)
 
 
-def read_conditions(texts: list[str] | None) -> dict[str, str | tuple[str | None, str | None]]:
+def read_conditions(
+    texts: list[str] | None,
+) -> dict[str, str | tuple[str | None, str | None]]:
     """Returns what each column shall be by conditions such as `age>=18`, as `Synthesizer.sample` takes it."""
     said: dict[str, dict[str, str]] = {}
     for text in texts or []:
         match = _CONDITION.fullmatch(text)
         if match is None or (match[2] != "=" and not match[3]):
-            raise OptionError(f"--where {text!r} must look like NAME=VALUE, NAME>=VALUE or NAME<=VALUE.")
+            raise OptionError(
+                f"--where {text!r} must look like NAME=VALUE, NAME>=VALUE or NAME<=VALUE."
+            )
         name, sign, value = match.groups()
         signs = said.setdefault(name, {})
         if sign in signs or "=" in signs or (sign == "=" and signs):
-            raise OptionError(f"--where {text!r} speaks of column {name!r} once more; say it in one condition.")
+            raise OptionError(
+                f"--where {text!r} speaks of column {name!r} once more; say it in one condition."
+            )
         signs[sign] = value
-    return {name: signs["="] if "=" in signs else (signs.get(">="), signs.get("<=")) for name, signs in said.items()}
+    return {
+        name: signs["="] if "=" in signs else (signs.get(">="), signs.get("<="))
+        for name, signs in said.items()
+    }

@@ -12,7 +12,17 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
 
-_WORDS = {"ε": "epsilon", "δ": "delta", "≤": "<=", "≥": ">=", "±": "+/-", "×": "x", "→": "->", "−": "-", "…": "..."}
+_WORDS = {
+    "ε": "epsilon",
+    "δ": "delta",
+    "≤": "<=",
+    "≥": ">=",
+    "±": "+/-",
+    "×": "x",
+    "→": "->",
+    "−": "-",
+    "…": "...",
+}
 _WORDS |= {"²": "^2", "ρ": "rho", "σ": "sigma", "μ": "mu", "–": "-", "—": "-", "•": "*"}
 _RULE = "noisegate.words"
 _ASKED = "importlib.", "_frozen_importlib", __name__
@@ -22,7 +32,9 @@ _STOPPED = 130
 
 def start() -> None:
     """Runs the command line, and exits."""
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a shell's background job ignores it
+    if (
+        signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    ):  # a shell's background job ignores it
         signal.signal(signal.SIGINT, _stop)
     signal.signal(signal.SIGTERM, _stop)
     put_in_order()
@@ -63,7 +75,9 @@ def put_in_order() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=_RULE)
-    if os.environ.get("COLUMNS", "").strip("0") == "":  # so a terminal says that it knows no width
+    if (
+        os.environ.get("COLUMNS", "").strip("0") == ""
+    ):  # so a terminal says that it knows no width
         os.environ.pop("COLUMNS", None)
 
 
@@ -71,7 +85,10 @@ def _worded(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     found = error.object[error.start : error.end]
-    words = "".join(_WORDS.get(one) or one.encode("ascii", "backslashreplace").decode() for one in found)
+    words = "".join(
+        _WORDS.get(one) or one.encode("ascii", "backslashreplace").decode()
+        for one in found
+    )
     try:
         words.encode(error.encoding)
     except UnicodeEncodeError:  # of an encoding that has no letters
@@ -83,13 +100,18 @@ class _WithoutPandas:
     """Finds no pandas where pyarrow asks for it, which is compiled: the nearest frame is the module that calls."""
 
     def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+        self,
+        name: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
     ) -> ModuleSpec | None:
         """Raises a ModuleNotFoundError for pandas where a module of noisegate is nearest; finds nothing itself."""
         if name != "pandas":
             return None
         frame = sys._getframe(1)
-        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_ASKED):
+        while frame.f_back is not None and frame.f_globals.get(
+            "__name__", ""
+        ).startswith(_ASKED):
             frame = frame.f_back
         if frame.f_globals.get("__name__", "").startswith(("noisegate.", "noisegate_")):
             raise ModuleNotFoundError("No module named 'pandas'", name="pandas")

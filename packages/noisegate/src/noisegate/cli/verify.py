@@ -16,10 +16,16 @@ from noisegate.registry import extension
 
 def verify_command(
     model: Annotated[
-        Path, typer.Argument(help="Folder of `fit`, `release` or `merge`, or SCHEMA.certificate.json of a discovery.")
+        Path,
+        typer.Argument(
+            help="Folder of `fit`, `release` or `merge`, or SCHEMA.certificate.json of a discovery."
+        ),
     ],
     signed_by: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Public key of the owner: check the signature, too.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Public key of the owner: check the signature, too."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -33,7 +39,11 @@ def verify_command(
     from noisegate.privacy.certificate import schema_cost
     from noisegate.privacy.schema_certificate import SchemaVerification
 
-    check = None if signed_by is None else extension("noisegate.checks", "signature", "--signed-by")
+    check = (
+        None
+        if signed_by is None
+        else extension("noisegate.checks", "signature", "--signed-by")
+    )
     signed = () if check is None else check(model, signed_by)
     found = verify(model)
     certificate = found.certificate
@@ -53,7 +63,11 @@ def verify_command(
         f"{used(certificate.unit, certificate.contributions)}."
     )
     if isinstance(found, SchemaVerification):
-        now = "is as it was discovered" if found.unchanged else "was changed since, which only public knowledge may do"
+        now = (
+            "is as it was discovered"
+            if found.unchanged
+            else "was changed since, which only public knowledge may do"
+        )
         OUT.print(f"{found.schema} {now}.")
         return
     bought = schema_cost(certificate)
@@ -66,7 +80,11 @@ def verify_command(
         OUT.print(certificate.stream.condition, soft_wrap=True)
     OUT.print(f"Hashes are right: {', '.join(found.files)}.")
     if signed_by is not None:
-        OUT.print(f"Signed with {signed_by}: {', '.join(signed)}.", soft_wrap=True, markup=False)
+        OUT.print(
+            f"Signed with {signed_by}: {', '.join(signed)}.",
+            soft_wrap=True,
+            markup=False,
+        )
         if PUBLIC_PAGE in found.others and PUBLIC_PAGE not in signed:
             OUT.print(
                 f"[yellow]Not signed[/yellow]: {PUBLIC_PAGE}, as the signature was made before pages were signed. "
@@ -74,8 +92,16 @@ def verify_command(
             )
         return
     if PUBLIC_PAGE in found.others:
-        OUT.print(f"{PUBLIC_PAGE} is not part of this; `noisegate report {escape(str(model))} -o DIR` makes it again.")
+        OUT.print(
+            f"{PUBLIC_PAGE} is not part of this; `noisegate report {escape(str(model))} -o DIR` makes it again."
+        )
     if SIGNATURE in found.others:
-        OUT.print(f"{SIGNATURE} is not checked; to do so, give the owner's public key with --signed-by.")
-    if others := [name for name in found.others if name not in (PUBLIC_PAGE, SIGNATURE)]:
-        OUT.print(f"[yellow]Not covered[/yellow], whatever it holds: {escape(', '.join(map(repr, others)))}.")
+        OUT.print(
+            f"{SIGNATURE} is not checked; to do so, give the owner's public key with --signed-by."
+        )
+    if others := [
+        name for name in found.others if name not in (PUBLIC_PAGE, SIGNATURE)
+    ]:
+        OUT.print(
+            f"[yellow]Not covered[/yellow], whatever it holds: {escape(', '.join(map(repr, others)))}."
+        )

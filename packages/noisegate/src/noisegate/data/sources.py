@@ -6,7 +6,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from noisegate.data.stores import Status, files_below, opened, place_of, status, unreadable
+from noisegate.data.stores import (
+    Status,
+    files_below,
+    opened,
+    place_of,
+    status,
+    unreadable,
+)
 from noisegate.data.tables.tables import Source, TableSource
 from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError, OptionError
@@ -34,18 +41,27 @@ def open_records(
 
 
 def open_source(
-    data: Any, schema: Schema, *, show_values: bool = False, units: UnitLimit | None = None, on_error: str = "refuse"
+    data: Any,
+    schema: Schema,
+    *,
+    show_values: bool = False,
+    units: UnitLimit | None = None,
+    on_error: str = "refuse",
 ) -> Source[Any]:
     """Returns the private records in ``data``, a path or a table in memory (images: pixels); nothing is read yet."""
     # ``units`` says whose record each one is and how many of each are used, None to use all; with ``on_error`` "skip"
     # images that cannot be used are left out.
     if schema.images is not None:
-        found = reader("images")(data, schema, show_values=show_values, units=units, on_error=on_error)
+        found = reader("images")(
+            data, schema, show_values=show_values, units=units, on_error=on_error
+        )
         if found is not None:
             return cast("Source[Any]", found)
     if on_error != "refuse":
         cure = "leave on_error out"
-        raise OptionError(f"on_error={on_error!r}: only images can be skipped, and the data is a table; {cure}")
+        raise OptionError(
+            f"on_error={on_error!r}: only images can be skipped, and the data is a table; {cure}"
+        )
     return TableSource(data, schema, show_values=show_values, units=units)
 
 
@@ -55,13 +71,15 @@ def check_apart(private: Any, public: Any) -> None:
     # A file that holds the same records in another format, or some of them, is not found.
     if isinstance(private, str | Path) and isinstance(public, str | Path):
         _check_files(Path(private), Path(public))
-    elif not isinstance(private, str | Path) and not isinstance(public, str | Path) and _same_table(private, public):
+    elif (
+        not isinstance(private, str | Path)
+        and not isinstance(public, str | Path)
+        and _same_table(private, public)
+    ):
         raise DataError(f"public: the public table is the private one. {_CURE}")
 
 
-_CURE = (
-    "Public records are released unchanged, so they must contain no private record. Give other data; nothing was spent."
-)
+_CURE = "Public records are released unchanged, so they must contain no private record. Give other data; nothing was spent."
 
 
 def digest_of(path: Path) -> str:
@@ -88,8 +106,12 @@ def _check_files(private: Path, public: Path) -> None:
     digest = cache(_digest)
     for file in _files(public):
         for other in by_size.get(_status(file).size, []):
-            if _status(file).identity == _status(other).identity or digest(file) == digest(other):
-                raise DataError(f"public={place_of(public)!r}: {file.name!r} is a file of the private data. {_CURE}")
+            if _status(file).identity == _status(other).identity or digest(
+                file
+            ) == digest(other):
+                raise DataError(
+                    f"public={place_of(public)!r}: {file.name!r} is a file of the private data. {_CURE}"
+                )
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -122,7 +144,12 @@ def _same_table(private: Any, public: Any) -> bool:
     import narwhals as nw
 
     try:
-        one, other = (nw.from_native(table, eager_only=True).to_arrow() for table in (private, public))
-    except Exception:  # whatever such a table raises; whoever reads it says what is wrong
+        one, other = (
+            nw.from_native(table, eager_only=True).to_arrow()
+            for table in (private, public)
+        )
+    except (
+        Exception
+    ):  # whatever such a table raises; whoever reads it says what is wrong
         return False
     return bool(one.num_columns) and one.equals(other)

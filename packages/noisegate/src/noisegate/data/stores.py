@@ -71,12 +71,20 @@ def status(path: Path) -> Status:
         found = os.stat(path)
         identity = found.st_dev, found.st_ino
         plain = stat.S_ISREG(found.st_mode)
-        return Status(stat.S_ISDIR(found.st_mode), plain, found.st_size, found.st_mtime_ns, identity)
+        return Status(
+            stat.S_ISDIR(found.st_mode),
+            plain,
+            found.st_size,
+            found.st_mtime_ns,
+            identity,
+        )
     there = _store().get_file_info(_key(path))
     if there.type == FileType.NotFound:
         raise FileNotFoundError(2, "there is no such object")
     folder = there.type == FileType.Directory
-    return Status(folder, there.is_file, there.size or 0, there.mtime_ns or 0, place_of(path))
+    return Status(
+        folder, there.is_file, there.size or 0, there.mtime_ns or 0, place_of(path)
+    )
 
 
 def unreadable(path: Path, error: OSError) -> DataError:
@@ -86,7 +94,9 @@ def unreadable(path: Path, error: OSError) -> DataError:
             f"{place_of(path)}: cannot be read: the store does not answer, or not to you; check its address "
             "(AWS_ENDPOINT_URL), the region (AWS_DEFAULT_REGION) and who reads (AWS_ACCESS_KEY_ID, or ~/.aws)"
         )
-    return DataError(f"{place_of(path)}: cannot be read: {error.strerror}; check the path and its permissions")
+    return DataError(
+        f"{place_of(path)}: cannot be read: {error.strerror}; check the path and its permissions"
+    )
 
 
 def children(path: Path) -> list[Path]:
@@ -116,8 +126,13 @@ def _key(path: Path) -> str:
 def _store() -> Any:
     """Returns the store, once a process: its address and keys are looked for where AWS keeps them."""
     # Arrow does not look for the address of another store than Amazon's.
-    address = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    address = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get(
+        "AWS_ENDPOINT_URL"
+    )
     url = urlsplit(address or "https://")
     return S3FileSystem(
-        endpoint_override=url.netloc or None, scheme=url.scheme, connect_timeout=_SECONDS, request_timeout=6 * _SECONDS
+        endpoint_override=url.netloc or None,
+        scheme=url.scheme,
+        connect_timeout=_SECONDS,
+        request_timeout=6 * _SECONDS,
     )

@@ -32,13 +32,18 @@ class UnitLimit:
 
 
 def check_unit_column(
-    column: str, found: Sequence[tuple[str, pa.DataType]], name: str, what: str = "the unit column"
+    column: str,
+    found: Sequence[tuple[str, pa.DataType]],
+    name: str,
+    what: str = "the unit column",
 ) -> None:
     """Requires the column once in the header of the data called ``name``, and of a type that tells units apart."""
     kinds = [kind for title, kind in found if title == column]
     if len(kinds) != 1:
         wrong = "is not in the data" if not kinds else "is in the data more than once"
-        raise DataError(f"{name}: {what} {column!r} {wrong}; name the column that says whose record each one is")
+        raise DataError(
+            f"{name}: {what} {column!r} {wrong}; name the column that says whose record each one is"
+        )
     try:
         names_of(pa.array([], kinds[0]), column)
     except Problem as problem:
@@ -71,10 +76,14 @@ def named(
     """Returns hashes of the names in columns, (names, 2), the place of each record's among them, and who has none."""
     # Places are meaningless where a part of a name is missing. A Problem is raised for the first number beyond 64 bits;
     # or for all, if they are neither text, bytes nor whole numbers.
-    names = joined_names([_present(units, column, missing_values) for column, units in cells.items()])
+    names = joined_names(
+        [_present(units, column, missing_values) for column, units in cells.items()]
+    )
     coded = names.dictionary_encode()
     plain = coded.dictionary.cast(pa.binary()).to_pylist()
-    hashes = b"".join(hashlib.blake2b(name, digest_size=16, key=key).digest() for name in plain)
+    hashes = b"".join(
+        hashlib.blake2b(name, digest_size=16, key=key).digest() for name in plain
+    )
     return (
         np.frombuffer(hashes, dtype=np.uint64).reshape(-1, 2),
         coded.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.intp),
@@ -87,7 +96,11 @@ def _present(units: pa.Array, column: str, missing_values: pa.Array) -> pa.Array
     if clamped.any():
         raise Problem(int(np.argmax(clamped)), f"column {column!r}: {_CLAMPED}")
     if pt.is_string(names.type):
-        names = pc.if_else(pc.is_in(names, value_set=missing_values), pa.scalar(None, pa.string()), names)
+        names = pc.if_else(
+            pc.is_in(names, value_set=missing_values),
+            pa.scalar(None, pa.string()),
+            names,
+        )
     return names
 
 
@@ -99,7 +112,9 @@ def _clamped(units: pa.Array) -> Mask:
     return np.asarray(pc.is_in(units, value_set=ends).to_numpy(zero_copy_only=False))
 
 
-def _ranks(places: npt.NDArray[np.intp], met: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+def _ranks(
+    places: npt.NDArray[np.intp], met: npt.NDArray[np.intp]
+) -> npt.NDArray[np.intp]:
     """Returns how many records of the same unit stand before each one."""
     order = np.argsort(places, kind="stable")
     starts = np.cumsum(met) - met
@@ -118,7 +133,9 @@ class HashTable:
     def __len__(self) -> int:
         return self._size
 
-    def add(self, keys: Keys, amounts: npt.NDArray[np.intp], most: int) -> npt.NDArray[np.intp]:
+    def add(
+        self, keys: Keys, amounts: npt.NDArray[np.intp], most: int
+    ) -> npt.NDArray[np.intp]:
         """Adds to the number of each key, (n, 2), all different, and returns it as it was; it stops at `most` < 2¹⁶."""
         while 3 * (self._size + len(keys)) > 2 * len(self._taken):
             self._grow()

@@ -26,7 +26,16 @@ FIGURES, MODEL, CERTIFICATE = "demo.json", "model", "model/certificate.md"
 SURVEY, SURVEY_ASIDE = "survey.csv", "survey-kept-aside.csv"
 PAGES = {"public.html", "private.html"}
 MADE = {FIGURES, "schema.toml", MODEL, "synthetic.csv", SURVEY, SURVEY_ASIDE, *PAGES}
-MADE_OF_IMAGES = {FIGURES, "images.toml", MODEL, "drawn.parquet", "drawn.png", "aside.parquet", "aside.png", *PAGES}
+MADE_OF_IMAGES = {
+    FIGURES,
+    "images.toml",
+    MODEL,
+    "drawn.parquet",
+    "drawn.png",
+    "aside.parquet",
+    "aside.png",
+    *PAGES,
+}
 MADE_OF_IMAGES |= {"synthetic.parquet", "synthetic.png"}
 TEST_EVERY = 5
 
@@ -34,9 +43,16 @@ TEST_EVERY = 5
 def demo_command(
     out: Annotated[
         Path | None,
-        Option("--out", "-o", help="Folder to fill; noisegate-demo, or noisegate-demo-images, where it is not given."),
+        Option(
+            "--out",
+            "-o",
+            help="Folder to fill; noisegate-demo, or noisegate-demo-images, where it is not given.",
+        ),
     ] = None,
-    images: Annotated[bool, Option("--images", help="Drawn digits instead of a survey; a minute or two.")] = False,
+    images: Annotated[
+        bool,
+        Option("--images", help="Drawn digits instead of a survey; a minute or two."),
+    ] = False,
     epsilon: Annotated[float, Option(help="ε of the guarantee.")] = 1.0,
     as_json: Json = False,
 ) -> None:
@@ -53,19 +69,30 @@ def demo_command(
     out = out or Path("noisegate-demo-images" if images else "noisegate-demo")
     _remove_earlier(out, MADE_OF_IMAGES if images else MADE)
     told: list[tuple[dict[str, Any], Any]] = []
-    make = extension("noisegate.demos", "images", "a demo of images") if images else _copy_survey
+    make = (
+        extension("noisegate.demos", "images", "a demo of images")
+        if images
+        else _copy_survey
+    )
     write_folder(out, lambda folder: told.append(make(folder, epsilon)))
     figures, text = told[0]
     check = f"(check it: noisegate verify {out / MODEL})"
     files = {"synthetic": "synthetic.csv", "certificate": CERTIFICATE}
     files |= {"public": "public.html", "private": "private.html"}
-    lines = [f"\nThe synthetic table:  {out / 'synthetic.csv'}", f"Its certificate:      {out / CERTIFICATE}   {check}"]
+    lines = [
+        f"\nThe synthetic table:  {out / 'synthetic.csv'}",
+        f"Its certificate:      {out / CERTIFICATE}   {check}",
+    ]
     pages = [
         f"What it promises:     {out / 'public.html'}   (a page that may be published with it)",
         f"Real and synthetic:   {out / 'private.html'}   (a page of real answers, which may not)",
     ]
     if images:
-        files |= {"synthetic": "synthetic.parquet", "picture": "synthetic.png", "real": "drawn.parquet"}
+        files |= {
+            "synthetic": "synthetic.parquet",
+            "picture": "synthetic.png",
+            "real": "drawn.parquet",
+        }
         lines = [
             f"Synthetic images:  {out / 'synthetic.png'}, and all of them in {out / 'synthetic.parquet'}",
             f"Their certificate: {out / CERTIFICATE}   {check}",
@@ -85,37 +112,55 @@ def _copy_survey(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
     from noisegate.models.output.sample_file import table_writer
     from noisegate.schema import Schema
 
-    text = resources.files("noisegate.discovery").joinpath("demo_schema.toml").read_text("utf-8")
+    text = (
+        resources.files("noisegate.discovery")
+        .joinpath("demo_schema.toml")
+        .read_text("utf-8")
+    )
     (folder / "schema.toml").write_text(text, "utf-8")
     schema = Schema.from_toml(folder / "schema.toml")
     train, test = _write_survey(folder)
-    say("1. A survey on marriage and affairs, and a schema that says what is publicly known about its columns.")
+    say(
+        "1. A survey on marriage and affairs, and a schema that says what is publicly known about its columns."
+    )
     gate = Gate(train, schema=schema, epsilon=epsilon, unit="respondent")
-    synthesizer = fitted(Pairwise(), gate, records="records", sums="counts", model="model")
+    synthesizer = fitted(
+        Pairwise(), gate, records="records", sums="counts", model="model"
+    )
     synthesizer.save(folder / MODEL)
     table = synthesizer.sample(noisy_count(synthesizer), seed=0)
     with table_writer(folder / "synthetic.csv", schema) as write:
         write(table)
     evaluation = pages(folder, synthesizer, test, train)
     say("4. Compared with the real answers.")
-    (folder / FIGURES).write_text(json.dumps(evaluation.to_json(), indent=2, default=str) + "\n", "utf-8")
+    (folder / FIGURES).write_text(
+        json.dumps(evaluation.to_json(), indent=2, default=str) + "\n", "utf-8"
+    )
     return {"evaluation": evaluation.to_json()}, evaluation.render()
 
 
-def pages(folder: Path, synthesizer: Synthesizer, test: Path, train: Path, **options: Any) -> Any:
+def pages(
+    folder: Path, synthesizer: Synthesizer, test: Path, train: Path, **options: Any
+) -> Any:
     """Makes both pages; returns the figures of the private one."""
     with ERR.status("Comparing with the real records", spinner=spinner(ERR)):
-        made = noisegate.report(synthesizer, out=folder, test=test, train=train, **options)
+        made = noisegate.report(
+            synthesizer, out=folder, test=test, train=train, **options
+        )
     assert made.evaluation is not None
     return made.evaluation
 
 
-def fitted(method: Method, gate: Gate, *, records: str, sums: str, model: str) -> Synthesizer:
+def fitted(
+    method: Method, gate: Gate, *, records: str, sums: str, model: str
+) -> Synthesizer:
     """Returns the synthesizer of the records behind a gate, and says on the way what happens to them."""
     release = method.query(gate)
     numbers = sum(values.size for values in release.values.values())
     epsilon = release.certificate.epsilon
-    say(f"2. The gate: {numbers:,} noisy {sums} left it, epsilon = {epsilon:g}. The {records} are not used again.")
+    say(
+        f"2. The gate: {numbers:,} noisy {sums} left it, epsilon = {epsilon:g}. The {records} are not used again."
+    )
     fitting = method.fitting(release)
     with steps(f"3. Fitting a {model} to the {sums}", fitting.steps) as progress:
         fitting.run(lambda state: progress(state.step, state.closeness))
@@ -133,11 +178,15 @@ def _remove_earlier(out: Path, made: set[str]) -> None:
         return
     found = {entry.name for entry in out.iterdir()} if out.is_dir() else {""}
     if FIGURES not in found or not found <= made:
-        raise OptionError(f"--out {out} exists and holds more than an earlier demo; choose another folder.")
+        raise OptionError(
+            f"--out {out} exists and holds more than an earlier demo; choose another folder."
+        )
     try:
         shutil.rmtree(out)
     except OSError as error:
-        raise OptionError(f"--out {out} cannot be replaced: {error.strerror}; choose another folder.") from None
+        raise OptionError(
+            f"--out {out} cannot be replaced: {error.strerror}; choose another folder."
+        ) from None
 
 
 def _write_survey(folder: Path) -> tuple[Path, Path]:

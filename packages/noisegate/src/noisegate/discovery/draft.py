@@ -20,7 +20,12 @@ import pyarrow.types as pt
 from noisegate.data.frames import read_table
 from noisegate.data.headers import check_once, check_titles
 from noisegate.data.stores import for_arrow
-from noisegate.data.tables.memory import MixedObjects, objects_to_arrow, of_package, to_arrow
+from noisegate.data.tables.memory import (
+    MixedObjects,
+    objects_to_arrow,
+    of_package,
+    to_arrow,
+)
 from noisegate.data.tables.parts import ParquetFile
 from noisegate.data.tables.tables import open_origins
 from noisegate.discovery.draft_formats import draft_formatted
@@ -56,21 +61,40 @@ class Draft:
     """A schema drafted from a public file, and why it says what it says."""
 
     schema: Schema  # what was drafted; columns that nobody should use as they are stand under its ``ignore``
-    entries: tuple[DraftedColumn, ...]  # the columns with the reasons, in the order of the file
-    rules: Rules  # the constraints with their reasons, and what else holds in all records
+    entries: tuple[
+        DraftedColumn, ...
+    ]  # the columns with the reasons, in the order of the file
+    rules: (
+        Rules  # the constraints with their reasons, and what else holds in all records
+    )
 
     @property
     def ignored(self) -> dict[str, str]:
         """The columns that were left out, with the reason."""
-        return {entry.name: " ".join(entry.why) for entry in self.entries if entry.ignored}
+        return {
+            entry.name: " ".join(entry.why) for entry in self.entries if entry.ignored
+        }
 
-    def toml(self, *, prefix: Sequence[str] = (), more: Mapping[str, Any] = MappingProxyType({})) -> str:
+    def toml(
+        self,
+        *,
+        prefix: Sequence[str] = (),
+        more: Mapping[str, Any] = MappingProxyType({}),
+    ) -> str:
         """Returns the schema file, with the reasons as comments; below ``prefix``, with ``more`` keys at its top."""
         form = self.schema.form()
-        top: dict[str, Any] = {key: form[key] for key in ("label", "missing_values") if key in form}
-        constraints = list(zip(form.get("constraints", ()), self.rules.reasons, strict=True))
+        top: dict[str, Any] = {
+            key: form[key] for key in ("label", "missing_values") if key in form
+        }
+        constraints = list(
+            zip(form.get("constraints", ()), self.rules.reasons, strict=True)
+        )
         return drafted_text(
-            self.entries, top={**more, **top}, constraints=constraints, remarks=self.rules.remarks, prefix=prefix
+            self.entries,
+            top={**more, **top},
+            constraints=constraints,
+            remarks=self.rules.remarks,
+            prefix=prefix,
         )
 
 
@@ -100,7 +124,9 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
     return draft(public, label=label).schema
 
 
-def draft(path: Any, label: str | None = None, *, without: Collection[str] = ()) -> Draft:
+def draft(
+    path: Any, label: str | None = None, *, without: Collection[str] = ()
+) -> Draft:
     """Returns a draft of a schema from a *public* file: its bounds and levels come straight from the records.
 
     Numbers that are only 0 and 1, and a label of few distinct whole numbers, become categorical; numbers with leading
@@ -113,27 +139,55 @@ def draft(path: Any, label: str | None = None, *, without: Collection[str] = ())
     if not table.num_rows and table.column_names:
         raise DataError(f"{where}: there are no records to draft a schema from")
     if label is not None and label not in (*table.column_names, *odd):
-        raise SchemaError(f"label {label!r} is not a column of {where}: {', '.join(table.column_names)}")
+        raise SchemaError(
+            f"label {label!r} is not a column of {where}: {', '.join(table.column_names)}"
+        )
     names = [name for name in table.column_names if name not in without]
     entries, marks = _drafted_columns(path, table, odd, label, names=names)
-    why = next((" ".join(entry.why) for entry in entries if entry.ignored and entry.name == label), None)
+    why = next(
+        (
+            " ".join(entry.why)
+            for entry in entries
+            if entry.ignored and entry.name == label
+        ),
+        None,
+    )
     if why is not None:
         raise SchemaError(f"label {label!r} cannot be predicted as it is: {why}")
     schema = schema_of(entries, label, missing_values=marks)
     rules = _rules(table, schema)
-    reasons = {entry.name: "; ".join(entry.why).removeprefix(f"{entry.name}: ") for entry in entries}
-    reasons |= dict(zip(map(str, rules.constraints), rules.reasons, strict=True)) | dict.fromkeys(rules.remarks, "")
+    reasons = {
+        entry.name: "; ".join(entry.why).removeprefix(f"{entry.name}: ")
+        for entry in entries
+    }
+    reasons |= dict(
+        zip(map(str, rules.constraints), rules.reasons, strict=True)
+    ) | dict.fromkeys(rules.remarks, "")
     schema = replace(schema, constraints=rules.constraints, reasons=reasons)
     return Draft(schema=schema.usable(), entries=entries, rules=rules)
 
 
 def _rules(table: pa.Table, schema: Schema) -> Rules:
     if len(schema.names) > MOST_COLUMNS:
-        return Rules(remarks=(f"Constraints were not looked for: there are more than {MOST_COLUMNS} columns.",))
+        return Rules(
+            remarks=(
+                f"Constraints were not looked for: there are more than {MOST_COLUMNS} columns.",
+            )
+        )
     tokens = pa.array([], pa.string())
-    plain = pa.table({name: shortest(plain_cells(table[name].combine_chunks(), tokens)[0]) for name in schema.names})
-    some = plain.take(pa.array(range(0, table.num_rows, -(-table.num_rows // _MOST_ROWS))))
-    return find_rules(encode({name: some[name].combine_chunks() for name in schema.names}, schema), schema)
+    plain = pa.table(
+        {
+            name: shortest(plain_cells(table[name].combine_chunks(), tokens)[0])
+            for name in schema.names
+        }
+    )
+    some = plain.take(
+        pa.array(range(0, table.num_rows, -(-table.num_rows // _MOST_ROWS)))
+    )
+    return find_rules(
+        encode({name: some[name].combine_chunks() for name in schema.names}, schema),
+        schema,
+    )
 
 
 def _read_public(public: Any) -> tuple[pa.Table, dict[str, str]]:
@@ -148,10 +202,16 @@ def _read_public(public: Any) -> tuple[pa.Table, dict[str, str]]:
         if isinstance(public, str | Path):
             raise
         held = {name: public[name] for name in getattr(public, "columns", public)}
-        odd = {str(name): kind for name, cells in held.items() if (kind := _odd_type(cells)) is not None}
+        odd = {
+            str(name): kind
+            for name, cells in held.items()
+            if (kind := _odd_type(cells)) is not None
+        }
         if not odd:
             raise
-    return read_table({name: cells for name, cells in held.items() if str(name) not in odd}), odd
+    return read_table(
+        {name: cells for name, cells in held.items() if str(name) not in odd}
+    ), odd
 
 
 def _odd_type(cells: Any) -> str | None:
@@ -161,22 +221,43 @@ def _odd_type(cells: Any) -> str | None:
     except DataError:
         values = getattr(getattr(cells, "cat", cells), "categories", cells)
         dtype = str(getattr(values, "dtype", "object"))
-        return dtype if dtype != "object" else " and ".join(sorted({type(cell).__name__ for cell in cells}))
+        return (
+            dtype
+            if dtype != "object"
+            else " and ".join(sorted({type(cell).__name__ for cell in cells}))
+        )
     return None
 
 
 def _drafted_columns(
-    public: Any, table: pa.Table, odd: Mapping[str, str], label: str | None, *, names: Sequence[str]
+    public: Any,
+    table: pa.Table,
+    odd: Mapping[str, str],
+    label: str | None,
+    *,
+    names: Sequence[str],
 ) -> tuple[tuple[DraftedColumn, ...], tuple[str, ...]]:
     """Returns the entries of the columns ``names``, then ``odd`` ones, and what is read as missing in all of them."""
     cells = {name: table[name].combine_chunks() for name in names}
     origin = open_origins(public)[1][0]
     kinds, known = declared(public, origin, table.select(names))
-    found = {mark for name, column in cells.items() if name != label for mark in _marks(name, column)}
+    found = {
+        mark
+        for name, column in cells.items()
+        if name != label
+        for mark in _marks(name, column)
+    }
     marks = (*DEFAULT_MISSING_VALUES, *sorted(found))
     entries = [
         draft_reference(name, table)
-        or _drafted(name, column, marks, kinds.get(name), known.get(name), is_label=name == label)
+        or _drafted(
+            name,
+            column,
+            marks,
+            kinds.get(name),
+            known.get(name),
+            is_label=name == label,
+        )
         for name, column in cells.items()
     ]
     return (*entries, *(_no_kind(name, kind) for name, kind in odd.items())), marks
@@ -189,13 +270,22 @@ def _marks(name: str, cells: pa.Array) -> list[str]:
     cells, present = plain_cells(cells, pa.array(DEFAULT_MISSING_VALUES))
     cells = cells.filter(pa.array(present))
     values = cells.unique()
-    words = values.filter(pc.invert(pc.match_substring_regex(values, r"[0-9]|^[+-]?(?i:inf|infinity)$")))
+    words = values.filter(
+        pc.invert(pc.match_substring_regex(values, r"[0-9]|^[+-]?(?i:inf|infinity)$"))
+    )
     found = sorted(words.to_pylist())
     few = len(found) <= _MOST_WORDS and len(values) - len(found) >= _LEAST_BESIDE
-    if not found or len(found) == len(values) or not (few or {word.lower() for word in found} <= _MARKS):
+    if (
+        not found
+        or len(found) == len(values)
+        or not (few or {word.lower() for word in found} <= _MARKS)
+    ):
         return []
     rest = cells.filter(pc.invert(pc.is_in(cells, value_set=words)))
-    for drafted in (draft_formatted(name, rest, missing=True), draft_number(name, rest, missing=True, is_label=False)):
+    for drafted in (
+        draft_formatted(name, rest, missing=True),
+        draft_number(name, rest, missing=True, is_label=False),
+    ):
         if drafted is not None:
             return [] if drafted.ignored else found
     entry = draft_time(name, rest, missing=True)
@@ -203,7 +293,9 @@ def _marks(name: str, cells: pa.Array) -> list[str]:
 
 
 def _no_kind(name: str, kind: object) -> DraftedColumn:
-    return DraftedColumn.left_out(name, f"values of type {kind} have no kind in a schema; convert them")
+    return DraftedColumn.left_out(
+        name, f"values of type {kind} have no kind in a schema; convert them"
+    )
 
 
 def _drafted(
@@ -219,27 +311,47 @@ def _drafted(
     if raw_kind_of(every.type) is None and not pa.types.is_null(every.type):
         return _no_kind(name, every.type)
     cells = shortest(every.filter(pa.array(present)))
-    missing = not present.all() or (pa.types.is_floating(cells.type) and bool(pc.any(pc.is_nan(cells)).as_py()))
+    missing = not present.all() or (
+        pa.types.is_floating(cells.type) and bool(pc.any(pc.is_nan(cells)).as_py())
+    )
     entry = None
     if categories is not None:
-        identifier = None if is_label or categories[1] else draft_identifier(name, cells)
-        entry = identifier or draft_categories(name, categories, pa.array(marks), missing=missing)
-    entry = as_stored(entry or _by_values(name, cells, missing=missing, is_label=is_label), cells, kind)
+        identifier = (
+            None if is_label or categories[1] else draft_identifier(name, cells)
+        )
+        entry = identifier or draft_categories(
+            name, categories, pa.array(marks), missing=missing
+        )
+    entry = as_stored(
+        entry or _by_values(name, cells, missing=missing, is_label=is_label),
+        cells,
+        kind,
+    )
     told = marks[len(DEFAULT_MISSING_VALUES) :] if is_text(cells.type) else ()
     said = ", ".join(repr(mark) for mark in told if pc.index(every, mark).as_py() >= 0)
-    why = f"missing: so {said} is read; take it out of missing_values where it is a value"
+    why = (
+        f"missing: so {said} is read; take it out of missing_values where it is a value"
+    )
     return replace(entry, why=(*entry.why, why)) if said else entry
 
 
-def _by_values(name: str, cells: pa.Array, *, missing: bool, is_label: bool) -> DraftedColumn:
+def _by_values(
+    name: str, cells: pa.Array, *, missing: bool, is_label: bool
+) -> DraftedColumn:
     values = cells.unique()
     if not len(values):
         return DraftedColumn.left_out(
-            name, "every value is missing, so the sample shows nothing of it; describe it by hand"
+            name,
+            "every value is missing, so the sample shows nothing of it; describe it by hand",
         )
     return (
         draft_boolean(name, values, missing=missing)
-        or (None if is_label else draft_formatted(name, cells, missing=missing) or draft_identifier(name, cells))
+        or (
+            None
+            if is_label
+            else draft_formatted(name, cells, missing=missing)
+            or draft_identifier(name, cells)
+        )
         or draft_number(name, cells, missing=missing, is_label=is_label)
         or draft_time(name, cells, missing=missing)
         or draft_text(name, cells, missing=missing)
@@ -248,27 +360,49 @@ def _by_values(name: str, cells: pa.Array, *, missing: bool, is_label: bool) -> 
 
 _ENUM = b"_PL_ENUM"  # how Polars marks its Enum in Arrow, which has an order
 _ZONE = r"[+-]([0-9]{2}:?[0-9]{2})$"
-_SHAPE = {"0000-00-00": "%Y-%m-%d", "00:00:00": "%H:%M:%S", "00:00": "%H:%M", ".000000": ".%f", ".000": ".%3f"}
+_SHAPE = {
+    "0000-00-00": "%Y-%m-%d",
+    "00:00:00": "%H:%M:%S",
+    "00:00": "%H:%M",
+    ".000000": ".%f",
+    ".000": ".%3f",
+}
 
-Categories: TypeAlias = tuple[pa.Array, bool]  # the categories of a column, used or not, and whether they have an order
+Categories: TypeAlias = tuple[
+    pa.Array, bool
+]  # the categories of a column, used or not, and whether they have an order
 
 
-def declared(path: Any, origin: Any, table: pa.Table) -> tuple[dict[str, pa.DataType], dict[str, Categories]]:
+def declared(
+    path: Any, origin: Any, table: pa.Table
+) -> tuple[dict[str, pa.DataType], dict[str, Categories]]:
     """Returns the types of columns, but of text and of Python objects, which have none, and their categories."""
     schema = getattr(origin, "schema", None)
     if isinstance(origin, ParquetFile):
         schema = pq.read_schema(for_arrow(origin.path))
     elif of_package(path, "polars", "DataFrame"):
         schema = path.head(0).to_arrow().schema
-    enums = {field.name for field in schema or () if any(key.startswith(_ENUM) for key in field.metadata or ())}
+    enums = {
+        field.name
+        for field in schema or ()
+        if any(key.startswith(_ENUM) for key in field.metadata or ())
+    }
     kinds = {name: table[name].type for name in table.column_names if origin.typed}
-    if of_package(path, "polars", "DataFrame") or of_package(path, "polars", "LazyFrame"):  # which have one of text
-        kinds = {name: pa.string() if pt.is_large_string(kind) else kind for name, kind in kinds.items()}
+    if of_package(path, "polars", "DataFrame") or of_package(
+        path, "polars", "LazyFrame"
+    ):  # which have one of text
+        kinds = {
+            name: pa.string() if pt.is_large_string(kind) else kind
+            for name, kind in kinds.items()
+        }
     listed = {name: kind for name, kind in kinds.items() if pt.is_dictionary(kind)}
     found = {
-        name: (table[name].combine_chunks().dictionary, kind.ordered or name in enums) for name, kind in listed.items()
+        name: (table[name].combine_chunks().dictionary, kind.ordered or name in enums)
+        for name, kind in listed.items()
     }
-    for raw, dtype in path.dtypes.items() if of_package(path, "pandas", "DataFrame") else ():
+    for raw, dtype in (
+        path.dtypes.items() if of_package(path, "pandas", "DataFrame") else ()
+    ):
         name = str(raw).strip(TEXT_PADDING)
         if name in kinds:
             kinds[name] = getattr(dtype, "pyarrow_dtype", kinds[name])
@@ -280,28 +414,47 @@ def declared(path: Any, origin: Any, table: pa.Table) -> tuple[dict[str, pa.Data
     return kinds, found
 
 
-def draft_categories(name: str, found: Categories, tokens: pa.Array, *, missing: bool) -> DraftedColumn | None:
+def draft_categories(
+    name: str, found: Categories, tokens: pa.Array, *, missing: bool
+) -> DraftedColumn | None:
     """Returns the entry of a column of categories; None where they are no levels."""
     (values, known), ordered = plain_cells(found[0], tokens), found[1]
     levels = values.filter(pa.array(known)).to_pylist()
     fit = is_text(values.type) or pt.is_integer(values.type)
-    if not fit or not levels or len(set(levels)) < len(levels) or (not ordered and len(levels) > MAX_LEVELS):
+    if (
+        not fit
+        or not levels
+        or len(set(levels)) < len(levels)
+        or (not ordered and len(levels) > MAX_LEVELS)
+    ):
         return None
     if ordered:
-        return DraftedColumn.of(Ordinal(name=name, levels=tuple(levels), missing=missing))
-    return DraftedColumn.of(Categorical(name=name, levels=tuple(sorted(levels)), missing=missing))
+        return DraftedColumn.of(
+            Ordinal(name=name, levels=tuple(levels), missing=missing)
+        )
+    return DraftedColumn.of(
+        Categorical(name=name, levels=tuple(sorted(levels)), missing=missing)
+    )
 
 
-def as_stored(entry: DraftedColumn, cells: pa.Array, kind: pa.DataType | None) -> DraftedColumn:
+def as_stored(
+    entry: DraftedColumn, cells: pa.Array, kind: pa.DataType | None
+) -> DraftedColumn:
     """Returns an entry that says in which type, and as text in which spelling, the sample has the column."""
     column = entry.column
-    if column is None or getattr(column, "format", None) or getattr(column, "words", ()):
+    if (
+        column is None
+        or getattr(column, "format", None)
+        or getattr(column, "words", ())
+    ):
         return entry
     said = _spelling(column.kind, cells)
     stored: dict[str, Any] = {} if said is None else {"spelling": said}
     if kind is not None and kind != public_values(column).type:
         stored["type"] = str(kind)
-    for form in ({**entry.form, **stored}, _within(entry.form, kind) | stored) if stored else ():
+    for form in (
+        ({**entry.form, **stored}, _within(entry.form, kind) | stored) if stored else ()
+    ):
         with suppress(SchemaError):
             check_stored([column_from_form(entry.name, form)])
             return replace(entry, form=form)
@@ -315,11 +468,15 @@ def _within(form: Any, kind: pa.DataType | None) -> dict[str, Any]:
         largest = (10**kind.precision - 1) / Decimal(10) ** kind.scale
         ends = -largest, largest
     elif kind is not None and (pt.is_integer(kind) or pt.is_floating(kind)):
-        limits: Any = (np.iinfo if pt.is_integer(kind) else np.finfo)(kind.to_pandas_dtype())
+        limits: Any = (np.iinfo if pt.is_integer(kind) else np.finfo)(
+            kind.to_pandas_dtype()
+        )
         ends = Decimal(str(limits.min)), Decimal(str(limits.max))
     if ends is None or "lower" not in form:
         return dict(form)
-    step, lower, upper = (Decimal(str(form.get(key, 1))) for key in ("step", "lower", "upper"))
+    step, lower, upper = (
+        Decimal(str(form.get(key, 1))) for key in ("step", "lower", "upper")
+    )
     lower += max(((ends[0] - lower) / step).to_integral_value(ROUND_CEILING), 0) * step
     upper -= max(((upper - ends[1]) / step).to_integral_value(ROUND_CEILING), 0) * step
     number = type(form["lower"])
@@ -332,16 +489,39 @@ def _spelling(kind: str, cells: pa.Array) -> str | None:
     if kind == "boolean":
         words = set(pc.unique(cells).to_pylist())
         styles = (str.title, str.upper)
-        return next((style("true/false") for style in styles if words <= {style("true"), style("false")}), None)
-    shapes = pc.unique(pc.replace_substring_regex(pc.replace_substring_regex(cells, _ZONE, r"+\1"), "[0-9]", "0"))
+        return next(
+            (
+                style("true/false")
+                for style in styles
+                if words <= {style("true"), style("false")}
+            ),
+            None,
+        )
+    shapes = pc.unique(
+        pc.replace_substring_regex(
+            pc.replace_substring_regex(cells, _ZONE, r"+\1"), "[0-9]", "0"
+        )
+    )
     said = str(shapes[0])
     for digits, directive in _SHAPE.items():
-        said = said.replace(digits, directive, 1) if directive != "%H:%M" or "%H" not in said else said
-    return said if len(shapes) == 1 and "%H" in said and not re.search(r"\.\d|f\d", said) else None
+        said = (
+            said.replace(digits, directive, 1)
+            if directive != "%H:%M" or "%H" not in said
+            else said
+        )
+    return (
+        said
+        if len(shapes) == 1 and "%H" in said and not re.search(r"\.\d|f\d", said)
+        else None
+    )
 
 
 def shortest(cells: pa.Array) -> pa.Array:
     """Returns floats of 32 bits as the decimals that they stand for, and short decimals as Arrow computes with them."""
     if pt.is_decimal32(cells.type) or pt.is_decimal64(cells.type):
         return cells.cast(pa.decimal128(cells.type.precision, cells.type.scale))
-    return cells.cast(pa.string()).cast(pa.float64()) if pt.is_float32(cells.type) else cells
+    return (
+        cells.cast(pa.string()).cast(pa.float64())
+        if pt.is_float32(cells.type)
+        else cells
+    )

@@ -26,12 +26,24 @@ _DIGITS = ("%Y%m%d", "%Y%m", "%-H%M", "%H%M")
 _LEAST_DIGITS = {"%Y%m%d": 3, "%Y%m": 8, "%-H%M": 0, "%H%M": 0}
 _LEAST_ANCIENT = 50
 _LEAST_HOURS, _LEAST_MINUTES = 8, 12
-_MONEY = r"(?:[$€£¥₹₽₩%‰]|kr\.?|Fr\.|zł|R\$|USD|EUR|GBP|CHF|JPY|CAD|AUD|SEK|NOK|DKK|INR|PLN)"
-_NUMBER = re.compile(rf"\(?[-+]?((?:{_MONEY}\s?)?)([0-9](?:[0-9.,'’\s]*[0-9])?)((?:\s?{_MONEY})?)\)?")
-_MARKS = ((",", "."), (".", ","), *product((" ", "\u00a0", "\u202f", "'", "’"), ",."), ("", ","), ("", "."))
+_MONEY = (
+    r"(?:[$€£¥₹₽₩%‰]|kr\.?|Fr\.|zł|R\$|USD|EUR|GBP|CHF|JPY|CAD|AUD|SEK|NOK|DKK|INR|PLN)"
+)
+_NUMBER = re.compile(
+    rf"\(?[-+]?((?:{_MONEY}\s?)?)([0-9](?:[0-9.,'’\s]*[0-9])?)((?:\s?{_MONEY})?)\)?"
+)
+_MARKS = (
+    (",", "."),
+    (".", ","),
+    *product((" ", "\u00a0", "\u202f", "'", "’"), ",."),
+    ("", ","),
+    ("", "."),
+)
 
 
-def draft_formatted(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn | None:
+def draft_formatted(
+    name: str, cells: pa.Array, *, missing: bool
+) -> DraftedColumn | None:
     """Returns the entry of a column of dates, times or numbers in a format; None if it has none, or needs none."""
     texts = _texts(cells)
     if texts is None:
@@ -54,13 +66,19 @@ def draft_formatted(name: str, cells: pa.Array, *, missing: bool) -> DraftedColu
     else:
         step, start = 1 if "%S" in str(column.format) else 60, datetime(1970, 1, 1)
         last = start.replace(hour=23, minute=59, second=59 * (step == 1))
-        entry = DraftedColumn.of(Datetime(name=name, lower=start, upper=last, step=step, missing=missing))
+        entry = DraftedColumn.of(
+            Datetime(name=name, lower=start, upper=last, step=step, missing=missing)
+        )
     if entry is None or entry.ignored or "lower" not in entry.form:
         return None
     read = plain[0].as_py().removesuffix(" 00:00:00").removeprefix("1970-01-01 ")
     others = "".join(f"; or is it {other.format!r}?" for other in columns[1:])
-    why = f"format: {texts[0].as_py()!r} is read as {read}, and written so again{others}"
-    return replace(entry, form={**entry.form, "format": column.format}, why=(*entry.why, why))
+    why = (
+        f"format: {texts[0].as_py()!r} is read as {read}, and written so again{others}"
+    )
+    return replace(
+        entry, form={**entry.form, "format": column.format}, why=(*entry.why, why)
+    )
 
 
 def _texts(cells: pa.Array) -> pa.Array | None:
@@ -68,24 +86,38 @@ def _texts(cells: pa.Array) -> pa.Array | None:
     if pa.types.is_floating(cells.type):
         cells = cells.cast(pa.float64())
         cells = cells.filter(pc.is_finite(cells))
-        if not pc.all(pc.equal(pc.round(cells), cells)).as_py() or pc.any(pc.greater(pc.abs(cells), 1e15)).as_py():
+        if (
+            not pc.all(pc.equal(pc.round(cells), cells)).as_py()
+            or pc.any(pc.greater(pc.abs(cells), 1e15)).as_py()
+        ):
             return None
         cells = cells.cast(pa.int64())
     if not len(cells) or not (is_text(cells.type) or pa.types.is_integer(cells.type)):
         return None
-    return pc.replace_substring_regex(cells.cast(pa.string()), r"^([0-9]+)\.0$", r"\1")  # as pandas writes them
+    return pc.replace_substring_regex(
+        cells.cast(pa.string()), r"^([0-9]+)\.0$", r"\1"
+    )  # as pandas writes them
 
 
-def _clocked(name: str, distinct: pa.Array, forms: Iterable[str]) -> list[Continuous | Date | Datetime]:
+def _clocked(
+    name: str, distinct: pa.Array, forms: Iterable[str]
+) -> list[Continuous | Date | Datetime]:
     """Returns columns of days or moments in the formats in which all texts are, each of another reading."""
     found: dict[str, Continuous | Date | Datetime] = {}
     first = distinct[0].as_py()
     for form in forms:
         if iso_text(form, first) == first:
             continue
-        column: Date | Datetime = Date(name=name, lower=date(1970, 1, 1), upper=date(1970, 1, 2), format=form)
+        column: Date | Datetime = Date(
+            name=name, lower=date(1970, 1, 1), upper=date(1970, 1, 2), format=form
+        )
         if "H" in form or "I" in form:
-            column = Datetime(name=name, lower=datetime(1970, 1, 1), upper=datetime(1970, 1, 2), format=form)
+            column = Datetime(
+                name=name,
+                lower=datetime(1970, 1, 1),
+                upper=datetime(1970, 1, 2),
+                format=form,
+            )
         if _fits(column, distinct):
             found.setdefault(str(plain_text(column, distinct).to_pylist()), column)
     return list(found.values())
@@ -93,19 +125,33 @@ def _clocked(name: str, distinct: pa.Array, forms: Iterable[str]) -> list[Contin
 
 def _fits(column: Date | Datetime, distinct: pa.Array) -> bool:
     plain, form = plain_text(column, distinct), str(column.format)
-    found = microseconds(plain, aware=False) if isinstance(column, Datetime) else days(plain)
+    found = (
+        microseconds(plain, aware=False)
+        if isinstance(column, Datetime)
+        else days(plain)
+    )
     if found.bad.any():
         return False
-    moments = pa.array(found.numbers.astype("datetime64[us]" if isinstance(column, Datetime) else "datetime64[D]"))
+    moments = pa.array(
+        found.numbers.astype(
+            "datetime64[us]" if isinstance(column, Datetime) else "datetime64[D]"
+        )
+    )
     if written(column, moments).cast(pa.string()) != distinct:
         return False
     if form not in _LEAST_DIGITS:
         return True
     if "Y" in form:
         usual = pc.min_max(pc.year(moments)).as_py()
-        earliest = 1000 if len(distinct) >= _LEAST_ANCIENT else 1800  # of as many other numbers some would be no day
-        return len(distinct) >= _LEAST_DIGITS[form] and bool(earliest <= usual["min"] <= usual["max"] <= 2200)
-    hours, minutes = (pc.count_distinct(each(moments)).as_py() for each in (pc.hour, pc.minute))
+        earliest = (
+            1000 if len(distinct) >= _LEAST_ANCIENT else 1800
+        )  # of as many other numbers some would be no day
+        return len(distinct) >= _LEAST_DIGITS[form] and bool(
+            earliest <= usual["min"] <= usual["max"] <= 2200
+        )
+    hours, minutes = (
+        pc.count_distinct(each(moments)).as_py() for each in (pc.hour, pc.minute)
+    )
     return bool(hours >= _LEAST_HOURS and minutes >= _LEAST_MINUTES)
 
 
@@ -115,18 +161,28 @@ def _decorated(name: str, distinct: pa.Array) -> list[Continuous | Date | Dateti
     shapes = [_NUMBER.fullmatch(text) for text in texts]
     if not all(shapes):
         return []
-    before, after = (max((shape[group] for shape in shapes if shape), key=len) for group in (1, 3))
+    before, after = (
+        max((shape[group] for shape in shapes if shape), key=len) for group in (1, 3)
+    )
     below = ";(0)" if any(text.startswith("(") for text in texts) else ""
-    for mark, point in [each for each in _MARKS if not each[0] or any(each[0] in text for text in texts)]:
+    for mark, point in [
+        each for each in _MARKS if not each[0] or any(each[0] in text for text in texts)
+    ]:
         places = max(len(shape[2].partition(point)[2]) for shape in shapes if shape)
         whole = f"#{mark}##0" if mark else "0"
-        form = f"{before}{whole}{point}{'0' * places}{after}{below}" if places else f"{before}{whole}{after}{below}"
+        form = (
+            f"{before}{whole}{point}{'0' * places}{after}{below}"
+            if places
+            else f"{before}{whole}{after}{below}"
+        )
         column = Continuous(name=name, lower=0, upper=1, format=form)
         found = floats(plain_text(column, distinct))
         if found.bad.any():
             continue
         again = written(column, pa.array(found.numbers)).to_pylist()
-        stems = [text.removesuffix(")").removesuffix(after) for text in texts]  # the rest is zeros
+        stems = [
+            text.removesuffix(")").removesuffix(after) for text in texts
+        ]  # the rest is zeros
         if all(map(str.startswith, again, stems)):
             return [column]
     return []

@@ -14,7 +14,15 @@ import pyarrow.compute as pc
 
 from noisegate.discovery.drafted import DraftedColumn, vocabulary
 from noisegate.schema import Categorical, Continuous, Date, Datetime, Decimal, Integer
-from noisegate.schema.encode import Parser, UnexpectedType, days, floats, integers, is_text, microseconds
+from noisegate.schema.encode import (
+    Parser,
+    UnexpectedType,
+    days,
+    floats,
+    integers,
+    is_text,
+    microseconds,
+)
 from noisegate.schema.numeric import MAX_STEPS, outwards
 
 _MAX_LABEL_LEVELS = 20
@@ -27,12 +35,17 @@ _LEAST_ROWS, _LEAST_DISTINCT = 50, 10
 """A grid needs as many records and different values: of ten random ones, 1 in 500 have a common divisor of two."""
 
 _MOST_DIGITS = 12
-_LEAST_SHOWN = 20  # decimals that so many records at least have are how the column is written
+_LEAST_SHOWN = (
+    20  # decimals that so many records at least have are how the column is written
+)
 _MOST_UNITS = 2**48  # so that ends rounded outwards are told from their neighbours too
 _MOST_WHOLE, _LARGEST = 2**62, 1e300
 # A sentinel is said by as many records, alone or with a few others.
 _SENTINEL_ROWS, _MOST_SENTINELS = 10, 4
-_CODES = {-value for value in (1, 2, 3, 4, 5, 6, 7, 8, 9, 66, 77, 88, 97, 98, 99, 999, 9999, 99999)}
+_CODES = {
+    -value
+    for value in (1, 2, 3, 4, 5, 6, 7, 8, 9, 66, 77, 88, 97, 98, 99, 999, 9999, 99999)
+}
 # An atom within the range is said by this part of all records, and by this many times as many as its neighbours are.
 _ATOM_SHARE, _ATOM_TIMES, _MOST_ATOMS, _NEIGHBOURS = 0.02, 5, 8, 10
 
@@ -50,35 +63,66 @@ class _SampledGrid:
     units: npt.NDArray[np.int64]
 
 
-def draft_number(name: str, cells: pa.Array, *, missing: bool, is_label: bool) -> DraftedColumn | None:
+def draft_number(
+    name: str, cells: pa.Array, *, missing: bool, is_label: bool
+) -> DraftedColumn | None:
     """Returns the entry of a column of numbers, or None if the cells, none of them missing, are none."""
-    if is_text(cells.type) and pc.any(pc.match_substring_regex(cells, r"^[+-]?0[0-9]")).as_py():
+    if (
+        is_text(cells.type)
+        and pc.any(pc.match_substring_regex(cells, r"^[+-]?0[0-9]")).as_py()
+    ):
         return None  # codes such as 02139
     numbers = _parsed(floats, cells)
     if numbers is None:
         return None
     finite = numbers[np.isfinite(numbers)]
     if not len(finite):
-        form = {"kind": "continuous", "lower": ..., "upper": ..., **({"missing": True} if missing else {})}
-        return DraftedColumn.left_out(name, "no finite number is in the sample; state bounds", form)
+        form = {
+            "kind": "continuous",
+            "lower": ...,
+            "upper": ...,
+            **({"missing": True} if missing else {}),
+        }
+        return DraftedColumn.left_out(
+            name, "no finite number is in the sample; state bounds", form
+        )
     if max(abs(finite.min()), abs(finite.max())) > _LARGEST:
-        return DraftedColumn.left_out(name, f"numbers beyond {_LARGEST:g} cannot be told apart; write their logarithms")
+        return DraftedColumn.left_out(
+            name,
+            f"numbers beyond {_LARGEST:g} cannot be told apart; write their logarithms",
+        )
     whole = _parsed(integers, cells) if len(finite) == len(numbers) else None
     if whole is None or max(-int(whole.min()), whole.max()) > _MOST_WHOLE:
-        return _real(name, finite, missing=missing, all_finite=len(finite) == len(numbers))
+        return _real(
+            name, finite, missing=missing, all_finite=len(finite) == len(numbers)
+        )
     distinct, counts = np.unique(whole, return_counts=True)
     if (asked := _few(name, distinct, counts, missing=missing)) is not None:
         return asked
     if float(np.ptp(finite)) > MAX_STEPS // 4:
         return _real(name, finite, missing=missing, all_finite=True)
-    if set(distinct.tolist()) == {0, 1} or (is_label and len(distinct) <= _MAX_LABEL_LEVELS):
-        return DraftedColumn.of(Categorical(name=name, levels=tuple(distinct.tolist()), missing=missing))
-    held = np.iinfo(cells.type.to_pandas_dtype()) if pa.types.is_integer(cells.type) else np.iinfo(np.int64)
-    return _whole(name, distinct, counts, (int(held.min), int(held.max)), missing=missing)
+    if set(distinct.tolist()) == {0, 1} or (
+        is_label and len(distinct) <= _MAX_LABEL_LEVELS
+    ):
+        return DraftedColumn.of(
+            Categorical(name=name, levels=tuple(distinct.tolist()), missing=missing)
+        )
+    held = (
+        np.iinfo(cells.type.to_pandas_dtype())
+        if pa.types.is_integer(cells.type)
+        else np.iinfo(np.int64)
+    )
+    return _whole(
+        name, distinct, counts, (int(held.min), int(held.max)), missing=missing
+    )
 
 
 def _few(
-    name: str, distinct: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], *, missing: bool
+    name: str,
+    distinct: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+    *,
+    missing: bool,
 ) -> DraftedColumn | None:
     """Returns an entry of levels for few whole numbers that stand far apart, as codes do; None if they do not."""
     inner = distinct[~_sentinels(distinct, counts)].astype(np.float64)
@@ -90,20 +134,35 @@ def _few(
         f"levels: only {len(distinct)} different whole numbers, far apart, as codes are; is it a quantity? Then write "
         f'kind = "integer", lower = {distinct[0]}, upper = {distinct[-1]}'
     )
-    return DraftedColumn.of(Categorical(name=name, levels=tuple(distinct.tolist()), missing=missing), [reason])
+    return DraftedColumn.of(
+        Categorical(name=name, levels=tuple(distinct.tolist()), missing=missing),
+        [reason],
+    )
 
 
 def _whole(
-    name: str, distinct: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], held: tuple[int, int], *, missing: bool
+    name: str,
+    distinct: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+    held: tuple[int, int],
+    *,
+    missing: bool,
 ) -> DraftedColumn:
     if len(distinct) == 1 and distinct[0] in (0, 1):
         alone = f"the sample shows {distinct[0]} alone; widen the bounds if other numbers can be"
-        return DraftedColumn.of(Integer(name=name, lower=0, upper=1, missing=missing), [alone])
+        return DraftedColumn.of(
+            Integer(name=name, lower=0, upper=1, missing=missing), [alone]
+        )
     outer = _sentinels(distinct, counts)
     inner, rows = distinct[~outer], int(counts[~outer].sum())
-    start = int(inner[0]) if max(-inner[0], inner[-1]) > _MOST_UNITS else 0  # float64 holds the distance, not the ends
+    start = (
+        int(inner[0]) if max(-inner[0], inner[-1]) > _MOST_UNITS else 0
+    )  # float64 holds the distance, not the ends
     ends = outwards(float(inner[0] - start), float(inner[-1] - start), smallest=1.0)
-    ends = _known_ends(name, inner[0], inner[-1]) or (start + int(ends[0]), start + int(ends[1]))
+    ends = _known_ends(name, inner[0], inner[-1]) or (
+        start + int(ends[0]),
+        start + int(ends[1]),
+    )
     first, last = max(ends[0], held[0]), min(ends[1], held[1])
     reasons: list[str] = []
     described: dict[str, Any] = {"name": name, "missing": missing}
@@ -111,12 +170,20 @@ def _whole(
     if grid is not None and grid.step > 1:
         described["step"] = grid.step
         first, last = _on_grid(first, last, grid.units, grid.step)
-        reasons.append(f"step: all {rows:,} values stand a multiple of {grid.step} apart")
-    atoms, why = _atoms(distinct, counts, outer, (last - first) // described.get("step", 1))
-    return DraftedColumn.of(Integer(**described, lower=first, upper=last, atoms=atoms), [*reasons, *why])
+        reasons.append(
+            f"step: all {rows:,} values stand a multiple of {grid.step} apart"
+        )
+    atoms, why = _atoms(
+        distinct, counts, outer, (last - first) // described.get("step", 1)
+    )
+    return DraftedColumn.of(
+        Integer(**described, lower=first, upper=last, atoms=atoms), [*reasons, *why]
+    )
 
 
-def _real(name: str, numbers: npt.NDArray[np.float64], *, missing: bool, all_finite: bool) -> DraftedColumn:
+def _real(
+    name: str, numbers: npt.NDArray[np.float64], *, missing: bool, all_finite: bool
+) -> DraftedColumn:
     distinct, counts = np.unique(numbers + 0.0, return_counts=True)
     outer = _sentinels(distinct, counts)
     inner, rows = distinct[~outer], int(counts[~outer].sum())
@@ -127,21 +194,38 @@ def _real(name: str, numbers: npt.NDArray[np.float64], *, missing: bool, all_fin
     grid = _grid(inner, rows) if all_finite else None
     if grid is None:
         atoms, why = _atoms(distinct, counts, outer, math.inf)
-        return DraftedColumn.of(Continuous(**described, lower=lower, upper=upper, atoms=atoms), why)
-    first, last = _on_grid(round(lower * grid.scale), round(upper * grid.scale), grid.units, grid.step)
-    described |= {"lower": first / grid.scale, "upper": last / grid.scale, "step": grid.step / grid.scale}
+        return DraftedColumn.of(
+            Continuous(**described, lower=lower, upper=upper, atoms=atoms), why
+        )
+    first, last = _on_grid(
+        round(lower * grid.scale), round(upper * grid.scale), grid.units, grid.step
+    )
+    described |= {
+        "lower": first / grid.scale,
+        "upper": last / grid.scale,
+        "step": grid.step / grid.scale,
+    }
     atoms, why = _atoms(distinct, counts, outer, (last - first) // grid.step)
-    reason = f"step: all {rows:,} values stand a multiple of {described['step']:g} apart"
+    reason = (
+        f"step: all {rows:,} values stand a multiple of {described['step']:g} apart"
+    )
     return DraftedColumn.of(Decimal(**described, atoms=atoms), [reason, *why])
 
 
-def _on_grid(first: int, last: int, units: npt.NDArray[np.int64], step: int) -> tuple[int, int]:
+def _on_grid(
+    first: int, last: int, units: npt.NDArray[np.int64], step: int
+) -> tuple[int, int]:
     lowest, highest = int(units[0]), int(units[-1])
-    return lowest - (lowest - first) // step * step, highest + (last - highest) // step * step
+    return lowest - (lowest - first) // step * step, highest + (
+        last - highest
+    ) // step * step
 
 
 def _atoms(
-    values: _Numbers, counts: npt.NDArray[np.int64], outer: npt.NDArray[np.bool_], steps: float
+    values: _Numbers,
+    counts: npt.NDArray[np.int64],
+    outer: npt.NDArray[np.bool_],
+    steps: float,
 ) -> tuple[tuple[Any, ...], list[str]]:
     total = int(counts.sum())
     found = [
@@ -149,8 +233,14 @@ def _atoms(
         for value, count in zip(values[outer], counts[outer].tolist(), strict=True)
     ]
     if steps > _CELLS and total >= _LEAST_ROWS:
-        found += [(value, share, "") for value, share in _frequent(values[~outer], counts[~outer])]
-    reasons = [f"atoms: {value:g} is said by {share:.1%} of records{why}" for value, share, why in found]
+        found += [
+            (value, share, "")
+            for value, share in _frequent(values[~outer], counts[~outer])
+        ]
+    reasons = [
+        f"atoms: {value:g} is said by {share:.1%} of records{why}"
+        for value, share, why in found
+    ]
     return tuple(value for value, _, _ in found), reasons
 
 
@@ -178,35 +268,64 @@ def _days(name: str, found: npt.NDArray[np.int64], *, missing: bool) -> DraftedC
     distinct, counts = np.unique(found, return_counts=True)
     outer = _sentinels(distinct, counts)
     inner = distinct[~outer]
-    first, last = (_EPOCH.date() + timedelta(days=int(day)) for day in (inner[0], inner[-1]))
+    first, last = (
+        _EPOCH.date() + timedelta(days=int(day)) for day in (inner[0], inner[-1])
+    )
     atoms = tuple(_EPOCH.date() + timedelta(days=int(day)) for day in distinct[outer])
     reasons = [f"atoms: {atom} stands far from all others" for atom in atoms]
     lower, upper = date(first.year, 1, 1), date(last.year, 12, 31)
-    return DraftedColumn.of(Date(name=name, lower=lower, upper=upper, missing=missing, atoms=atoms), reasons)
+    return DraftedColumn.of(
+        Date(name=name, lower=lower, upper=upper, missing=missing, atoms=atoms), reasons
+    )
 
 
-def _moments(name: str, found: npt.NDArray[np.int64], zone: Any, *, missing: bool) -> DraftedColumn:
-    start, end = ((_EPOCH + timedelta(microseconds=int(step))).year for step in (found.min(), found.max()))
-    lower, upper = datetime(start, 1, 1, tzinfo=zone), datetime(end, 12, 31, 23, 59, 59, 999_999, tzinfo=zone)
+def _moments(
+    name: str, found: npt.NDArray[np.int64], zone: Any, *, missing: bool
+) -> DraftedColumn:
+    start, end = (
+        (_EPOCH + timedelta(microseconds=int(step))).year
+        for step in (found.min(), found.max())
+    )
+    lower, upper = (
+        datetime(start, 1, 1, tzinfo=zone),
+        datetime(end, 12, 31, 23, 59, 59, 999_999, tzinfo=zone),
+    )
     seen = len(found) >= _LEAST_ROWS and len(np.unique(found)) >= _LEAST_DISTINCT
-    step = next((step for step in _SECONDS if seen and not (found % (step * 10**6)).any()), None)
+    step = next(
+        (step for step in _SECONDS if seen and not (found % (step * 10**6)).any()), None
+    )
     if step is None:
-        return DraftedColumn.of(Datetime(name=name, lower=lower, upper=upper, missing=missing))
+        return DraftedColumn.of(
+            Datetime(name=name, lower=lower, upper=upper, missing=missing)
+        )
     upper += timedelta(microseconds=1) - timedelta(seconds=step)
     reason = f"step: all {len(found):,} moments are a whole number of {step} seconds"
-    return DraftedColumn.of(Datetime(name=name, lower=lower, upper=upper, missing=missing, step=step), [reason])
+    return DraftedColumn.of(
+        Datetime(name=name, lower=lower, upper=upper, missing=missing, step=step),
+        [reason],
+    )
 
 
-def _sentinels(values: _Numbers, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def _sentinels(
+    values: _Numbers, counts: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
     """Returns which of the values, ascending and distinct, stand for something that is no number of the scale."""
     # Few, said by many records, with a gap as wide as the range of all others between; or negative codes such as -1.
     found = np.zeros(len(values), dtype=np.bool_)
-    for place in range(len(values) - 1, max(len(values) - 1 - _MOST_SENTINELS, _LEAST_DISTINCT - 1), -1):
+    for place in range(
+        len(values) - 1, max(len(values) - 1 - _MOST_SENTINELS, _LEAST_DISTINCT - 1), -1
+    ):
         if values[place] - values[place - 1] >= values[place - 1] - values[0]:
             found[place:] = (counts[place:] >= _SENTINEL_ROWS).all()
     for place in range(1, min(_MOST_SENTINELS, len(values) - _LEAST_DISTINCT) + 1):
-        codes = values[place] >= 0 > values[place - 1] and set(values[:place].tolist()) <= _CODES
-        if codes or values[place] - values[place - 1] >= values[~found][-1] - values[place]:
+        codes = (
+            values[place] >= 0 > values[place - 1]
+            and set(values[:place].tolist()) <= _CODES
+        )
+        if (
+            codes
+            or values[place] - values[place - 1] >= values[~found][-1] - values[place]
+        ):
             found[:place] = (counts[:place] >= _SENTINEL_ROWS).all()
     return found
 
@@ -214,7 +333,10 @@ def _sentinels(values: _Numbers, counts: npt.NDArray[np.int64]) -> npt.NDArray[n
 def _grid(values: _Numbers, rows: int) -> _SampledGrid | None:
     """Returns the coarsest grid on which all values stand, ascending and distinct ones of so many records, if any."""
     # Too few of them to tell its step show as many decimals as they have.
-    clear, whole = rows >= _LEAST_ROWS and len(values) >= _LEAST_DISTINCT, values.dtype.kind != "f"
+    clear, whole = (
+        rows >= _LEAST_ROWS and len(values) >= _LEAST_DISTINCT,
+        values.dtype.kind != "f",
+    )
     if not clear and (whole or rows < _LEAST_SHOWN):
         return None
     for digits in range(0 if clear else 1, _MOST_DIGITS + 1):
@@ -227,22 +349,51 @@ def _grid(values: _Numbers, rows: int) -> _SampledGrid | None:
             units = np.rint(values * float(scale)).astype(np.int64)
             if not (units / float(scale) == values).all():
                 continue
-        return _SampledGrid(step=int(np.gcd.reduce(np.diff(units))) if clear else 1, scale=scale, units=units)
+        return _SampledGrid(
+            step=int(np.gcd.reduce(np.diff(units))) if clear else 1,
+            scale=scale,
+            units=units,
+        )
     return None
 
 
-def _frequent(values: _Numbers, counts: npt.NDArray[np.int64]) -> list[tuple[float, float]]:
+def _frequent(
+    values: _Numbers, counts: npt.NDArray[np.int64]
+) -> list[tuple[float, float]]:
     """Returns which of the values, ascending and distinct, far more records say than those beside them; with shares."""
     shares = counts / counts.sum()
-    around = np.pad(counts.astype(np.float64), _NEIGHBOURS, mode="reflect" if len(counts) > _NEIGHBOURS else "edge")
-    usual = np.median(np.lib.stride_tricks.sliding_window_view(around, 2 * _NEIGHBOURS + 1), axis=1)
-    clear = (shares >= _ATOM_SHARE) & (counts >= _SENTINEL_ROWS) & (counts >= _ATOM_TIMES * usual)
-    best = sorted(np.flatnonzero(clear).tolist(), key=lambda place: -shares[place])[:_MOST_ATOMS]
+    around = np.pad(
+        counts.astype(np.float64),
+        _NEIGHBOURS,
+        mode="reflect" if len(counts) > _NEIGHBOURS else "edge",
+    )
+    usual = np.median(
+        np.lib.stride_tricks.sliding_window_view(around, 2 * _NEIGHBOURS + 1), axis=1
+    )
+    clear = (
+        (shares >= _ATOM_SHARE)
+        & (counts >= _SENTINEL_ROWS)
+        & (counts >= _ATOM_TIMES * usual)
+    )
+    best = sorted(np.flatnonzero(clear).tolist(), key=lambda place: -shares[place])[
+        :_MOST_ATOMS
+    ]
     return [(values[place].item(), float(shares[place])) for place in sorted(best)]
 
 
 def _known_ends(name: str, lowest: float, highest: float) -> tuple[int, int] | None:
     """Returns the ends of what a column is called by its last words, if all its numbers are between them."""
     words = _BORDER.sub("_", name).strip("_").lower()
-    ranges = (ends for called, ends in vocabulary("ends").items() if re.search(rf"(?:^|(?<!per)_)(?:{called})$", words))
-    return next(((low, high) for low, high in next(ranges, ()) if low <= lowest and highest <= high), None)
+    ranges = (
+        ends
+        for called, ends in vocabulary("ends").items()
+        if re.search(rf"(?:^|(?<!per)_)(?:{called})$", words)
+    )
+    return next(
+        (
+            (low, high)
+            for low, high in next(ranges, ())
+            if low <= lowest and highest <= high
+        ),
+        None,
+    )

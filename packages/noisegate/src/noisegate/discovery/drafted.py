@@ -35,23 +35,44 @@ class DraftedColumn:
     name: str  # as the data has it
     form: Mapping[str, Any]
     """Kind, bounds, levels and so on, as a schema file holds them; `OPEN` where one is to be stated."""
-    why: tuple[str, ...] = ()  # comments above it: what it is, why it is described so, what to do
-    ignored: bool = False  # it stands under ``ignore``, and what might be said of it is a comment
+    why: tuple[
+        str, ...
+    ] = ()  # comments above it: what it is, why it is described so, what to do
+    ignored: bool = (
+        False  # it stands under ``ignore``, and what might be said of it is a comment
+    )
 
     @classmethod
     def of(cls, column: Column, why: Iterable[str] = ()) -> DraftedColumn:
         """Returns the entry of a column of which all is known; ignored, where no schema can show its levels."""
         levels = getattr(column, "levels", ())
-        odd = next((level for level in levels if isinstance(level, str) and unseen(level)), None)
+        odd = next(
+            (level for level in levels if isinstance(level, str) and unseen(level)),
+            None,
+        )
         if odd is None:
             return cls(name=column.name, form=column_form(column), why=tuple(why))
-        return cls.left_out(column.name, f"the level {odd!a} holds a character that cannot be seen; remove it")
+        return cls.left_out(
+            column.name,
+            f"the level {odd!a} holds a character that cannot be seen; remove it",
+        )
 
     @classmethod
-    def left_out(cls, name: str, reason: str, form: Mapping[str, Any] | None = None) -> DraftedColumn:
+    def left_out(
+        cls, name: str, reason: str, form: Mapping[str, Any] | None = None
+    ) -> DraftedColumn:
         """Returns the entry of a column that is not used until somebody decides; ``form`` is what it might become."""
-        back = "; then take its name out of `ignore` and the marks # off these lines" if form else ""
-        return cls(name=name, form=form or {}, why=(f"{name}: ignored: {reason}{back}",), ignored=True)
+        back = (
+            "; then take its name out of `ignore` and the marks # off these lines"
+            if form
+            else ""
+        )
+        return cls(
+            name=name,
+            form=form or {},
+            why=(f"{name}: ignored: {reason}{back}",),
+            ignored=True,
+        )
 
     @property
     def is_open(self) -> bool:
@@ -61,10 +82,16 @@ class DraftedColumn:
     @property
     def column(self) -> Column | None:
         """The column, if all is known of it and it is used."""
-        return None if self.ignored or self.is_open else column_from_form(self.name, self.form)
+        return (
+            None
+            if self.ignored or self.is_open
+            else column_from_form(self.name, self.form)
+        )
 
 
-def schema_of(entries: Sequence[DraftedColumn], label: str | None = None, **more: Any) -> Schema:
+def schema_of(
+    entries: Sequence[DraftedColumn], label: str | None = None, **more: Any
+) -> Schema:
     """Returns the schema of the columns of which all is known, others ignored; a SchemaError, with reasons, if none."""
     columns = tuple(column for entry in entries if (column := entry.column) is not None)
     if not columns:
@@ -72,7 +99,9 @@ def schema_of(entries: Sequence[DraftedColumn], label: str | None = None, **more
         raise SchemaError(f"no column can be described: {shown}")
     known = {column.name for column in columns}
     left = tuple(entry.name for entry in entries if entry.name not in known)
-    return Schema(columns=columns, label=label if label in known else None, ignore=left, **more)
+    return Schema(
+        columns=columns, label=label if label in known else None, ignore=left, **more
+    )
 
 
 def drafted_text(
@@ -86,7 +115,10 @@ def drafted_text(
     """Returns a schema file, below the table ``prefix``: its ``top`` keys, entries, constraints, and remarks."""
     ignored = [entry.name for entry in entries if entry.ignored]
     form: dict[str, Any] = {**top, "ignore": [*ignored, *top.get("ignore", [])]}
-    form |= {"columns": {entry.name: entry.form for entry in entries}, "constraints": [one for one, _ in constraints]}
+    form |= {
+        "columns": {entry.name: entry.form for entry in entries},
+        "constraints": [one for one, _ in constraints],
+    }
     text = write_toml(
         {key: value for key, value in form.items() if value or key == "missing_values"},
         columns={entry.name: entry.why for entry in entries},
@@ -112,23 +144,43 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 @cache
 def vocabulary(name: str) -> Any:
     """Returns the words of one sort by which public files are read."""
-    return tomllib.loads(resources.files(__package__).joinpath("vocabulary.toml").read_text("utf-8"))[name]
+    return tomllib.loads(
+        resources.files(__package__).joinpath("vocabulary.toml").read_text("utf-8")
+    )[name]
 
 
-def draft_boolean(name: str, values: pa.Array, *, missing: bool) -> DraftedColumn | None:
+def draft_boolean(
+    name: str, values: pa.Array, *, missing: bool
+) -> DraftedColumn | None:
     """Returns the entry of a column whose distinct values are truth values; None if they are none."""
     if not is_text(values.type):
-        return DraftedColumn.of(Boolean(name=name, missing=missing)) if pa.types.is_boolean(values.type) else None
+        return (
+            DraftedColumn.of(Boolean(name=name, missing=missing))
+            if pa.types.is_boolean(values.type)
+            else None
+        )
     words = values.to_pylist() if len(values) < 20 else [""]
     lowered = {word.lower() for word in words}
     if lowered <= {"true", "false"}:
         return DraftedColumn.of(Boolean(name=name, missing=missing))
-    true, false = next((pair for pair in vocabulary("truths") if lowered == {*pair}), ("", ""))
+    true, false = next(
+        (pair for pair in vocabulary("truths") if lowered == {*pair}), ("", "")
+    )
     if not true:
         return None
-    said = {key: [each for each in words if each.lower() == one] for key, one in (("true", true), ("false", false))}
-    column = Boolean(name=name, missing=missing, true_values=tuple(said["true"]), false_values=tuple(said["false"]))
-    return DraftedColumn.of(column, [f"true_values: {true!r} and {false!r} are taken for true and false"])
+    said = {
+        key: [each for each in words if each.lower() == one]
+        for key, one in (("true", true), ("false", false))
+    }
+    column = Boolean(
+        name=name,
+        missing=missing,
+        true_values=tuple(said["true"]),
+        false_values=tuple(said["false"]),
+    )
+    return DraftedColumn.of(
+        column, [f"true_values: {true!r} and {false!r} are taken for true and false"]
+    )
 
 
 def draft_identifier(name: str, cells: pa.Array) -> DraftedColumn | None:
@@ -152,7 +204,9 @@ def _all(texts: pa.Array, pattern: str) -> bool:
 
 def called_id(name: str) -> bool:
     """Returns whether a column is called as identifiers are."""
-    return re.search(vocabulary("identifiers"), _CAMEL.sub("_", name).lower()) is not None
+    return (
+        re.search(vocabulary("identifiers"), _CAMEL.sub("_", name).lower()) is not None
+    )
 
 
 def draft_reference(name: str, table: pa.Table) -> DraftedColumn | None:
@@ -162,14 +216,26 @@ def draft_reference(name: str, table: pa.Table) -> DraftedColumn | None:
     named: dict[str, pa.Array] = {}
     for column in table.column_names:
         with suppress(Problem):  # of a type that names nothing
-            named[column] = names_of(table[column].combine_chunks(), column).cast(pa.binary())
+            named[column] = names_of(table[column].combine_chunks(), column).cast(
+                pa.binary()
+            )
     cells = named.pop(name, pa.nulls(0)).drop_null()
-    keys = [key for key, one in named.items() if pc.count_distinct(one, mode="all").as_py() == len(one)]
-    shares = {key: pc.mean(pc.is_in(cells, value_set=named[key]).cast(pa.float64())).as_py() or 0.0 for key in keys}
+    keys = [
+        key
+        for key, one in named.items()
+        if pc.count_distinct(one, mode="all").as_py() == len(one)
+    ]
+    shares = {
+        key: pc.mean(pc.is_in(cells, value_set=named[key]).cast(pa.float64())).as_py()
+        or 0.0
+        for key in keys
+    }
     key = next((key for key, share in shares.items() if share >= _LEAST_FOUND), None)
     if key is None:
         return None
-    reason = f"it names another record of the same table, by {key}, and a copy has none such"
+    reason = (
+        f"it names another record of the same table, by {key}, and a copy has none such"
+    )
     cure = "if that matters, write what is known of the other record into columns of this one"
     return DraftedColumn.left_out(name, f"{reason}; {cure}")
 
@@ -181,7 +247,10 @@ def _counts_on(cells: pa.Array) -> bool:
         return False
     # Drawn from so narrow a range, so many numbers that measure something would not all differ (a chance below 10⁻⁶).
     wide = float(numbers[-1]) - float(numbers[0])
-    return bool((numbers[0] in (0, 1) and wide == len(numbers) - 1) or len(numbers) ** 2 > 30 * (wide + 1))
+    return bool(
+        (numbers[0] in (0, 1) and wide == len(numbers) - 1)
+        or len(numbers) ** 2 > 30 * (wide + 1)
+    )
 
 
 def draft_text(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn:
@@ -189,15 +258,32 @@ def draft_text(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn:
     values = pc.unique(cells)
     words = float(np.median([len(level.split()) for level in values.to_pylist()]))
     if words > _WORDS and len(values) >= _LEAST_IDENTIFIERS:
-        return DraftedColumn.left_out(name, f"{len(values):,} distinct texts: free text, which must not be learnt")
+        return DraftedColumn.left_out(
+            name, f"{len(values):,} distinct texts: free text, which must not be learnt"
+        )
     if len(values) <= MAX_LEVELS:
-        return DraftedColumn.of(Categorical(name=name, levels=tuple(sorted(values.to_pylist())), missing=missing))
-    counts = sorted(((one["counts"], one["values"]) for one in pc.value_counts(cells).to_pylist()), reverse=True)
-    frequent = sorted(level for count, level in counts[:_MOST_FREQUENT] if count >= _FREQUENT and not unseen(level))
+        return DraftedColumn.of(
+            Categorical(
+                name=name, levels=tuple(sorted(values.to_pylist())), missing=missing
+            )
+        )
+    counts = sorted(
+        ((one["counts"], one["values"]) for one in pc.value_counts(cells).to_pylist()),
+        reverse=True,
+    )
+    frequent = sorted(
+        level
+        for count, level in counts[:_MOST_FREQUENT]
+        if count >= _FREQUENT and not unseen(level)
+    )
     reason = f"{len(values):,} distinct texts, more than {MAX_LEVELS}: free text, or a code with many values"
     if not frequent:
         return DraftedColumn.left_out(name, reason)
     other = _OTHER if _OTHER not in frequent else f"({_OTHER})"
     form = {"kind": Categorical.kind, "levels": [*frequent, other], "other": other}
-    reason += f". If the {len(frequent)} most frequent are worth keeping, read them through"
-    return DraftedColumn.left_out(name, reason, form | ({"missing": True} if missing else {}))
+    reason += (
+        f". If the {len(frequent)} most frequent are worth keeping, read them through"
+    )
+    return DraftedColumn.left_out(
+        name, reason, form | ({"missing": True} if missing else {})
+    )

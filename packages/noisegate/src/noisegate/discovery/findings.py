@@ -16,7 +16,14 @@ from noisegate.discovery.exact_counts import FINE, BinEdges
 from noisegate.discovery.partial import MOMENT_IN_UTC, Gap, PartialSchema
 from noisegate.schema.columns import Column, column_form
 from noisegate.schema.files import write_toml
-from noisegate.schema.numeric import MAX_STEPS, Continuous, Date, Datetime, Integer, outwards
+from noisegate.schema.numeric import (
+    MAX_STEPS,
+    Continuous,
+    Date,
+    Datetime,
+    Integer,
+    outwards,
+)
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
 from noisegate.schema.values import Categorical
 
@@ -67,9 +74,15 @@ def occupied(noisy: Counts, std: float, zero: int | None) -> Occupied | None:
         first -= 1
     while last < len(noisy) - 1 and last != zero and noisy[last + 1] > _SOMETHING * std:
         last += 1
-    gaps = [(left[1], right[0]) for left, right in pairwise(rows) if zero not in (*left, *right)]
+    gaps = [
+        (left[1], right[0])
+        for left, right in pairwise(rows)
+        if zero not in (*left, *right)
+    ]
     widest = max(gaps, key=lambda gap: gap[1] - gap[0], default=(0, 0))
-    return Occupied(first=first, last=last, gap=widest if widest[1] - widest[0] > _GAP else None)
+    return Occupied(
+        first=first, last=last, gap=widest if widest[1] - widest[0] > _GAP else None
+    )
 
 
 def _standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
@@ -78,37 +91,57 @@ def _standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
     taken, found = np.zeros(len(noisy), dtype=np.bool_), []
     for length in (length for length in _TOGETHER if length <= len(noisy)):
         heights = (sums[length:] - sums[:-length]) / (std * math.sqrt(length))
-        for place in sorted(np.flatnonzero(heights > least).tolist(), key=lambda place: -heights[place]):
+        for place in sorted(
+            np.flatnonzero(heights > least).tolist(), key=lambda place: -heights[place]
+        ):
             if not taken[place : place + length].any():
                 taken[place : place + length] = True
                 found.append((place, place + length - 1))
     return found
 
 
-def second_look(coarse: BinEdges, found: Occupied, noisy: Counts, std: float) -> BinEdges:
+def second_look(
+    coarse: BinEdges, found: Occupied, noisy: Counts, std: float
+) -> BinEdges:
     """Returns the cells of the second look: the fewer, the more noise there is; wide ones where all seem zeros."""
     if found.first == found.last == coarse.zero:
         return coarse.around_zero()
     height = _records(coarse, found, noisy) / std
-    return coarse.within(found.first, found.last, FINE if height > 200 else FINE // 2 if height > 60 else FINE // 4)
+    return coarse.within(
+        found.first,
+        found.last,
+        FINE if height > 200 else FINE // 2 if height > 60 else FINE // 4,
+    )
 
 
 def _records(coarse: BinEdges, found: Occupied, noisy: Counts) -> float:
     """Returns about how many records lie in the bins that were found, those of zero apart."""
     inside = noisy[found.first : found.last + 1].sum()
-    zeros = 0.0 if coarse.zero is None or not found.first <= coarse.zero <= found.last else noisy[coarse.zero]
+    zeros = (
+        0.0
+        if coarse.zero is None or not found.first <= coarse.zero <= found.last
+        else noisy[coarse.zero]
+    )
     return float(max(inside - zeros, 0.0))
 
 
 def bounds(
-    coarse: BinEdges, found: Occupied, noisy: Counts, fine: BinEdges, cells: Counts, std: float
+    coarse: BinEdges,
+    found: Occupied,
+    noisy: Counts,
+    fine: BinEdges,
+    cells: Counts,
+    std: float,
 ) -> tuple[Any, Any] | None:
     """Returns the bounds that both looks show, or None where they show zeros alone."""
     if found.first == found.last == coarse.zero:
         middle = fine.size // 2  # the bin of zero: as many lie on either side
         beside = [middle, *np.flatnonzero(cells > threshold(std, fine.size)).tolist()]
         low, high = span(fine, min(beside), max(beside))
-        ends = (0 if min(beside) == middle else low), (0 if max(beside) == middle else high)
+        ends = (
+            (0 if min(beside) == middle else low),
+            (0 if max(beside) == middle else high),
+        )
         return None if ends == (0, 0) else ends
     return span(fine, *kept(cells, std, max(_records(coarse, found, noisy), std)))
 
@@ -117,12 +150,17 @@ def kept(noisy: Counts, std: float, records: float) -> tuple[int, int]:
     """Returns the first and last cell of a second histogram, after ends that hold next to nothing were cut off."""
     # The cut has the least of log2(width) + (records cut off, and half a standard deviation) / (2 % of all records).
     size, cut = len(noisy), np.arange(len(noisy) + 1)
-    left, right = (np.maximum(np.append(0.0, np.cumsum(counts)), 0.0) for counts in (noisy, noisy[::-1]))
+    left, right = (
+        np.maximum(np.append(0.0, np.cumsum(counts)), 0.0)
+        for counts in (noisy, noisy[::-1])
+    )
     doubt = _DOUBT * std * np.sqrt(cut)
     lost = (left + doubt)[:, None] + (right + doubt)[None, :]
     width = size - cut[:, None] - cut[None, :]
     loss = lost / (_WORTH * records) + np.log2(np.maximum(width, 1))
-    first, last = np.unravel_index(np.argmin(np.where(width > 0, loss, math.inf)), loss.shape)
+    first, last = np.unravel_index(
+        np.argmin(np.where(width > 0, loss, math.inf)), loss.shape
+    )
     return int(first), size - 1 - int(last)
 
 
@@ -140,13 +178,20 @@ def rounded(kind: str, low: Any, high: Any) -> tuple[Any, Any]:
     if kind in (Continuous.kind, Integer.kind):
         return _numbers(low, high, whole=kind == Integer.kind)
     if kind == Date.kind:
-        first, last = (date.fromordinal(_EPOCH.toordinal() + step) for step in (low, high))
+        first, last = (
+            date.fromordinal(_EPOCH.toordinal() + step) for step in (low, high)
+        )
         return (
-            (first.replace(month=1, day=1), last.replace(month=12, day=31)) if last - first > _YEARS else (first, last)
+            (first.replace(month=1, day=1), last.replace(month=12, day=31))
+            if last - first > _YEARS
+            else (first, last)
         )
     start, end = (_EPOCH + timedelta(microseconds=step) for step in (low, high))
     if end - start > _YEARS:
-        start, end = datetime(start.year, 1, 1), datetime(end.year, 12, 31, 23, 59, 59, 999_999)
+        start, end = (
+            datetime(start.year, 1, 1),
+            datetime(end.year, 12, 31, 23, 59, 59, 999_999),
+        )
     zone = UTC if kind == MOMENT_IN_UTC else None
     return start.replace(tzinfo=zone), end.replace(tzinfo=zone)
 
@@ -159,7 +204,9 @@ def _numbers(low: Any, high: Any, *, whole: bool) -> tuple[Any, Any]:
     first, last = outwards(low, high, parts=_PARTS, smallest=1.0 if whole else 0.0)
     if not whole:
         return first, last
-    return (int(first), int(last)) if last - first <= MAX_STEPS else (int(low), int(high))
+    return (
+        (int(first), int(last)) if last - first <= MAX_STEPS else (int(low), int(high))
+    )
 
 
 OTHER = "other"
@@ -176,17 +223,41 @@ class Finding:
     """What is to be looked at before the column is used."""
 
 
-def from_bounds(gap: Gap, ends: tuple[Any, Any] | None, missing: float, std: float, *, doubt: str = "") -> Finding:
+def from_bounds(
+    gap: Gap,
+    ends: tuple[Any, Any] | None,
+    missing: float,
+    std: float,
+    *,
+    doubt: str = "",
+) -> Finding:
     """Returns the finding on a numeric column of which values stood out of the noise."""
     # Its `ends`, as float64 or whole steps, are None if zeros alone did; `missing` has noise of `std`, in records.
-    lack = f"; {max(missing, 0):.0f} ± {2 * std:.0f} records lack a value" if gap.missing else ""
+    lack = (
+        f"; {max(missing, 0):.0f} ± {2 * std:.0f} records lack a value"
+        if gap.missing
+        else ""
+    )
     note = f"values outside are moved to the nearer bound{lack}"
     if ends is None:
         doubt = "nothing but zero stood out of the noise, and 0 to 1 is a guess: write bounds, if you know them"
     lower, upper = (0, 1) if ends is None else rounded(gap.kind, *ends)
-    kind: type[Column] = {Continuous.kind: Continuous, Integer.kind: Integer, Date.kind: Date}.get(gap.kind, Datetime)
-    described: Any = {"name": gap.name, "lower": lower, "upper": upper, "missing": gap.missing}
-    return Finding(column=kind(**described), note=f"{doubt}; {note}" if doubt else note, doubt=doubt)
+    kind: type[Column] = {
+        Continuous.kind: Continuous,
+        Integer.kind: Integer,
+        Date.kind: Date,
+    }.get(gap.kind, Datetime)
+    described: Any = {
+        "name": gap.name,
+        "lower": lower,
+        "upper": upper,
+        "missing": gap.missing,
+    }
+    return Finding(
+        column=kind(**described),
+        note=f"{doubt}; {note}" if doubt else note,
+        doubt=doubt,
+    )
 
 
 def between(kind: str, coarse: BinEdges, found: Occupied) -> str:
@@ -198,10 +269,15 @@ def between(kind: str, coarse: BinEdges, found: Occupied) -> str:
     return f"hardly a value lies between those of about {low} and of about {high}: maybe a code (atoms), or noise"
 
 
-def beyond(coarse: BinEdges, found: Occupied, noisy: Counts, cells: Counts, std: float) -> str:
+def beyond(
+    coarse: BinEdges, found: Occupied, noisy: Counts, cells: Counts, std: float
+) -> str:
     """Returns in words that hardly a record lies in the second look's `cells`, beside `noisy` counts of the first."""
     first = float(noisy[found.first : found.last + 1].sum())
-    inside, doubt = float(cells.sum()), 2 * std * math.sqrt(len(cells) + found.last - found.first + 1)
+    inside, doubt = (
+        float(cells.sum()),
+        2 * std * math.sqrt(len(cells) + found.last - found.first + 1),
+    )
     if found.first == found.last == coarse.zero or inside + doubt > first / 2:
         return ""
     return (
@@ -228,27 +304,56 @@ def from_levels(
     while other in levels or other in missing_values:
         other = f"({other})"
     few = f"fewer than about {least:.0f}"
-    lack = f"; {few if missing is None else f'about {missing:.0f}'} records lack a value" if gap.missing else ""
+    lack = (
+        f"; {few if missing is None else f'about {missing:.0f}'} records lack a value"
+        if gap.missing
+        else ""
+    )
     doubt, merged = "", f"levels of {few} records became {json.dumps(other)}"
-    rest = 0.0 if records is None else (records - sum(levels.values()) - (missing or 0.0)) / records
+    rest = (
+        0.0
+        if records is None
+        else (records - sum(levels.values()) - (missing or 0.0)) / records
+    )
     if rest > _MUCH:
         doubt = f"{merged}, which some {rest:.0%} of the records have: state all levels, if they are publicly known"
-    column = Categorical(name=gap.name, levels=(*sorted(levels), other), other=other, missing=gap.missing)
+    column = Categorical(
+        name=gap.name, levels=(*sorted(levels), other), other=other, missing=gap.missing
+    )
     return Finding(column=column, note=f"{doubt or merged}{lack}", doubt=doubt)
 
 
-def schema_text(partial: PartialSchema, findings: Mapping[str, Finding], headline: str) -> str:
+def schema_text(
+    partial: PartialSchema, findings: Mapping[str, Finding], headline: str
+) -> str:
     """Returns a schema file, TOML: the lines of `headline`, and a comment above each column that was discovered."""
-    known = {name: findings[name].column if name in findings else column for name, column in partial.columns.items()}
-    columns = {name: column for name, column in known.items() if column is not None and not isinstance(column, Gap)}
+    known = {
+        name: findings[name].column if name in findings else column
+        for name, column in partial.columns.items()
+    }
+    columns = {
+        name: column
+        for name, column in known.items()
+        if column is not None and not isinstance(column, Gap)
+    }
     ignored = [name for name in known if name not in columns]
     top: dict[str, Any] = {"label": partial.label} if partial.label in columns else {}
     if partial.missing_values != DEFAULT_MISSING_VALUES:
         top["missing_values"] = list(partial.missing_values)
     if ignored:
         top["ignore"] = ignored
-    notes = [f"{json.dumps(name)}: {findings[name].note}" for name in ignored if name in findings]
+    notes = [
+        f"{json.dumps(name)}: {findings[name].note}"
+        for name in ignored
+        if name in findings
+    ]
     head = "".join(f"# {line}\n" for line in [*headline.splitlines(), *notes])
     told = {name: (findings[name].note,) for name in columns if name in findings}
-    text = write_toml({**top, "columns": {name: column_form(column) for name, column in columns.items()}}, columns=told)
+    text = write_toml(
+        {
+            **top,
+            "columns": {name: column_form(column) for name, column in columns.items()},
+        },
+        columns=told,
+    )
     return f"{head}\n{text}"

@@ -34,17 +34,28 @@ class NativeForm:
 
     kind: str  # "pandas", "polars", "arrow", "datasets", "dict", "array" (two axes) or "records" (a structured array)
     schema: Schema
-    families: Mapping[str, str]  # of columns: categories; with `types` also pandas' "masked", "pyarrow", "string[...]"
+    families: Mapping[
+        str, str
+    ]  # of columns: categories; with `types` also pandas' "masked", "pyarrow", "string[...]"
     whole: Collection[str] = ()  # names that are whole numbers in pandas
-    types: Mapping[str, Any] | None = None  # of a table that samples shall be like, by whoever asks for it
+    types: Mapping[str, Any] | None = (
+        None  # of a table that samples shall be like, by whoever asks for it
+    )
 
     def __call__(self, table: pa.Table) -> Any:
         """Returns ``table``, which has the columns of the schema, in this form."""
-        if not isinstance(table, pa.Table) or tuple(table.column_names) != self.schema.names:
+        if (
+            not isinstance(table, pa.Table)
+            or tuple(table.column_names) != self.schema.names
+        ):
             says = f"expected a PyArrow table with the columns of the schema, found {type(table).__name__}"
             raise DataError(f"{says}; give what noisegate's batches(n) returns")
-        names = sorted(self.schema.names, key=list(self.types or self.schema.names).index)
-        table = pa.table({name: self._cells(self.schema.column(name), table[name]) for name in names})
+        names = sorted(
+            self.schema.names, key=list(self.types or self.schema.names).index
+        )
+        table = pa.table(
+            {name: self._cells(self.schema.column(name), table[name]) for name in names}
+        )
         if self.kind == "pandas":
             return _to_pandas(table, self)
         if self.kind == "polars":
@@ -53,11 +64,19 @@ class NativeForm:
             import datasets
 
             return datasets.Dataset(table)
-        return _to_numpy(table, self.kind) if self.kind in ("dict", "array", "records") else table
+        return (
+            _to_numpy(table, self.kind)
+            if self.kind in ("dict", "array", "records")
+            else table
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Returns what a model folder keeps of it beside the schema."""
-        return {"kind": self.kind, "families": dict(self.families), "whole": list(self.whole)}
+        return {
+            "kind": self.kind,
+            "families": dict(self.families),
+            "whole": list(self.whole),
+        }
 
     def _cells(self, column: Column, cells: pa.ChunkedArray) -> pa.Array:
         """Returns the cells of a column as Arrow has them on their way to this kind of table."""
@@ -67,10 +86,15 @@ class NativeForm:
                 return plain
             plain = plain.dictionary_decode()
         if self.types is not None and (self.kind == "arrow" or family == "pyarrow"):
-            return self.cast(column.name, lambda one: typed(column, plain, getattr(one, "pyarrow_dtype", one)))
+            return self.cast(
+                column.name,
+                lambda one: typed(column, plain, getattr(one, "pyarrow_dtype", one)),
+            )
         if family not in (_CATEGORY, _ORDERED) or self.kind == "polars":
             return plain
-        return typed(column, plain, pa.dictionary(pa.int32(), plain.type, family == _ORDERED))
+        return typed(
+            column, plain, pa.dictionary(pa.int32(), plain.type, family == _ORDERED)
+        )
 
     def wanted(self, name: str) -> Any:
         """Returns the dtype that is asked for; None where its categories are not the schema's, and may be private."""
@@ -99,27 +123,61 @@ def native_form(like: Any, schema: Schema, *, exact: bool = False) -> NativeForm
         kind, dtypes = "arrow", [(field.name, field.type) for field in like.schema]
     elif nw.dependencies.is_pandas_dataframe(like):
         kind, dtypes = "pandas", list(like.dtypes.items())
-    elif nw.dependencies.is_polars_dataframe(like) or nw.dependencies.is_polars_lazyframe(like):
+    elif nw.dependencies.is_polars_dataframe(
+        like
+    ) or nw.dependencies.is_polars_lazyframe(like):
         kind, dtypes = "polars", list(like.collect_schema().items())
     else:
         kind = _kind(like, schema)
     types = {str(name).strip(TEXT_PADDING): dtype for name, dtype in dtypes}
-    families = {name: family for name, dtype in types.items() if (family := _family(kind, dtype)) is not None}
-    absent = [name for name in schema.names if name not in types] if exact and types else []
+    families = {
+        name: family
+        for name, dtype in types.items()
+        if (family := _family(kind, dtype)) is not None
+    }
+    absent = (
+        [name for name in schema.names if name not in types] if exact and types else []
+    )
     if absent:
-        raise OptionError(f"like: there is no column {absent[0]!r}, which the model makes; add it")
-    numbers = {column.name for column in schema.layout.numeric if _CATEGORY in families.get(column.name, "")}
+        raise OptionError(
+            f"like: there is no column {absent[0]!r}, which the model makes; add it"
+        )
+    numbers = {
+        column.name
+        for column in schema.layout.numeric
+        if _CATEGORY in families.get(column.name, "")
+    }
     # One record may decide whether a reader finds whole numbers or text, or Arrow's few enough values for a dictionary;
     # that a column has categories in pandas or Polars is its user's choice.
-    kept = {name: family for name, family in families.items() if exact or (kind != "arrow" and _CATEGORY in family)}
-    known = {name: family for name, family in kept.items() if name in schema.names and name not in numbers}
-    whole = [str(name) for name, _ in dtypes if type(name) is int and str(name) in schema.names]
-    return NativeForm(kind=kind, schema=schema, families=known, whole=whole, types=types if exact and types else None)
+    kept = {
+        name: family
+        for name, family in families.items()
+        if exact or (kind != "arrow" and _CATEGORY in family)
+    }
+    known = {
+        name: family
+        for name, family in kept.items()
+        if name in schema.names and name not in numbers
+    }
+    whole = [
+        str(name)
+        for name, _ in dtypes
+        if type(name) is int and str(name) in schema.names
+    ]
+    return NativeForm(
+        kind=kind,
+        schema=schema,
+        families=known,
+        whole=whole,
+        types=types if exact and types else None,
+    )
 
 
 def saved_form(form: Any, schema: Schema) -> NativeForm | None:
     """Returns the form that `NativeForm.to_json` described, if its package is here; None of a model that has none."""
-    if form is None or (form["kind"] in ("pandas", "polars", "datasets") and not installed(form["kind"])):
+    if form is None or (
+        form["kind"] in ("pandas", "polars", "datasets") and not installed(form["kind"])
+    ):
         return None
     return NativeForm(schema=schema, **form)
 
@@ -130,12 +188,22 @@ def in_kind(model: Any, data: Any) -> Any:
         return model
     if not is_linked(schema := model.release.stated_schema):
         return replace(model, convert=native_form(data, model.release.schema))
-    tables = [table for table in schema.tables if not isinstance(data[table.name], str | Path)]
-    return replace(model, convert={table.name: native_form(data[table.name], table.synthetic()) for table in tables})
+    tables = [
+        table for table in schema.tables if not isinstance(data[table.name], str | Path)
+    ]
+    return replace(
+        model,
+        convert={
+            table.name: native_form(data[table.name], table.synthetic())
+            for table in tables
+        },
+    )
 
 
 def _kind(like: Any, schema: Schema) -> str:
-    if of_package(like, "datasets", "Dataset") or of_package(like, "datasets", "IterableDataset"):
+    if of_package(like, "datasets", "Dataset") or of_package(
+        like, "datasets", "IterableDataset"
+    ):
         return "datasets"
     like = plain_array(like)
     if isinstance(like, np.ndarray) and like.ndim < 3:
@@ -149,7 +217,11 @@ def _kind(like: Any, schema: Schema) -> str:
 
 def _family(kind: str, dtype: Any) -> str | None:
     if kind != "pandas":
-        return _CATEGORY if str(dtype).startswith(("dictionary", "Categorical", "Enum")) else None
+        return (
+            _CATEGORY
+            if str(dtype).startswith(("dictionary", "Categorical", "Enum"))
+            else None
+        )
     import pandas as pd
 
     if isinstance(dtype, pd.CategoricalDtype):
@@ -167,10 +239,15 @@ def _to_numpy(table: pa.Table, kind: str) -> Any:
     if kind == "dict":
         return columns
     if kind == "records":
-        return np.rec.fromarrays(list(columns.values()), dtype=[(name, one.dtype) for name, one in columns.items()])
+        return np.rec.fromarrays(
+            list(columns.values()),
+            dtype=[(name, one.dtype) for name, one in columns.items()],
+        )
     if all(one.dtype.kind in "bif" for one in columns.values()):
         return np.column_stack(list(columns.values()))
-    return np.column_stack([np.array(table[name].to_pylist(), dtype=object) for name in table.column_names])
+    return np.column_stack(
+        [np.array(table[name].to_pylist(), dtype=object) for name in table.column_names]
+    )
 
 
 def _to_pandas(table: pa.Table, form: NativeForm) -> Any:
@@ -182,7 +259,11 @@ def _to_pandas(table: pa.Table, form: NativeForm) -> Any:
         if pa.types.is_date(cells.type) and family != "pyarrow":
             cells = cells.cast(pa.timestamp("us"))
         dtype = _dtype(cells.type, family, missing=form.schema.column(name).missing)
-        series = cells.to_pandas() if dtype is None else pd.Series(dtype.__from_arrow__(cells))
+        series = (
+            cells.to_pandas()
+            if dtype is None
+            else pd.Series(dtype.__from_arrow__(cells))
+        )
         series = series if form.wanted(name) is None else form.cast(name, series.astype)
         columns[int(name) if name in form.whole else name] = series
     return pd.DataFrame(columns)
@@ -198,7 +279,9 @@ def _dtype(kind: pa.DataType, family: str, *, missing: bool) -> Any:
         return pd.StringDtype(family[len("string[") : -1])
     if pt.is_boolean(kind):
         return pd.BooleanDtype() if missing or family == "masked" else None
-    if (missing and pt.is_integer(kind)) or (family == "masked" and (pt.is_integer(kind) or pt.is_floating(kind))):
+    if (missing and pt.is_integer(kind)) or (
+        family == "masked" and (pt.is_integer(kind) or pt.is_floating(kind))
+    ):
         number = np.dtype(kind.to_pandas_dtype()).name
         return pd.api.types.pandas_dtype(number.title().replace("Uint", "UInt"))
     return None
@@ -215,7 +298,11 @@ def _to_polars(table: pa.Table, form: NativeForm) -> Any:
         levels: Any = getattr(form.schema.column(name), "levels", None)
         if form.wanted(name) is not None:
             frame = frame.with_columns(form.cast(name, frame[name].cast))
-        elif name in form.families and form.schema.column(name).kind == "ordinal" and isinstance(levels[0], str):
+        elif (
+            name in form.families
+            and form.schema.column(name).kind == "ordinal"
+            and isinstance(levels[0], str)
+        ):
             frame = frame.with_columns(pl.col(name).cast(pl.Enum(levels)))
     return frame
 
@@ -231,7 +318,11 @@ def arrow_type(said: str) -> pa.DataType:
     name, inside = found.groups() if found else (said, "")
     if name == "dictionary":
         parts = dict(part.split("=") for part in inside.split(", "))
-        return pa.dictionary(arrow_type(parts["indices"]), arrow_type(parts["values"]), parts["ordered"] == "1")
+        return pa.dictionary(
+            arrow_type(parts["indices"]),
+            arrow_type(parts["values"]),
+            parts["ordered"] == "1",
+        )
     if name.startswith("decimal"):
         return getattr(pa, name, pa.decimal128)(*map(int, inside.split(", ")))
     if ", tz=" in inside:
@@ -245,14 +336,21 @@ def typed(column: Column, cells: pa.Array, kind: Any) -> pa.Array:
     if pt.is_dictionary(kind):
         plain = pa.array(list(cast(CodedColumn, column).levels), cells.type)
         codes = pc.index_in(cells, value_set=plain).cast(kind.index_type)
-        levels, ordered = typed(column, plain, kind.value_type), kind.ordered and column.kind == "ordinal"
+        levels, ordered = (
+            typed(column, plain, kind.value_type),
+            kind.ordered and column.kind == "ordinal",
+        )
         return pa.DictionaryArray.from_arrays(codes, levels, ordered=ordered)
     if pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind):
         return spelled(column, cells).cast(kind)
     if pt.is_integer(cells.type) and (pt.is_decimal(kind) or pt.is_float16(kind)):
         cells = cells.cast(pa.string() if pt.is_decimal(kind) else pa.float64())
     # What is lost on the way is fractions, of a second and behind the digits of a float; never what stands before.
-    exact = pt.is_integer(kind) or pt.is_decimal(kind) or (pt.is_timestamp(kind) and kind.unit == "ns")
+    exact = (
+        pt.is_integer(kind)
+        or pt.is_decimal(kind)
+        or (pt.is_timestamp(kind) and kind.unit == "ns")
+    )
     return cells.cast(kind, safe=exact)
 
 
@@ -265,12 +363,19 @@ def spelled(column: Column, cells: Any) -> Any:
         return pc.if_else(cells, *said.split("/"))
     fraction = _FRACTION.search(said)
     unit, zone = _UNITS[fraction and fraction[1]], getattr(cells.type, "tz", None)
-    return pc.strftime(cells.cast(pa.timestamp(unit, tz=zone), safe=False), format=_FRACTION.sub("", said))
+    return pc.strftime(
+        cells.cast(pa.timestamp(unit, tz=zone), safe=False),
+        format=_FRACTION.sub("", said),
+    )
 
 
 def public_values(column: Column) -> pa.Array:
     """Returns the values that a schema states of a column, in the type that `decode` gives it."""
-    return pa.array([column.lower, column.upper, *column.atoms] if column.numeric else list(column.levels))
+    return pa.array(
+        [column.lower, column.upper, *column.atoms]
+        if column.numeric
+        else list(column.levels)
+    )
 
 
 def check_stored(columns: Iterable[Column]) -> None:
@@ -280,10 +385,19 @@ def check_stored(columns: Iterable[Column]) -> None:
             said = getattr(column, key, None)
             try:
                 good = said is None or holds(column, public_values(column))
-            except (pa.ArrowException, AttributeError, LookupError, Problem, TypeError, ValueError):
+            except (
+                pa.ArrowException,
+                AttributeError,
+                LookupError,
+                Problem,
+                TypeError,
+                ValueError,
+            ):
                 good = False
             if not good:
-                raise SchemaError(f"column {column.name!r}: {key} = {said!r} {expected}; correct it, or leave it out")
+                raise SchemaError(
+                    f"column {column.name!r}: {key} = {said!r} {expected}; correct it, or leave it out"
+                )
 
 
 def _held(column: Column, ends: pa.Array) -> bool:
@@ -295,12 +409,19 @@ def _held(column: Column, ends: pa.Array) -> bool:
 
 def _read_back(column: Column, ends: pa.Array) -> bool:
     tokens = pa.array([], pa.string())
-    said, meant = (read_cells(column, cells, tokens)[0] for cells in (spelled(column, ends), ends))
-    return bool((np.abs(said - meant) < (DAY if column.kind == "datetime" else 1)).all())
+    said, meant = (
+        read_cells(column, cells, tokens)[0] for cells in (spelled(column, ends), ends)
+    )
+    return bool(
+        (np.abs(said - meant) < (DAY if column.kind == "datetime" else 1)).all()
+    )
 
 
 _CHECKS = {
-    "type": (_held, 'is no type of Arrow that holds all its values, as "uint8", "float" or "timestamp[ms]" may'),
+    "type": (
+        _held,
+        'is no type of Arrow that holds all its values, as "uint8", "float" or "timestamp[ms]" may',
+    ),
     "spelling": (
         _read_back,
         'does not write what can be read, as "True/False" does, or "%Y-%m-%d %H:%M:%S" (behind it .%3f or .%f for '

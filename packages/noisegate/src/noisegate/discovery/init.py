@@ -20,7 +20,10 @@ class InitOptions(ImageOptions):
     """What images are described by, or which column of a table is the label."""
 
     label: Annotated[
-        str | None, typer.Option(help="Column to be predicted from the others; of images the label's name.")
+        str | None,
+        typer.Option(
+            help="Column to be predicted from the others; of images the label's name."
+        ),
     ] = None
 
 
@@ -43,7 +46,10 @@ def init(
         ),
     ] = None,
     table: Annotated[
-        str | None, typer.Option(help="With --dictionary: the sheet, resource or table, where there are several.")
+        str | None,
+        typer.Option(
+            help="With --dictionary: the sheet, resource or table, where there are several."
+        ),
     ] = None,
     names_of: Annotated[
         Path | None,
@@ -52,7 +58,11 @@ def init(
         ),
     ] = None,
     images: Annotated[
-        bool, typer.Option("--images", help="Describe images by the options below, instead of a table by a file.")
+        bool,
+        typer.Option(
+            "--images",
+            help="Describe images by the options below, instead of a table by a file.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -72,16 +82,29 @@ def init(
 
     Images: `noisegate schema init --images --size 28 --channels 1 --classes 10 -o images.toml`
     """
-    sources = {"PUBLIC": public or None, "--dictionary": dictionary, "--names-of": names_of, "--images": images or None}
+    sources = {
+        "PUBLIC": public or None,
+        "--dictionary": dictionary,
+        "--names-of": names_of,
+        "--images": images or None,
+    }
     given = [name for name, value in sources.items() if value is not None]
     if len(given) > 1:
-        cure = "give one of them" if not public else f"leave {' '.join(map(str, public))} out"
+        cure = (
+            "give one of them"
+            if not public
+            else f"leave {' '.join(map(str, public))} out"
+        )
         raise OptionError(f"{' and '.join(given)} each describe the records; {cure}.")
     of_images = replace(options, label=None)
     if not images and of_images.given():
-        raise OptionError(f"{of_images.written()} describes images; add --images, or leave it out.")
+        raise OptionError(
+            f"{of_images.written()} describes images; add --images, or leave it out."
+        )
     if table is not None and dictionary is None:
-        raise OptionError(f"--table {table!r} chooses a part of a --dictionary; give one, or leave it out.")
+        raise OptionError(
+            f"--table {table!r} chooses a part of a --dictionary; give one, or leave it out."
+        )
     if images:
         described = options.described()
         _write(out, described.dumps())
@@ -114,10 +137,19 @@ def _of_records(public: Path, label: str | None, out: Path) -> dict[str, Any]:
         path.write_bytes(found.toml().encode())
     _warn_about_copies(f"{public}")
     schema, rules = found.schema, found.rules
-    drafted = f", {len(rules.constraints)} constraints that all of its records keep to" if rules.constraints else ""
+    drafted = (
+        f", {len(rules.constraints)} constraints that all of its records keep to"
+        if rules.constraints
+        else ""
+    )
     note = f"Read it, comments included, widen what is too narrow, {_KEEP}"
-    say(f"Wrote {out}: {len(schema.columns)} columns{_left_out(found.ignored)}{drafted}. {note}")
-    told = {"constraints": [str(one) for one in rules.constraints], "remarks": list(rules.remarks)}
+    say(
+        f"Wrote {out}: {len(schema.columns)} columns{_left_out(found.ignored)}{drafted}. {note}"
+    )
+    told = {
+        "constraints": [str(one) for one in rules.constraints],
+        "remarks": list(rules.remarks),
+    }
     return {"columns": len(schema.columns), "ignored": found.ignored, **told}
 
 
@@ -126,7 +158,9 @@ def _of_linked(public: list[Path], label: str | None, out: Path) -> dict[str, An
 
     if label is not None:
         cure = "write it into its table."
-        raise OptionError(f"--label {label}: is of one table, and {len(public)} files are given; {cure}")
+        raise OptionError(
+            f"--label {label}: is of one table, and {len(public)} files are given; {cure}"
+        )
     with new_file(out) as path:
         with steps("Reading records", None):
             found = draft_linked(table_names(public))
@@ -134,33 +168,52 @@ def _of_linked(public: list[Path], label: str | None, out: Path) -> dict[str, An
     _warn_about_copies(", ".join(map(str, public)), "all of them")
     for name, link in found.links.items():
         say(f"{name} is linked to its parent {link.parent}: {link.why}.")
-    remarks = [f"{name}.{text}" for name, texts in found.remarks.items() for text in texts]
+    remarks = [
+        f"{name}.{text}" for name, texts in found.remarks.items() for text in texts
+    ]
     for text in remarks:
         say(f"- {text}.")
     tables = found.schema.tables
-    columns, left_out = sum(len(table.schema.columns) for table in tables), _left_out(found.ignored)
+    columns, left_out = (
+        sum(len(table.schema.columns) for table in tables),
+        _left_out(found.ignored),
+    )
     say(
         f"Wrote {out}: {len(tables)} tables, {columns} columns{left_out}. A unit of privacy is a record of "
         f"{found.schema.root.name} with all linked ones. Read it, comments included, widen what is too narrow, {_KEEP}"
     )
-    rules = [f"{table.name}: {rule}" for table in tables for rule in table.schema.constraints]
-    told = {"constraints": [*rules, *map(str, found.schema.constraints)], "remarks": remarks}
-    links = {name: {"parent": link.parent, "why": link.why} for name, link in found.links.items()}
+    rules = [
+        f"{table.name}: {rule}" for table in tables for rule in table.schema.constraints
+    ]
+    told = {
+        "constraints": [*rules, *map(str, found.schema.constraints)],
+        "remarks": remarks,
+    }
+    links = {
+        name: {"parent": link.parent, "why": link.why}
+        for name, link in found.links.items()
+    }
     return {"columns": columns, "ignored": found.ignored, "links": links, **told}
 
 
 def _warn_about_copies(files: str, what: str = "that file") -> None:
-    warn(f"this schema copies bounds and levels from {files}; it is safe only because you declare {what} public.")
+    warn(
+        f"this schema copies bounds and levels from {files}; it is safe only because you declare {what} public."
+    )
 
 
-def _of_dictionary(file: Path, table: str | None, label: str | None, out: Path) -> dict[str, Any]:
+def _of_dictionary(
+    file: Path, table: str | None, label: str | None, out: Path
+) -> dict[str, Any]:
     from noisegate.discovery.dictionaries import read_dictionary
     from noisegate.schema.layout import listed
 
     found = read_dictionary(file, table=table, label=label)
     _write(out, found.toml())
     described = len(found.entries) - len(found.ignored)
-    say(f"Wrote {out} from {file}, a {found.kind}: {described} columns{_left_out(found.ignored)}. Read it through.")
+    say(
+        f"Wrote {out} from {file}, a {found.kind}: {described} columns{_left_out(found.ignored)}. Read it through."
+    )
     if found.open:
         say(
             f"Still to state, from public knowledge, for {len(found.open)} of them: {listed(found.open, 12)}. Each has "
@@ -169,7 +222,12 @@ def _of_dictionary(file: Path, table: str | None, label: str | None, out: Path) 
         )
     else:
         say(f"Next: noisegate schema check {out}")
-    return {"kind": found.kind, "columns": described, "ignored": found.ignored, "open": list(found.open)}
+    return {
+        "kind": found.kind,
+        "columns": described,
+        "ignored": found.ignored,
+        "open": list(found.open),
+    }
 
 
 def _of_names(file: Path, label: str | None, out: Path) -> dict[str, Any]:
@@ -179,8 +237,12 @@ def _of_names(file: Path, label: str | None, out: Path) -> dict[str, Any]:
     text, names = columns_file(file, label=label)
     _write(out, text)
     say(f"Wrote {out}: the names of {len(names)} columns, which are taken as public.")
-    say(f"Fill in the kind of each, one of {', '.join(KINDS)}, and bounds and levels if known.")
-    say(f"Next: noisegate schema discover {file} --columns {out} --epsilon 0.5 --records ABOUT_HOW_MANY -o schema.toml")
+    say(
+        f"Fill in the kind of each, one of {', '.join(KINDS)}, and bounds and levels if known."
+    )
+    say(
+        f"Next: noisegate schema discover {file} --columns {out} --epsilon 0.5 --records ABOUT_HOW_MANY -o schema.toml"
+    )
     return {"columns": len(names), "open": list(names)}
 
 
@@ -192,4 +254,8 @@ def _write(out: Path, text: str) -> None:
 def _left_out(ignored: Mapping[str, str]) -> str:
     for reason in ignored.values():
         say(f"- {reason}.")
-    return f", {len(ignored)} more {'are' if len(ignored) > 1 else 'is'} ignored" if ignored else ""
+    return (
+        f", {len(ignored)} more {'are' if len(ignored) > 1 else 'is'} ignored"
+        if ignored
+        else ""
+    )

@@ -18,7 +18,16 @@ from noisegate.models.folder import PAGE_FILE, file_hash
 from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.release import CERTIFICATE_FILE, Release
 from noisegate.registry import extension
-from noisegate.schema import Boolean, Column, Continuous, Date, Datetime, Decimal, Integer, Schema
+from noisegate.schema import (
+    Boolean,
+    Column,
+    Continuous,
+    Date,
+    Datetime,
+    Decimal,
+    Integer,
+    Schema,
+)
 
 MEDIA_TYPES = {
     ".csv": "text/csv",
@@ -26,20 +35,27 @@ MEDIA_TYPES = {
     ".json": "application/json",
     ".md": "text/markdown",
 }
-_CROISSANT = json.loads((resources("noisegate.discovery") / "croissant.json").read_text(encoding="utf-8"))
+_CROISSANT = json.loads(
+    (resources("noisegate.discovery") / "croissant.json").read_text(encoding="utf-8")
+)
 """The context of the specification, whole, as readers warn of any other; and what is said of all synthetic records."""
 # As the specification calls it, and mlcroissant reads it.
 _FORMATS = MEDIA_TYPES | {".parquet": "application/x-parquet"}
 _RECORDS = "records"
 
 
-def croissant(name: str, release: Release, *, files: Mapping[str, str], licence: str | None) -> dict[str, Any]:
+def croissant(
+    name: str, release: Release, *, files: Mapping[str, str], licence: str | None
+) -> dict[str, Any]:
     """Returns the description of the records in the file `name`, among files whose SHA-256 is given by name."""
     columns = resource_columns(name, release.schema)
     described = {
         "@context": _CROISSANT["@context"],
         "@type": "sc:Dataset",
-        "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
+        "conformsTo": [
+            "http://mlcommons.org/croissant/1.0",
+            "http://mlcommons.org/croissant/RAI/1.0",
+        ],
         "name": title(release),
         "description": description(release),
         "version": "1.0.0",
@@ -54,17 +70,26 @@ def croissant(name: str, release: Release, *, files: Mapping[str, str], licence:
                 "name": _RECORDS,
                 "field": _pictures(name, columns)
                 if isinstance(columns, PictureColumns)
-                else [_croissant_field(name, column.name, _data_type(column)) for column in columns],
+                else [
+                    _croissant_field(name, column.name, _data_type(column))
+                    for column in columns
+                ],
             }
         ],
     }
-    return described | _responsible(release.certificate) | ({} if licence is None else {"license": licence})
+    return (
+        described
+        | _responsible(release.certificate)
+        | ({} if licence is None else {"license": licence})
+    )
 
 
 def _responsible(certificate: Certificate) -> dict[str, Any]:
     """Returns how the records came to be and what they are for, by Croissant's vocabulary for responsible AI."""
     return {
-        f"rai:{name}": text.format(certificate) if isinstance(text, str) else [one.format(certificate) for one in text]
+        f"rai:{name}": text.format(certificate)
+        if isinstance(text, str)
+        else [one.format(certificate) for one in text]
         for name, text in _CROISSANT["rai"].items()
     }
 
@@ -80,14 +105,26 @@ def _file(name: str, sha256: str) -> dict[str, Any]:
     }
 
 
-def _croissant_field(name: str, column: str, data_type: str, **more: Any) -> dict[str, Any]:
+def _croissant_field(
+    name: str, column: str, data_type: str, **more: Any
+) -> dict[str, Any]:
     source = {"fileObject": {"@id": name}, "extract": {"column": column}, **more}
     place = f"{_RECORDS}/{quote(column, safe='')}"
-    return {"@type": "cr:Field", "@id": place, "name": column, "dataType": data_type, "source": source}
+    return {
+        "@type": "cr:Field",
+        "@id": place,
+        "name": column,
+        "dataType": data_type,
+        "source": source,
+    }
 
 
 def _pictures(name: str, columns: PictureColumns) -> list[dict[str, Any]]:
-    fields = [_croissant_field(name, columns.image, "sc:ImageObject", transform={"jsonPath": "bytes"})]
+    fields = [
+        _croissant_field(
+            name, columns.image, "sc:ImageObject", transform={"jsonPath": "bytes"}
+        )
+    ]
     if columns.label is not None:
         told = ", ".join(f"{place}: {name}" for place, name in enumerate(columns.names))
         meaning = {"description": told} if told else {}
@@ -96,7 +133,13 @@ def _pictures(name: str, columns: PictureColumns) -> list[dict[str, Any]]:
 
 
 def _data_type(column: Column) -> str:
-    kinds = {Continuous: "Float", Decimal: "Float", Date: "Date", Datetime: "DateTime", Boolean: "Boolean"}
+    kinds = {
+        Continuous: "Float",
+        Decimal: "Float",
+        Date: "Date",
+        Datetime: "DateTime",
+        Boolean: "Boolean",
+    }
     texts = not column.numeric and isinstance(column.levels[0], str)
     return f"sc:{kinds.get(type(column), 'Text' if texts else 'Integer')}"
 
@@ -104,7 +147,9 @@ def _data_type(column: Column) -> str:
 _MOMENT = "%Y-%m-%d %H:%M:%S.%f"  # as the CSV writer spells moments
 
 
-def data_package(name: str, release: Release, *, sha256: str, size: int, licence: str | None) -> dict[str, Any]:
+def data_package(
+    name: str, release: Release, *, sha256: str, size: int, licence: str | None
+) -> dict[str, Any]:
     """Returns the descriptor of a package with one resource, the file `name` of `size` bytes."""
     csv = name.endswith(".csv")
     resource: dict[str, Any] = {
@@ -122,7 +167,12 @@ def data_package(name: str, release: Release, *, sha256: str, size: int, licence
         "name": title(release),
         "title": "Synthetic records",
         "description": description(release),
-        "sources": [{"title": f"Privacy certificate: {release.certificate.guarantee}", "path": CERTIFICATE_FILE}],
+        "sources": [
+            {
+                "title": f"Privacy certificate: {release.certificate.guarantee}",
+                "path": CERTIFICATE_FILE,
+            }
+        ],
         "resources": [resource | ({"encoding": "utf-8"} if csv else {})],
     }
     if licence is not None:
@@ -134,13 +184,28 @@ def table_schema(name: str, schema: Schema) -> dict[str, Any]:
     """Returns the Table Schema of the file `name`: what the public schema says, in Frictionless's words."""
     columns, csv = resource_columns(name, schema), name.endswith(".csv")
     if isinstance(columns, PictureColumns):
-        fields: list[dict[str, Any]] = [{"name": columns.image, "type": "object", "description": "A PNG file."}]
+        fields: list[dict[str, Any]] = [
+            {"name": columns.image, "type": "object", "description": "A PNG file."}
+        ]
         if columns.label is not None:
-            known = [{"value": place, "label": label} for place, label in enumerate(columns.names)]
-            fields.append({"name": columns.label, "type": "integer"} | ({"categories": known} if known else {}))
+            known = [
+                {"value": place, "label": label}
+                for place, label in enumerate(columns.names)
+            ]
+            fields.append(
+                {"name": columns.label, "type": "integer"}
+                | ({"categories": known} if known else {})
+            )
         return {"fields": fields}
-    spelled = schema.missing_values[0] if schema.missing_values and "" not in schema.missing_values else ""
-    return {"fields": [_field(column, csv) for column in columns], "missingValues": [spelled]}
+    spelled = (
+        schema.missing_values[0]
+        if schema.missing_values and "" not in schema.missing_values
+        else ""
+    )
+    return {
+        "fields": [_field(column, csv) for column in columns],
+        "missingValues": [spelled],
+    }
 
 
 def _field(column: Column, csv: bool) -> dict[str, Any]:
@@ -148,16 +213,26 @@ def _field(column: Column, csv: bool) -> dict[str, Any]:
     if column.numeric:
         whole = {Integer: "integer", Date: "date", Datetime: "datetime"}
         field = {"name": column.name, "type": whole.get(type(column), "number")}
-        lowest, highest = min(column.lower, *column.atoms, column.lower), max(column.upper, *column.atoms, column.upper)
+        lowest, highest = (
+            min(column.lower, *column.atoms, column.lower),
+            max(column.upper, *column.atoms, column.upper),
+        )
         limits |= {"minimum": lowest, "maximum": highest}
     elif isinstance(column, Boolean):
         field = {"name": column.name, "type": "boolean"}
     else:
-        field = {"name": column.name, "type": "string" if isinstance(column.levels[0], str) else "integer"}
+        field = {
+            "name": column.name,
+            "type": "string" if isinstance(column.levels[0], str) else "integer",
+        }
         limits["enum"] = list(column.levels)
     if isinstance(column, Datetime) and csv:
         field["format"] = _MOMENT + ("Z" if column.aware else "")
-    return field | {"constraints": {key: _plain(value, field.get("format")) for key, value in limits.items()}}
+    return field | {
+        "constraints": {
+            key: _plain(value, field.get("format")) for key, value in limits.items()
+        }
+    }
 
 
 def _plain(value: Any, form: str | None) -> Any:
@@ -179,8 +254,12 @@ def resource_columns(name: str, schema: Schema) -> tuple[Column, ...] | PictureC
     """Returns the columns that a file of synthetic records has: of the schema, or of pictures."""
     if schema.images is None or name.endswith(".csv"):
         return tuple(schema.columns)
-    metadata = extension("noisegate.pictures", "rows", "what writes images")(schema.images)[0].metadata
-    features: Mapping[str, Any] = json.loads(metadata[b"huggingface"])["info"]["features"]
+    metadata = extension("noisegate.pictures", "rows", "what writes images")(
+        schema.images
+    )[0].metadata
+    features: Mapping[str, Any] = json.loads(metadata[b"huggingface"])["info"][
+        "features"
+    ]
     label = schema.images.label
     names = () if label is None else features[label].get("names", ())
     return PictureColumns(image=next(iter(features)), label=label, names=tuple(names))
@@ -206,7 +285,9 @@ DATA_PACKAGE, CROISSANT = "datapackage.json", "croissant.json"
 
 
 @contextmanager
-def new_package(folder: Path, asked: Path | None, release: Release, *, licence: str | None = None) -> Iterator[Path]:
+def new_package(
+    folder: Path, asked: Path | None, release: Release, *, licence: str | None = None
+) -> Iterator[Path]:
     """Yields the file to write records to; the folder appears, described, when the block ends well, or not at all."""
     # `asked` names the file; None for synthetic.csv, or synthetic.parquet of images. Croissant cannot say how CSV
     # spells missing cells, where the schema wants them other than empty: take .parquet then.
@@ -219,11 +300,18 @@ def new_package(folder: Path, asked: Path | None, release: Release, *, licence: 
         certificate = release.certificate
         _write_json(beside / CERTIFICATE_FILE, certificate.to_json())
         (beside / PAGE_FILE).write_text(render(certificate), encoding="utf-8")
-        files = {name: file_hash(beside / name) for name in (name, CERTIFICATE_FILE, PAGE_FILE)}
+        files = {
+            name: file_hash(beside / name)
+            for name in (name, CERTIFICATE_FILE, PAGE_FILE)
+        }
         size = (beside / name).stat().st_size
-        described = data_package(name, release, sha256=files[name], size=size, licence=licence)
+        described = data_package(
+            name, release, sha256=files[name], size=size, licence=licence
+        )
         _write_json(beside / DATA_PACKAGE, described)
-        _write_json(beside / CROISSANT, croissant(name, release, files=files, licence=licence))
+        _write_json(
+            beside / CROISSANT, croissant(name, release, files=files, licence=licence)
+        )
 
 
 def _file_name(schema: Schema, asked: Path | None) -> str:
@@ -238,4 +326,7 @@ def _file_name(schema: Schema, asked: Path | None) -> str:
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
+        encoding="utf-8",
+    )

@@ -29,18 +29,37 @@ class Page(io.TextIOBase, Asker):
 
     def __init__(self) -> None:
         self.asks, self._files = True, dict[str, Path]()
-        self._changed, self._posted, self._stopped = threading.Condition(), list[str](), False
-        self._shown: dict[str, Any] = {"turn": 0, "number": 0, "ask": None, "ended": "", "answers": []}
-        self._shown["printed"] = [["noisegate start", ""]]  # commands with what they print; what is said has none
+        self._changed, self._posted, self._stopped = (
+            threading.Condition(),
+            list[str](),
+            False,
+        )
+        self._shown: dict[str, Any] = {
+            "turn": 0,
+            "number": 0,
+            "ask": None,
+            "ended": "",
+            "answers": [],
+        }
+        self._shown["printed"] = [
+            ["noisegate start", ""]
+        ]  # commands with what they print; what is said has none
 
     def run(self, guided: Callable[[Asker], Any]) -> None:
         """Opens the page, asks to the end, and offers what was made until the page is closed."""
         server, ended = PageServer(self.state, self.told, self._files), "Ended."
-        super().say("The page opens in your browser, on this computer only. If it does not, open this address there:")
+        super().say(
+            "The page opens in your browser, on this computer only. If it does not, open this address there:"
+        )
         self.line(f"\n  {server.address}\n\nCtrl-C ends it.")
-        for work in (server.serve_forever, partial(webbrowser.open, server.once.as_uri())):
+        for work in (
+            server.serve_forever,
+            partial(webbrowser.open, server.once.as_uri()),
+        ):
             threading.Thread(target=work, daemon=True).start()
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # what a script starts beside itself ignores it
+        signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        )  # what a script starts beside itself ignores it
         self.console.is_interactive = True  # it moves bars, as this page can show
         os.environ["COLUMNS"] = "88"  # of what is printed, whatever the terminal has
         try:
@@ -49,7 +68,13 @@ class Page(io.TextIOBase, Asker):
                 self._files |= guide.made()
                 files = [(name, str(path)) for name, path in self._files.items()]
                 with suppress(KeyboardInterrupt):
-                    self._press("Close", asks="Done", files=files, folder=str(Path.cwd()), commands=guide.ran)
+                    self._press(
+                        "Close",
+                        asks="Done",
+                        files=files,
+                        folder=str(Path.cwd()),
+                        commands=guide.ran,
+                    )
         except BaseException as error:
             begun = "If a fit had begun, its epsilon counts as spent."
             ended = f"Stopped. {error if isinstance(error, NoisegateError) else begun}"
@@ -65,7 +90,9 @@ class Page(io.TextIOBase, Asker):
             try:
                 return guided(self)
             except NoisegateError as error:
-                if not self._press("Begin again", "End", asks="This did not work", complaint=str(error)):
+                if not self._press(
+                    "Begin again", "End", asks="This did not work", complaint=str(error)
+                ):
                     raise
                 self._show(answers=[])
 
@@ -95,14 +122,26 @@ class Page(io.TextIOBase, Asker):
         answers = self._shown["answers"]
         typed = answers.pop()[1] if complaint else question.default
         shown = {name: getattr(question, name) for name in ("asks", "says", "choices")}
-        near = sorted(path.name for path in Path().iterdir() if path.suffix.lower() in question.files)
-        text = self._ask(**shown, default=typed, complaint=complaint, near=near).strip() or question.default or ""
+        near = sorted(
+            path.name
+            for path in Path().iterdir()
+            if path.suffix.lower() in question.files
+        )
+        text = (
+            self._ask(**shown, default=typed, complaint=complaint, near=near).strip()
+            or question.default
+            or ""
+        )
         answers.append((question.asks, text))
         return text
 
     def confirm(self, asks: str, file: str = "") -> bool:
         """Returns whether to go on, asked under the text of the file."""
-        shown = {"file": str(Path(file).absolute()), "text": Path(file).read_text("utf-8")} if file else {}
+        shown = (
+            {"file": str(Path(file).absolute()), "text": Path(file).read_text("utf-8")}
+            if file
+            else {}
+        )
         return self._press("Yes, go on", "No, stop", asks=f"{asks}?", **shown)
 
     def _press(self, *buttons: str, **shown: Any) -> bool:
@@ -113,7 +152,9 @@ class Page(io.TextIOBase, Asker):
             self._posted = []
             self._show(ask=ask, number=self._shown["number"] + 1)
             while not (self._posted or self._stopped):
-                self._changed.wait(1)  # in parts: on Windows, Ctrl-C is heard between them
+                self._changed.wait(
+                    1
+                )  # in parts: on Windows, Ctrl-C is heard between them
             self._show(ask=None)
             if not self._posted:
                 raise KeyboardInterrupt
@@ -134,7 +175,10 @@ class Page(io.TextIOBase, Asker):
         """Returns what the page shows, as JSON, once it is not the turn that was `seen`."""
         with self._changed:
             self._changed.wait_for(lambda: str(self._shown["turn"]) != seen, _PATIENCE)
-            printed = [(command, _CONTROL.sub("", text).strip("\n")) for command, text in self._shown["printed"]]
+            printed = [
+                (command, _CONTROL.sub("", text).strip("\n"))
+                for command, text in self._shown["printed"]
+            ]
             return json.dumps({**self._shown, "printed": printed}).encode()
 
     def told(self, sent: Mapping[str, Any]) -> None:

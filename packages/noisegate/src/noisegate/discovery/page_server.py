@@ -15,7 +15,12 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.util import FileWrapper
 
 _PARTS = {"": "page.html", "page.css": "page.css", "page.js": "page.js"}
-_KINDS = {".css": "text/css", ".js": "text/javascript", ".html": "text/html", ".json": "application/json"}
+_KINDS = {
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".html": "text/html",
+    ".json": "application/json",
+}
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; form-action 'none'; "
     "base-uri 'none'; frame-ancestors 'none'"
@@ -40,7 +45,10 @@ class PageServer(ThreadingMixIn, WSGIServer):
     daemon_threads = True  # a browser that waits for news does not hold up the end
 
     def __init__(
-        self, state: Callable[[str], bytes], told: Callable[[Mapping[str, Any]], None], files: Mapping[str, Path]
+        self,
+        state: Callable[[str], bytes],
+        told: Callable[[Mapping[str, Any]], None],
+        files: Mapping[str, Path],
     ) -> None:
         super().__init__(("127.0.0.1", 0), _Request)
         self._state, self._told, self._files = state, told, files
@@ -49,10 +57,14 @@ class PageServer(ThreadingMixIn, WSGIServer):
         self.address = f"http://{self._host}/{self._token}/"
         # Other users can read what a browser is started with: a file that they cannot read, which leads here once.
         home = os.path.expanduser("~")  # a browser in a sandbox may see no other place
-        self.door = TemporaryDirectory("", "noisegate-", home if os.access(home, os.W_OK) else None, True)
+        self.door = TemporaryDirectory(
+            "", "noisegate-", home if os.access(home, os.W_OK) else None, True
+        )
         self.once = Path(self.door.name, "start.html").absolute()
         self.once.touch(0o600)
-        self.once.write_text(f'<meta http-equiv="refresh" content="0; url=http://{self._host}/{self._ticket}/">')
+        self.once.write_text(
+            f'<meta http-equiv="refresh" content="0; url=http://{self._host}/{self._ticket}/">'
+        )
         self.set_app(self._answer)
 
     def server_bind(self) -> None:
@@ -64,7 +76,9 @@ class PageServer(ThreadingMixIn, WSGIServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Says nothing of a browser that has left."""
 
-    def _answer(self, asked: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+    def _answer(
+        self, asked: dict[str, Any], start: Callable[..., Any]
+    ) -> Iterable[bytes]:
         key, _, name = asked["PATH_INFO"].removeprefix("/").partition("/")
         status, headers = "403 Forbidden", {"Content-Type": "text/plain"}
         body: IO[bytes] = BytesIO(b"Open the address that the terminal shows.")
@@ -72,13 +86,21 @@ class PageServer(ThreadingMixIn, WSGIServer):
         if asked.get("HTTP_HOST") == self._host:
             if secrets.compare_digest(key.encode(), self._token.encode()):
                 status, headers, body = self._admitted(name, asked)
-            elif self._ticket and secrets.compare_digest(key.encode(), self._ticket.encode()):
-                self._ticket, status, headers = "", "303 See Other", {"Location": f"/{self._token}/"}
+            elif self._ticket and secrets.compare_digest(
+                key.encode(), self._ticket.encode()
+            ):
+                self._ticket, status, headers = (
+                    "",
+                    "303 See Other",
+                    {"Location": f"/{self._token}/"},
+                )
                 self.door.cleanup()
         start(status, [*_HEADERS.items(), *headers.items()])
         return FileWrapper(body)
 
-    def _admitted(self, name: str, asked: dict[str, Any]) -> tuple[str, dict[str, str], IO[bytes]]:
+    def _admitted(
+        self, name: str, asked: dict[str, Any]
+    ) -> tuple[str, dict[str, str], IO[bytes]]:
         if asked["REQUEST_METHOD"] == "POST":
             try:
                 size = min(int(asked["CONTENT_LENGTH"]), 2**16)
@@ -91,17 +113,28 @@ class PageServer(ThreadingMixIn, WSGIServer):
             part = resources.files(__package__).joinpath(_PARTS[name])
             body, suffix = part.open("rb"), Path(part.name).suffix
         elif name == "state":
-            body, suffix = BytesIO(self._state(asked["QUERY_STRING"].removeprefix("seen="))), ".json"
+            body, suffix = (
+                BytesIO(self._state(asked["QUERY_STRING"].removeprefix("seen="))),
+                ".json",
+            )
         elif name in self._files:
             path, policy = self._files[name], _POLICY_OF_FILES
             body, suffix = path.open("rb"), path.suffix
             more = (
-                {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(path.name)}"} if suffix == ".csv" else {}
+                {
+                    "Content-Disposition": f"attachment; filename*=UTF-8''{quote(path.name)}"
+                }
+                if suffix == ".csv"
+                else {}
             )
         else:
             return "404 Not Found", {}, BytesIO()
         kind = f"{_KINDS.get(suffix, 'text/plain')}; charset=utf-8"
-        return "200 OK", {"Content-Type": kind, "Content-Security-Policy": policy, **more}, body
+        return (
+            "200 OK",
+            {"Content-Type": kind, "Content-Security-Policy": policy, **more},
+            body,
+        )
 
 
 class _Request(WSGIRequestHandler):

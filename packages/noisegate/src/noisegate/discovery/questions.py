@@ -14,7 +14,12 @@ import typer
 from noisegate.cli.console import ERR, say
 from noisegate.cli.options import LedgerOption
 
-SOURCES = ("schema", "public", "dictionary", "discover")  # what the description of the columns may come from
+SOURCES = (
+    "schema",
+    "public",
+    "dictionary",
+    "discover",
+)  # what the description of the columns may come from
 ASKED = ("data", "records", "epsilon", "dataset", "out", "test", "pages")
 """All but what describes the columns and the cap, in their order."""
 
@@ -24,35 +29,69 @@ class StartOptions:
     """What is asked, as options; what is not given is asked for."""
 
     answers: Annotated[
-        Path | None, typer.Option(help="File of answers, TOML, with the names of these options as keys.")
+        Path | None,
+        typer.Option(
+            help="File of answers, TOML, with the names of these options as keys."
+        ),
     ] = None
-    data: Annotated[str | None, typer.Option(help="Private records: CSV or Parquet.")] = None
+    data: Annotated[
+        str | None, typer.Option(help="Private records: CSV or Parquet.")
+    ] = None
     schema: Annotated[str | None, typer.Option(help="Existing schema file.")] = None
-    public: Annotated[str | None, typer.Option(help="Public records to draft a schema from.")] = None
-    dictionary: Annotated[str | None, typer.Option(help="Data dictionary to draft a schema from.")] = None
+    public: Annotated[
+        str | None, typer.Option(help="Public records to draft a schema from.")
+    ] = None
+    dictionary: Annotated[
+        str | None, typer.Option(help="Data dictionary to draft a schema from.")
+    ] = None
     discover: Annotated[
         str | None,
-        typer.Option(metavar="NAME=KIND,...", help="Kinds of the columns; their bounds and levels are estimated."),
+        typer.Option(
+            metavar="NAME=KIND,...",
+            help="Kinds of the columns; their bounds and levels are estimated.",
+        ),
     ] = None
-    bounds: Annotated[float | None, typer.Option(help="With --discover: part of ε to spend on estimating bounds.")] = (
-        None
-    )
-    label: Annotated[str | None, typer.Option(help="Column to be predicted from the others.")] = None
-    records: Annotated[int | None, typer.Option(help="Approximate number of private records, if publicly known.")] = (
-        None
-    )
-    epsilon: Annotated[float | None, typer.Option(help="ε of the guarantee; 1 is a common choice.")] = None
-    dataset: Annotated[str | None, typer.Option(help="Name of the data set in the ledger.")] = None
-    cap: Annotated[float | None, typer.Option(help="Cap on total ε over all runs on it; permanent.")] = None
+    bounds: Annotated[
+        float | None,
+        typer.Option(help="With --discover: part of ε to spend on estimating bounds."),
+    ] = None
+    label: Annotated[
+        str | None, typer.Option(help="Column to be predicted from the others.")
+    ] = None
+    records: Annotated[
+        int | None,
+        typer.Option(help="Approximate number of private records, if publicly known."),
+    ] = None
+    epsilon: Annotated[
+        float | None, typer.Option(help="ε of the guarantee; 1 is a common choice.")
+    ] = None
+    dataset: Annotated[
+        str | None, typer.Option(help="Name of the data set in the ledger.")
+    ] = None
+    cap: Annotated[
+        float | None,
+        typer.Option(help="Cap on total ε over all runs on it; permanent."),
+    ] = None
     ledger: LedgerOption = None
-    out: Annotated[str | None, typer.Option("--out", "-o", help="Output folder for the model.")] = None
-    pages: Annotated[str | None, typer.Option(help="Output folder for the pages.")] = None
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="Output folder for the model.")
+    ] = None
+    pages: Annotated[str | None, typer.Option(help="Output folder for the pages.")] = (
+        None
+    )
     test: Annotated[
         str | None,
-        typer.Option(help="Held-out real records for the private page, a share to set aside, such as 0.2, or 'none'."),
+        typer.Option(
+            help="Held-out real records for the private page, a share to set aside, such as 0.2, or 'none'."
+        ),
     ] = None
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to go on.")] = False
-    browser: Annotated[bool, typer.Option("--browser", help="Ask and show all on a page in your browser.")] = False
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to go on.")] = (
+        False
+    )
+    browser: Annotated[
+        bool,
+        typer.Option("--browser", help="Ask and show all on a page in your browser."),
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +113,11 @@ class Question:
         """Returns what an answer means; ValueError says why it cannot be taken."""
         if not self.choices:
             return self.read(text)
-        meant = [text] if text in self.choices else [name for name in self.choices if text and name.startswith(text)]
+        meant = (
+            [text]
+            if text in self.choices
+            else [name for name in self.choices if text and name.startswith(text)]
+        )
         if len(meant) != 1:
             raise ValueError(f"{text!r} is none of {', '.join(self.choices)}")
         return meant[0]
@@ -128,7 +171,14 @@ def synthetic(model: str) -> str:
 
 
 def _new(text: str) -> str:
-    made = next((path for path in (text, f"{text}.partial", synthetic(text)) if Path(path).exists()), None)
+    made = next(
+        (
+            path
+            for path in (text, f"{text}.partial", synthetic(text))
+            if Path(path).exists()
+        ),
+        None,
+    )
     if made is not None:
         raise ValueError(f"{made!r} already exists")
     return text
@@ -140,7 +190,9 @@ def _above_zero(kind: type[int] | type[float], text: str) -> Any:
     except ValueError:
         number = kind(0)
     if not 0 < number < float("inf"):
-        raise ValueError(f"{text!r} is not a {'whole ' if kind is int else ''}number above 0")
+        raise ValueError(
+            f"{text!r} is not a {'whole ' if kind is int else ''}number above 0"
+        )
     return number
 
 
@@ -155,7 +207,9 @@ def within(low: float, high: float, text: str) -> float:
 def _held_out(text: str) -> str | float | None:
     if text.lower() == "none":
         return None
-    return within(0.001, 0.9, text) if text.replace(".", "", 1).isdecimal() else file(text)
+    return (
+        within(0.001, 0.9, text) if text.replace(".", "", 1).isdecimal() else file(text)
+    )
 
 
 _READERS: dict[str, Callable[[str], Any]] = {
@@ -169,5 +223,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 def question(key: str, **known: Any) -> Question:
     """Returns a question of the interview, with what is known of it by now."""
-    told = tomllib.loads(resources.files(__package__).joinpath("interview.toml").read_text("utf-8"))[key]
+    told = tomllib.loads(
+        resources.files(__package__).joinpath("interview.toml").read_text("utf-8")
+    )[key]
     return Question(key=key, **{"read": _READERS.get(key, str), **told, **known})

@@ -27,7 +27,13 @@ from noisegate.discovery.partial import (
 from noisegate.errors import DataError, OptionError, SchemaError, said
 from noisegate.schema import Column
 from noisegate.schema.columns import Problem, unfit_type
-from noisegate.schema.encode import integers, is_text, plain_cells, read_cells, type_in_words
+from noisegate.schema.encode import (
+    integers,
+    is_text,
+    plain_cells,
+    read_cells,
+    type_in_words,
+)
 from noisegate.schema.files import write_toml
 from noisegate.schema.values import TEXT_PADDING
 
@@ -35,8 +41,13 @@ from noisegate.schema.values import TEXT_PADDING
 RawCells: TypeAlias = tuple[npt.NDArray[Any] | pa.Array, int]
 
 _BATCH_ROWS = 32768
-_MAX_NAMED = 100  # columns that a message names; more make a command line that nobody writes
-_NO_NAME = re.compile(r"[+-]?[0-9.,:/ -]+|\d{4}-\d{2}-\d{2}[T ].*|\S+@\S+\.\S+|true|false|null|n/a|nan", re.IGNORECASE)
+_MAX_NAMED = (
+    100  # columns that a message names; more make a command line that nobody writes
+)
+_NO_NAME = re.compile(
+    r"[+-]?[0-9.,:/ -]+|\d{4}-\d{2}-\d{2}[T ].*|\S+@\S+\.\S+|true|false|null|n/a|nan",
+    re.IGNORECASE,
+)
 _KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (is_text, "categorical"),
     (pt.is_boolean, "boolean"),
@@ -53,7 +64,10 @@ class RawTable:
     def __init__(self, source: str | Path | Any, *, show_values: bool = False) -> None:
         self._show_values = show_values
         self.name, self._origins = open_origins(source)
-        headers = [(origin.name, [name for name, _ in origin.columns()]) for origin in self._origins]
+        headers = [
+            (origin.name, [name for name, _ in origin.columns()])
+            for origin in self._origins
+        ]
         check_alike(headers, show_names=show_values or self._origins[0].typed)
         self._types = dict(self._origins[0].columns())
         for name, names in headers:
@@ -72,29 +86,49 @@ class RawTable:
 
     def quotable(self, known: Mapping[str, Any]) -> bool:
         """Returns whether a message may quote names: a first line without any ``known`` one may be a record."""
-        return self._show_values or self.is_typed or any(name in known for name in self.names)
+        return (
+            self._show_values
+            or self.is_typed
+            or any(name in known for name in self.names)
+        )
 
     def named_by_a_record(self) -> bool:
         """Returns whether a name is also a value of its column, in the first megabyte of text or the first records."""
         for origin in (origin for origin in self._origins if not origin.typed):
-            for name, cells in next(iter(origin.batches(self.names, _BATCH_ROWS)), {}).items():
-                if is_text(cells.type) and pc.any(pc.equal(pc.utf8_trim(cells, TEXT_PADDING), name)).as_py():
+            for name, cells in next(
+                iter(origin.batches(self.names, _BATCH_ROWS)), {}
+            ).items():
+                if (
+                    is_text(cells.type)
+                    and pc.any(
+                        pc.equal(pc.utf8_trim(cells, TEXT_PADDING), name)
+                    ).as_py()
+                ):
                     return True
         return False
 
-    def described(self, kinds: Mapping[str, str], path: Path | None, label: str | None) -> PartialSchema:
+    def described(
+        self, kinds: Mapping[str, str], path: Path | None, label: str | None
+    ) -> PartialSchema:
         """Returns what is public about every column, in their order; a column without a kind is asked for."""
         columns, label, missing_values = read_partial(path, kinds, label=label)
         # Kinds are given, never taken from the types of the data: a program chooses these by the values, as pandas
         # does for a column of whole numbers in which one record has none.
         # What a file ignores the data may have; what is named on the command line it must.
-        stated = [name for name, column in columns.items() if column is not None or name in kinds]
+        stated = [
+            name
+            for name, column in columns.items()
+            if column is not None or name in kinds
+        ]
         absent = [name for name in stated if name not in self.names]
         known: dict[str, Column | Gap | None] = {}
         if EVERY_OTHER in kinds:
             kind = kinds[EVERY_OTHER]
             others = [name for name in self.names if name not in columns]
-            known = {name: column_of_kind(name, kind, missing=name != label) for name in others}
+            known = {
+                name: column_of_kind(name, kind, missing=name != label)
+                for name in others
+            }
         known |= columns
         unknown = [name for name in self.names if name not in known]
         if unknown and not self.quotable(known):
@@ -109,7 +143,11 @@ class RawTable:
             raise SchemaError(f"{says}; correct the name")
         if unknown:
             named = ", ".join(map(repr, unknown[:_MAX_NAMED]))
-            further = f" and {len(unknown) - _MAX_NAMED:,} more" if len(unknown) > _MAX_NAMED else ""
+            further = (
+                f" and {len(unknown) - _MAX_NAMED:,} more"
+                if len(unknown) > _MAX_NAMED
+                else ""
+            )
             kinds_to_add = ",".join(f"{name}=..." for name in unknown[:_MAX_NAMED])
             others_too = f",{EVERY_OTHER}=..." if further else ""
             raise OptionError(
@@ -119,40 +157,62 @@ class RawTable:
                 f"for {said('columns')}, which `noisegate schema init --names-of` begins."
             )
         return PartialSchema(
-            columns={name: known[name] for name in self.names}, label=label, missing_values=missing_values
+            columns={name: known[name] for name in self.names},
+            label=label,
+            missing_values=missing_values,
         )
 
-    def batches(self, gaps: tuple[Gap, ...], missing_values: tuple[str, ...]) -> Iterator[Mapping[str, RawCells]]:
+    def batches(
+        self, gaps: tuple[Gap, ...], missing_values: tuple[str, ...]
+    ) -> Iterator[Mapping[str, RawCells]]:
         """Yields the cells of the columns ``gaps`` by name, some thousand records at a time, in constant memory."""
         tokens = pa.array(missing_values, pa.string())
         seen = 0
         for origin in self._origins:
             done = 0
             for arrays in origin.batches([gap.name for gap in gaps], _BATCH_ROWS):
-                yield {gap.name: self._cells(gap, arrays[gap.name], tokens, origin, done) for gap in gaps}
+                yield {
+                    gap.name: self._cells(gap, arrays[gap.name], tokens, origin, done)
+                    for gap in gaps
+                }
                 done += len(arrays[gaps[0].name])
             seen += done
         if not seen:
-            raise DataError(f"{self.name}: there are no records, only names of columns; expected at least one record")
+            raise DataError(
+                f"{self.name}: there are no records, only names of columns; expected at least one record"
+            )
 
-    def _cells(self, gap: Gap, array: pa.Array, tokens: pa.Array, origin: Origin, done: int) -> RawCells:
-        values, present = told(partial(_read, gap, array, tokens), origin, done, show_values=self._show_values)
+    def _cells(
+        self, gap: Gap, array: pa.Array, tokens: pa.Array, origin: Origin, done: int
+    ) -> RawCells:
+        values, present = told(
+            partial(_read, gap, array, tokens),
+            origin,
+            done,
+            show_values=self._show_values,
+        )
         return values, int(np.count_nonzero(~present))
 
 
-def columns_file(path: str | Path, *, label: str | None = None) -> tuple[str, tuple[str, ...]]:
+def columns_file(
+    path: str | Path, *, label: str | None = None
+) -> tuple[str, tuple[str, ...]]:
     """Returns a file of public facts to fill in, and the names of the columns, all of whose kinds are open."""
     # The first line of a text file must hold names: one that looks like a record, such as one of the first records, is
     # refused, and nothing of it is shown.
     table = RawTable(path)
     names = table.names
-    if not table.is_typed and (any(_NO_NAME.fullmatch(name) for name in names) or table.named_by_a_record()):
+    if not table.is_typed and (
+        any(_NO_NAME.fullmatch(name) for name in names) or table.named_by_a_record()
+    ):
         raise DataError(
             f"{table.name}: the first line looks like a record, by a value that is not a name or also occurs below it; "
             "write the names of the columns into the first line"
         )
     if label is not None and label not in names:
-        raise SchemaError(f"label {label!r} is not a column of {table.name}: {', '.join(names)}")
+        raise SchemaError(
+            f"label {label!r} is not a column of {table.name}: {', '.join(names)}"
+        )
     head = (
         f"# The columns of {table.name}. Their names are taken as public; no record was copied.\n"
         f"# Fill in each kind, one of: {', '.join(KINDS)}.\n"
@@ -164,8 +224,14 @@ def columns_file(path: str | Path, *, label: str | None = None) -> tuple[str, tu
     return f"{head}{top}[columns]\n{lines}", names
 
 
-def _read(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any] | pa.Array, npt.NDArray[np.bool_]]:
-    values, present = read_cells(gap.reader, array, tokens) if gap.numeric else _texts(gap, array, tokens)
+def _read(
+    gap: Gap, array: pa.Array, tokens: pa.Array
+) -> tuple[npt.NDArray[Any] | pa.Array, npt.NDArray[np.bool_]]:
+    values, present = (
+        read_cells(gap.reader, array, tokens)
+        if gap.numeric
+        else _texts(gap, array, tokens)
+    )
     if not gap.missing and not present.all():
         raise Problem(
             int(np.argmin(present)),
@@ -175,7 +241,9 @@ def _read(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any]
     return values, present
 
 
-def _texts(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+def _texts(
+    gap: Gap, array: pa.Array, tokens: pa.Array
+) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
     array, present = plain_cells(array, tokens)
     if pt.is_floating(array.type):
         array, present = _whole_numbers(gap, array, present)
@@ -188,7 +256,9 @@ def _texts(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, npt.N
     return array if present.all() else pc.filter(array, pa.array(present)), present
 
 
-def _whole_numbers(gap: Gap, array: pa.Array, present: npt.NDArray[np.bool_]) -> tuple[pa.Array, Any]:
+def _whole_numbers(
+    gap: Gap, array: pa.Array, present: npt.NDArray[np.bool_]
+) -> tuple[pa.Array, Any]:
     """Returns levels that are numbers as whole ones: a program writes them as 1.0 as soon as one record has none.
 
     Raises:

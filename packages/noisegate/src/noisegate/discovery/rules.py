@@ -12,7 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.records import Rows
-from noisegate.schema import Comparison, Constraint, Continuous, Date, Datetime, Impossible, Schema
+from noisegate.schema import (
+    Comparison,
+    Constraint,
+    Continuous,
+    Date,
+    Datetime,
+    Impossible,
+    Schema,
+)
 from noisegate.schema.constraints import decoded_numbers
 from noisegate.schema.layout import numbers_of_ranks, outside, ranks_of
 
@@ -49,26 +57,47 @@ def find_sums(numbers: Mapping[str, Floats], least: int) -> list[Sum]:
     if len(names) < 3:
         return []
     few = np.stack([numbers[name][:_FEW] for name in names])
-    runs = (range(start, stop) for start, stop in combinations(range(len(names) + 1), 2) if stop - start > 2)
+    runs = (
+        range(start, stop)
+        for start, stop in combinations(range(len(names) + 1), 2)
+        if stop - start > 2
+    )
     for places in chain(combinations(range(len(names)), 2), runs):
-        close = np.abs(few - few[list(places)].sum(axis=0)) <= _CLOSE * np.maximum(1.0, np.abs(few))
+        close = np.abs(few - few[list(places)].sum(axis=0)) <= _CLOSE * np.maximum(
+            1.0, np.abs(few)
+        )
         known = ~np.isnan(few).any(axis=0)
-        for place in np.flatnonzero(close.mean(axis=1) > known.mean() * NEARLY_ALL - 0.1):
+        for place in np.flatnonzero(
+            close.mean(axis=1) > known.mean() * NEARLY_ALL - 0.1
+        ):
             if place not in places and names[place] not in found:
-                one = _checked(numbers, names[place], tuple(names[part] for part in places), least)
+                one = _checked(
+                    numbers, names[place], tuple(names[part] for part in places), least
+                )
                 found |= {} if one is None else {names[place]: one}
     return list(found.values())
 
 
-def _checked(numbers: Mapping[str, Floats], whole: str, parts: tuple[str, ...], least: int) -> Sum | None:
+def _checked(
+    numbers: Mapping[str, Floats], whole: str, parts: tuple[str, ...], least: int
+) -> Sum | None:
     columns = np.stack([numbers[name] for name in (whole, *parts)])
     columns = columns[:, ~np.isnan(columns).any(axis=0)]
     if (np.count_nonzero(columns, axis=1) < least).any():
         return None
-    rule, known = Sum(whole=whole, parts=parts), dict(zip((whole, *parts), columns, strict=True))
+    rule, known = (
+        Sum(whole=whole, parts=parts),
+        dict(zip((whole, *parts), columns, strict=True)),
+    )
     share = 1 - float(rule.broken(known).mean())
-    chance = 1 - float(rule.broken({**known, whole: np.roll(columns[0], len(columns[0]) // 3)}).mean())
-    return Sum(whole=whole, parts=parts, share=share) if share >= NEARLY_ALL and chance < 0.5 else None
+    chance = 1 - float(
+        rule.broken({**known, whole: np.roll(columns[0], len(columns[0]) // 3)}).mean()
+    )
+    return (
+        Sum(whole=whole, parts=parts, share=share)
+        if share >= NEARLY_ALL and chance < 0.5
+        else None
+    )
 
 
 LEAST = 30  # so many records at least would break a constraint that is proposed, were columns independent
@@ -92,7 +121,9 @@ class Rules:
     constraints: tuple[Constraint, ...] = ()  # to be proposed
     reasons: tuple[str, ...] = ()  # why, one for each
     remarks: tuple[str, ...] = ()  # what else a reader may want to know, in sentences
-    sums: tuple[Sum, ...] = ()  # told by the remarks: sampling could hardly keep to them
+    sums: tuple[
+        Sum, ...
+    ] = ()  # told by the remarks: sampling could hardly keep to them
 
 
 @dataclass(frozen=True)
@@ -118,7 +149,14 @@ def find_rules(records: Rows, schema: Schema) -> Rules:
         return Rules()
     numbers = numbers_of(records, schema)
     found = _comparisons(numbers, schema)
-    sums = find_sums({name: cells for name, cells in numbers.items() if _sort(schema, name)[0] is float}, LEAST)
+    sums = find_sums(
+        {
+            name: cells
+            for name, cells in numbers.items()
+            if _sort(schema, name)[0] is float
+        },
+        LEAST,
+    )
     remarks = [
         f"{one} in {one.share:.1%} of the records: put {one.whole} under `ignore`, and add it up afterwards."
         for one in sums
@@ -126,11 +164,17 @@ def find_rules(records: Rows, schema: Schema) -> Rules:
     remarks += _tied(numbers, [{one.whole, *one.parts} for one in sums])
     for first, second in combinations(_few_values(records, schema), 2):
         found += _gaps(first, second)
-    remarks += _derived(records, schema, {frozenset(one.constraint.names) for one in found})
-    kept, share = _acceptable(sorted(found, key=lambda one: -one.breaks)[:_MOST_RULES], records, schema)
+    remarks += _derived(
+        records, schema, {frozenset(one.constraint.names) for one in found}
+    )
+    kept, share = _acceptable(
+        sorted(found, key=lambda one: -one.breaks)[:_MOST_RULES], records, schema
+    )
     left = [str(one.constraint) for one in found if one not in kept][:_MOST_RULES]
     if left:
-        remarks.append(f"Not proposed, to keep those above few, but without an exception too: {'; '.join(left)}.")
+        remarks.append(
+            f"Not proposed, to keep those above few, but without an exception too: {'; '.join(left)}."
+        )
     if kept:
         remarks.append(
             "Were the columns independent of each other, "
@@ -139,7 +183,12 @@ def find_rules(records: Rows, schema: Schema) -> Rules:
         )
     reasons = tuple(one.reason for one in kept)
     constraints = tuple(one.constraint for one in kept)
-    return Rules(constraints=constraints, reasons=reasons, remarks=tuple(remarks), sums=tuple(sums))
+    return Rules(
+        constraints=constraints,
+        reasons=reasons,
+        remarks=tuple(remarks),
+        sums=tuple(sums),
+    )
 
 
 def numbers_of(records: Rows, schema: Schema) -> dict[str, npt.NDArray[np.float64]]:
@@ -147,16 +196,22 @@ def numbers_of(records: Rows, schema: Schema) -> dict[str, npt.NDArray[np.float6
     numbers = {}
     for place, column in enumerate(schema.layout.numeric):
         found, missing = decoded_numbers(records, schema.layout, place)
-        numbers[column.name] = np.where(missing | outside(column, found), np.nan, found.astype(np.float64))
+        numbers[column.name] = np.where(
+            missing | outside(column, found), np.nan, found.astype(np.float64)
+        )
     return numbers
 
 
 def _sort(schema: Schema, name: str) -> tuple[type, bool]:
     column = schema.column(name)
-    return type(column) if isinstance(column, Date | Datetime) else float, getattr(column, "aware", False)
+    return type(column) if isinstance(column, Date | Datetime) else float, getattr(
+        column, "aware", False
+    )
 
 
-def _comparisons(numbers: Mapping[str, npt.NDArray[np.float64]], schema: Schema) -> list[_Found]:
+def _comparisons(
+    numbers: Mapping[str, npt.NDArray[np.float64]], schema: Schema
+) -> list[_Found]:
     """Returns the comparisons that hold in all records, without those that follow from others."""
     holds: dict[tuple[str, str], _Found] = {}
     for one, other in combinations(numbers, 2):
@@ -171,7 +226,10 @@ def _comparisons(numbers: Mapping[str, npt.NDArray[np.float64]], schema: Schema)
         elif (right <= left).all():
             holds |= _compared(other, one, right, left)
     between = {
-        (low, high): {mid for first, mid in holds if first == low and (mid, high) in holds} for low, high in holds
+        (low, high): {
+            mid for first, mid in holds if first == low and (mid, high) in holds
+        }
+        for low, high in holds
     }
     return [found for pair, found in holds.items() if not between[pair]]
 
@@ -179,10 +237,14 @@ def _comparisons(numbers: Mapping[str, npt.NDArray[np.float64]], schema: Schema)
 def _tied(numbers: Mapping[str, Floats], told: Sequence[set[str]]) -> Iterator[str]:
     """Yields remarks on numbers that nearly follow from each other, beside what is ``told``, as a sum or a product."""
     seen = list(told)
-    positive = {name: np.log(each) for name, each in numbers.items() if not (each <= 0).any()}
+    positive = {
+        name: np.log(each) for name, each in numbers.items() if not (each <= 0).any()
+    }
     for kind, cells in (("sum or difference", numbers), ("product or ratio", positive)):
         names = [name for name, each in cells.items() if np.isfinite(each).mean() > 0.5]
-        rows = np.array([cells[name] for name in names]).reshape(len(names), -1 if names else 0)
+        rows = np.array([cells[name] for name in names]).reshape(
+            len(names), -1 if names else 0
+        )
         rows = rows[:, np.isfinite(rows).all(axis=0)]
         if rows.shape[1] < _LEAST_ROWS or len(names) > MOST_COLUMNS:
             continue
@@ -191,9 +253,16 @@ def _tied(numbers: Mapping[str, Floats], told: Sequence[set[str]]) -> Iterator[s
         every = rows @ rows.T / rows.shape[1] + _RIDGE * np.eye(len(names))
         for row in np.linalg.inv(every):
             near = np.flatnonzero(np.abs(row) > _PART * row.max())
-            left, tied = 1 / np.linalg.inv(every[np.ix_(near, near)]).diagonal().min(), [names[j] for j in near]
+            left, tied = (
+                1 / np.linalg.inv(every[np.ix_(near, near)]).diagonal().min(),
+                [names[j] for j in near],
+            )
             most = _LEFT if len(tied) == 2 else _LEFT_OF_MORE
-            if 1 < len(tied) <= _MOST_TIED and left < most and not any(one.issuperset(tied) for one in seen):
+            if (
+                1 < len(tied) <= _MOST_TIED
+                and left < most
+                and not any(one.issuperset(tied) for one in seen)
+            ):
                 seen.append(set(tied))
                 yield (
                     f"{', '.join(tied)}: each nearly follows from the rest, as a {kind}; cells and noise hide what is "
@@ -203,10 +272,16 @@ def _tied(numbers: Mapping[str, Floats], told: Sequence[set[str]]) -> Iterator[s
 
 
 def _compared(
-    lesser: str, greater: str, low: npt.NDArray[np.float64], high: npt.NDArray[np.float64]
+    lesser: str,
+    greater: str,
+    low: npt.NDArray[np.float64],
+    high: npt.NDArray[np.float64],
 ) -> dict[tuple[str, str], _Found]:
     ordered, rows = np.sort(high), len(low)
-    below, up_to = (np.searchsorted(ordered, low, side=side).mean() / rows for side in ("left", "right"))
+    below, up_to = (
+        np.searchsorted(ordered, low, side=side).mean() / rows
+        for side in ("left", "right")
+    )
     if below < _LEAST_SHARE or below * rows < LEAST:
         return {}
     strict = (low < high).all() and (up_to - below) * rows >= LEAST
@@ -220,15 +295,27 @@ def _few_values(records: Rows, schema: Schema) -> Iterator[_Codes]:
     layout, absent = schema.layout, next(iter(schema.missing_values), None)
     for place, column in enumerate(layout.coded):
         if column.size <= _MOST_LEVELS and not (column.missing and absent is None):
-            yield _Codes(column.name, records.codes[:, place].astype(np.int64), (*column.levels, absent)[: column.size])
+            yield _Codes(
+                column.name,
+                records.codes[:, place].astype(np.int64),
+                (*column.levels, absent)[: column.size],
+            )
     for place, number in enumerate(layout.numeric):
         units, missing = decoded_numbers(records, layout, place)
         at_least = ~missing & (units == (0 if missing.all() else units[~missing].min()))
         beyond = ~missing & ~at_least
-        if not outside(number, units[at_least]).any() and at_least.mean() > _LEAST_SHARE and beyond.any():
+        if (
+            not outside(number, units[at_least]).any()
+            and at_least.mean() > _LEAST_SHARE
+            and beyond.any()
+        ):
             above = _above(number, units[at_least][:1], units[beyond].min())
             if above is not None:
-                values = _written(number, units[at_least][0]), f"{_written(number, above)}..", absent
+                values = (
+                    _written(number, units[at_least][0]),
+                    f"{_written(number, above)}..",
+                    absent,
+                )
                 codes = np.where(missing, 2, np.where(at_least, 0, 1))
                 yield _Codes(number.name, codes, values[: 2 + number.missing])
                 continue
@@ -242,7 +329,9 @@ def _above(number: Any, least: npt.NDArray[Any], found: Any) -> Any:
         return numbers_of_ranks(number, ranks_of(number, least) + 1)[0]
     if least[0] not in number.atoms:
         return None
-    return np.float64(f"{least[0] + 10.0 ** (np.floor(np.log10(found - least[0])) - 3):.12g}")
+    return np.float64(
+        f"{least[0] + 10.0 ** (np.floor(np.log10(found - least[0])) - 3):.12g}"
+    )
 
 
 def _gaps(first: _Codes, second: _Codes) -> list[_Found]:
@@ -252,7 +341,12 @@ def _gaps(first: _Codes, second: _Codes) -> list[_Found]:
     never = np.argwhere((table == 0) & (expected >= LEAST)).tolist()
     return [
         _Found(
-            Impossible(values={first.name: first.values[row], second.name: second.values[column]}),
+            Impossible(
+                values={
+                    first.name: first.values[row],
+                    second.name: second.values[column],
+                }
+            ),
             f"never in {rows:,} records; about {expected[row, column]:,.0f} would, were the two independent",
             float(expected[row, column]) / rows,
         )
@@ -260,22 +354,34 @@ def _gaps(first: _Codes, second: _Codes) -> list[_Found]:
     ]
 
 
-def _derived(records: Rows, schema: Schema, told: Collection[frozenset[str]]) -> list[str]:
+def _derived(
+    records: Rows, schema: Schema, told: Collection[frozenset[str]]
+) -> list[str]:
     """Returns remarks on columns of few values that follow from others, in pairs of which no constraint is ``told``."""
     layout, codes = schema.layout, {}
     for place, column in enumerate(layout.coded):
         codes[column.name] = np.unique(records.codes[:, place], return_inverse=True)[1]
     for place, number in enumerate(layout.numeric):
         if not isinstance(number, Continuous):
-            codes[number.name] = np.unique(records.numeric[:, place], return_inverse=True)[1]
-    codes = {name: one for name, one in codes.items() if 0 < one.max() < min(_MOST_DERIVED, len(one) / _PER_LEVEL)}
+            codes[number.name] = np.unique(
+                records.numeric[:, place], return_inverse=True
+            )[1]
+    codes = {
+        name: one
+        for name, one in codes.items()
+        if 0 < one.max() < min(_MOST_DERIVED, len(one) / _PER_LEVEL)
+    }
     remarks = []
     for first, second in combinations(codes, 2):
         if frozenset((first, second)) in told:
             continue
-        table = _table(codes[first], codes[second], codes[first].max() + 1, codes[second].max() + 1)
+        table = _table(
+            codes[first], codes[second], codes[first].max() + 1, codes[second].max() + 1
+        )
         for one, other, counts in ((first, second, table), (second, first, table.T)):
-            apart = len(records) - counts.sum(axis=0).max()  # were all of these by chance where they are
+            apart = (
+                len(records) - counts.sum(axis=0).max()
+            )  # were all of these by chance where they are
             if (np.count_nonzero(counts, axis=1) == 1).all() and apart >= LEAST:
                 remarks.append(
                     f"{other} follows from {one} in all {len(records):,} records: put it under `ignore`, and derive it "
@@ -286,16 +392,29 @@ def _derived(records: Rows, schema: Schema, told: Collection[frozenset[str]]) ->
 
 
 def _table(
-    first: npt.NDArray[np.integer[Any]], second: npt.NDArray[np.integer[Any]], rows: int, columns: int
+    first: npt.NDArray[np.integer[Any]],
+    second: npt.NDArray[np.integer[Any]],
+    rows: int,
+    columns: int,
 ) -> npt.NDArray[np.int64]:
-    return np.bincount(first * columns + second, minlength=rows * columns).reshape(rows, columns)
+    return np.bincount(first * columns + second, minlength=rows * columns).reshape(
+        rows, columns
+    )
 
 
-def _acceptable(found: list[_Found], records: Rows, schema: Schema) -> tuple[list[_Found], float]:
+def _acceptable(
+    found: list[_Found], records: Rows, schema: Schema
+) -> tuple[list[_Found], float]:
     random, layout = np.random.default_rng(0), schema.layout
-    rows = random.integers(0, len(records), (_DRAWN, records.numeric.shape[1] + records.codes.shape[1]))
-    numeric = np.take_along_axis(records.numeric, rows[:, : records.numeric.shape[1]], axis=0)
-    codes = np.take_along_axis(records.codes, rows[:, records.numeric.shape[1] :], axis=0)
+    rows = random.integers(
+        0, len(records), (_DRAWN, records.numeric.shape[1] + records.codes.shape[1])
+    )
+    numeric = np.take_along_axis(
+        records.numeric, rows[:, : records.numeric.shape[1]], axis=0
+    )
+    codes = np.take_along_axis(
+        records.codes, rows[:, records.numeric.shape[1] :], axis=0
+    )
     drawn, keeps = Rows(numeric, codes), np.ones(_DRAWN, dtype=np.bool_)
     kept: list[_Found] = []
     for one in sorted(found, key=lambda found: found.breaks):
@@ -308,4 +427,8 @@ def _acceptable(found: list[_Found], records: Rows, schema: Schema) -> tuple[lis
 def _written(column: Any, number: Any) -> Any:
     if isinstance(column, Date):
         return str(np.datetime64(int(number), "D"))
-    return str(np.datetime64(int(number), "us")) if isinstance(column, Datetime) else number.item()
+    return (
+        str(np.datetime64(int(number), "us"))
+        if isinstance(column, Datetime)
+        else number.item()
+    )

@@ -12,24 +12,50 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.discovery import findings
-from noisegate.discovery.exact_counts import FINE, BinEdges, ExactCounts, HashPartition, bin_edges, read_counts
+from noisegate.discovery.exact_counts import (
+    FINE,
+    BinEdges,
+    ExactCounts,
+    HashPartition,
+    bin_edges,
+    read_counts,
+)
 from noisegate.discovery.findings import Counts, Finding, Occupied
 from noisegate.discovery.raw import RawTable
 from noisegate.errors import CalibrationError, OptionError
-from noisegate.gate.session import Access, Reservation, Session, check_public_records, ledger_of
+from noisegate.gate.session import (
+    Access,
+    Reservation,
+    Session,
+    check_public_records,
+    ledger_of,
+)
 from noisegate.gate.sums import Progress
 from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Adjacency, Event, GaussianEvent, Sampler, ThresholdedGaussianEvent
+from noisegate.privacy.events import (
+    Adjacency,
+    Event,
+    GaussianEvent,
+    Sampler,
+    ThresholdedGaussianEvent,
+)
 from noisegate.privacy.plan import Budget, PricedPlan
-from noisegate.privacy.schema_certificate import RECORD, SCHEMA_HASH, schema_hash, sensitivity_of
+from noisegate.privacy.schema_certificate import (
+    RECORD,
+    SCHEMA_HASH,
+    schema_hash,
+    sensitivity_of,
+)
 from noisegate.schema import Schema
 from noisegate.schema.files import DISCOVERED
 
 METHOD = "schema discovery"
-ASSUMED_RECORDS = 1000  # how many records a table is taken to have at least where nobody says
+ASSUMED_RECORDS = (
+    1000  # how many records a table is taken to have at least where nobody says
+)
 
 # What one bin, or one level, needs to be seen may be this part of all records: see benchmarks/discovery.
 _PART_OF_BIN, _PART_OF_LEVEL = 1 / 6, 1 / 4
@@ -69,18 +95,33 @@ class DiscoveryPlan(PricedPlan):
     """
 
     magnitudes: GaussianEvent | None  # first look at the numeric columns, or None
-    cells: GaussianEvent | None  # second look, inside the bounds that the first one found, or None
-    levels: ThresholdedGaussianEvent | None  # counts of levels above a threshold, or None
+    cells: (
+        GaussianEvent | None
+    )  # second look, inside the bounds that the first one found, or None
+    levels: (
+        ThresholdedGaussianEvent | None
+    )  # counts of levels above a threshold, or None
 
     @property
     def events(self) -> tuple[Event, ...]:
         """What will be run, for the ledger and the certificate."""
-        return tuple(event for event in (self.magnitudes, self.cells, self.levels) if event is not None)
+        return tuple(
+            event
+            for event in (self.magnitudes, self.cells, self.levels)
+            if event is not None
+        )
 
     @property
     def noise_records(self) -> float:
         """Standard deviation of the noise on each count, in records; about the same for all questions."""
-        return max(event.noise_std for event in (self.magnitudes, self.cells, self.levels) if event) / RECORD
+        return (
+            max(
+                event.noise_std
+                for event in (self.magnitudes, self.cells, self.levels)
+                if event
+            )
+            / RECORD
+        )
 
     @property
     def threshold_records(self) -> float | None:
@@ -88,21 +129,33 @@ class DiscoveryPlan(PricedPlan):
         return None if self.levels is None else self.levels.threshold / RECORD
 
 
-def plan_discovery(budget: Budget, *, magnitudes: Sequence[int], cells: int, texts: int) -> DiscoveryPlan:
+def plan_discovery(
+    budget: Budget, *, magnitudes: Sequence[int], cells: int, texts: int
+) -> DiscoveryPlan:
     """Returns the plan with the least noise that keeps `budget`; every count gets about the same noise."""
     # Of each numeric column, `magnitudes` are the cells of the first look and `cells` those of the second; `texts`
     # columns have levels to discover.
     touched = 2 * len(magnitudes) + texts
     if not touched:
-        raise OptionError("there is nothing to discover: bounds and levels of all columns are given.")
+        raise OptionError(
+            "there is nothing to discover: bounds and levels of all columns are given."
+        )
     odds = min(_THRESHOLD_PART * budget.delta, _LARGEST_ODDS) if texts else 0.0
-    mu = accounting.mu_for(budget.epsilon + math.log1p(-odds), budget.delta - odds) * (1 - 1e-9)
+    mu = accounting.mu_for(budget.epsilon + math.log1p(-odds), budget.delta - odds) * (
+        1 - 1e-9
+    )
     first = second = levels = None
     if magnitudes:
         sensitivity, std = _noise(budget, mu, columns=len(magnitudes), touched=touched)
-        noise: dict[str, Any] = {"sensitivity": sensitivity, "noise_std": std, "sampler": Sampler.DISCRETE_GAUSSIAN}
+        noise: dict[str, Any] = {
+            "sensitivity": sensitivity,
+            "noise_std": std,
+            "sampler": Sampler.DISCRETE_GAUSSIAN,
+        }
         first = GaussianEvent(name="magnitudes", coordinates=sum(magnitudes), **noise)
-        second = GaussianEvent(name="cells", coordinates=cells * len(magnitudes), **noise)
+        second = GaussianEvent(
+            name="cells", coordinates=cells * len(magnitudes), **noise
+        )
     if texts:
         sensitivity, std = _noise(budget, mu, columns=texts, touched=touched)
         levels = ThresholdedGaussianEvent(
@@ -110,7 +163,9 @@ def plan_discovery(budget: Budget, *, magnitudes: Sequence[int], cells: int, tex
             sensitivity=sensitivity,
             noise_std=std,
             # Reached by a level of one record when its noise reaches threshold − RECORD; see accounting.threshold_odds.
-            threshold=RECORD + 2 + math.ceil(-NormalDist().inv_cdf(odds / texts * (1 - 1e-6)) * std),
+            threshold=RECORD
+            + 2
+            + math.ceil(-NormalDist().inv_cdf(odds / texts * (1 - 1e-6)) * std),
             weight=RECORD,
             keys=texts,
             coordinates=texts * _MOST_LEVELS,
@@ -119,13 +174,17 @@ def plan_discovery(budget: Budget, *, magnitudes: Sequence[int], cells: int, tex
     return DiscoveryPlan(budget=budget, magnitudes=first, cells=second, levels=levels)
 
 
-def _noise(budget: Budget, mu: float, *, columns: int, touched: int) -> tuple[int, float]:
+def _noise(
+    budget: Budget, mu: float, *, columns: int, touched: int
+) -> tuple[int, float]:
     """Returns sensitivity and noise, in grid units, of counts in which a record touches one cell of each column."""
     sensitivity = sensitivity_of(columns, budget.adjacency)
     ideal = sensitivity / (mu * math.sqrt(columns / touched))
     std = math.sqrt(ideal**2 + accounting.SMOOTHING_VARIANCE) * (1 + 1e-12)
     if not accounting.MINIMUM_STD <= std <= accounting.MAXIMUM_STD:
-        raise CalibrationError(f"discovery would need noise of {std:g} grid units, outside [16, 2^50]; change epsilon.")
+        raise CalibrationError(
+            f"discovery would need noise of {std:g} grid units, outside [16, 2^50]; change epsilon."
+        )
     return sensitivity, std
 
 
@@ -158,10 +217,17 @@ class SchemaGate(Session):
         show_values: bool = False,
         progress: Progress | None = None,
     ) -> None:
-        budget = Budget(epsilon=epsilon, delta=delta, adjacency=Adjacency.parse(adjacency), unit=unit)
+        budget = Budget(
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=Adjacency.parse(adjacency),
+            unit=unit,
+        )
         check_public_records(records, budget.adjacency)
         self._table = RawTable(data, show_values=show_values)
-        self._partial = self._table.described(kinds or {}, None if columns is None else Path(columns), label)
+        self._partial = self._table.described(
+            kinds or {}, None if columns is None else Path(columns), label
+        )
         self._numeric = {gap.name: gap for gap in self._partial.gaps if gap.numeric}
         self._texts = {gap.name: gap for gap in self._partial.gaps if not gap.numeric}
         self._edges = {name: bin_edges(gap.kind) for name, gap in self._numeric.items()}
@@ -190,16 +256,28 @@ class SchemaGate(Session):
 
     def _check_noise(self, epsilon: float) -> None:
         """Refuses a plan whose noise would hide too much, from public facts alone."""
-        records, least, part = self._records or ASSUMED_RECORDS, self.plan.threshold_records or 0.0, _PART_OF_LEVEL
+        records, least, part = (
+            self._records or ASSUMED_RECORDS,
+            self.plan.threshold_records or 0.0,
+            _PART_OF_LEVEL,
+        )
         if self.plan.magnitudes is not None:
             bins = max(edges.size for edges in self._edges.values())
             seen = findings.threshold(self.plan.magnitudes.noise_std / RECORD, bins)
-            least, part = max((least, part), (seen, _PART_OF_BIN), key=lambda one: one[0] / one[1])
+            least, part = max(
+                (least, part), (seen, _PART_OF_BIN), key=lambda one: one[0] / one[1]
+            )
         if least <= part * records:
             return
-        what = "a level" if part == _PART_OF_LEVEL else "a part of the values of one magnitude"
+        what = (
+            "a level"
+            if part == _PART_OF_LEVEL
+            else "a part of the values of one magnitude"
+        )
         there_are = (
-            f"records={self._records}" if self._records else f"without records=, {ASSUMED_RECORDS:,} are assumed"
+            f"records={self._records}"
+            if self._records
+            else f"without records=, {ASSUMED_RECORDS:,} are assumed"
         )
         enough = epsilon * least / part / records
         unit = 10.0 ** (math.floor(math.log10(enough)) - 1)
@@ -220,7 +298,11 @@ class SchemaGate(Session):
             BudgetRefusedError: if the ledger refuses.
         """
         with self._asking():
-            first = self._read(self._edges, dict.fromkeys(self._texts, HashPartition()), self._access.progress)
+            first = self._read(
+                self._edges,
+                dict.fromkeys(self._texts, HashPartition()),
+                self._access.progress,
+            )
             self._confirm()
             found = self._bounds(first) | self._levels(first)
             budget = self.plan.budget
@@ -240,7 +322,10 @@ class SchemaGate(Session):
         if self.plan.magnitudes is None or self.plan.cells is None:
             return {}
         std = self.plan.magnitudes.noise_std / RECORD
-        exact = {name: np.append(first.bins[name], first.missing[name]) for name in self._numeric}
+        exact = {
+            name: np.append(first.bins[name], first.missing[name])
+            for name in self._numeric
+        }
         noisy = self._counts(exact, self.plan.magnitudes)
         seen: dict[str, Occupied] = {}
         for name, coarse in self._edges.items():
@@ -248,7 +333,8 @@ class SchemaGate(Session):
             if found is not None:
                 seen[name] = found
         finer = {
-            name: findings.second_look(self._edges[name], found, noisy[name][:-1], std) for name, found in seen.items()
+            name: findings.second_look(self._edges[name], found, noisy[name][:-1], std)
+            for name, found in seen.items()
         }
         second = self._read(finer, {}).bins if finer else {}
         exact = {name: np.zeros(FINE, dtype=np.int64) for name in self._numeric}
@@ -264,9 +350,9 @@ class SchemaGate(Session):
             coarse, fine = self._edges[name], finer[name]
             inside = cells[name][: fine.size]
             ends = findings.bounds(coarse, seen[name], first_counts, fine, inside, std)
-            doubt = findings.beyond(coarse, seen[name], first_counts, inside, std) or findings.between(
-                gap.kind, coarse, seen[name]
-            )
+            doubt = findings.beyond(
+                coarse, seen[name], first_counts, inside, std
+            ) or findings.between(gap.kind, coarse, seen[name])
             told[name] = findings.from_bounds(gap, ends, missing, std, doubt=doubt)
         return told
 
@@ -279,7 +365,9 @@ class SchemaGate(Session):
         missing: dict[str, float] = {}
         # A record without a value has no level, so to lack one is a key like others, and costs no more.
         for name in self._texts:
-            absent = np.array([first.missing[name]] if first.missing[name] else [], dtype=np.int64)
+            absent = np.array(
+                [first.missing[name]] if first.missing[name] else [], dtype=np.int64
+            )
             for _, count in zip(*self._above(absent, event), strict=True):
                 missing[name] = float(count)
         counted = first
@@ -296,24 +384,39 @@ class SchemaGate(Session):
             counted = self._read({}, partitions)
         least, tokens = event.threshold / RECORD, self._partial.missing_values
         return {
-            name: findings.from_levels(gap, found[name], missing.get(name), least, tokens, self._records)
+            name: findings.from_levels(
+                gap, found[name], missing.get(name), least, tokens, self._records
+            )
             for name, gap in self._texts.items()
         }
 
     def _read(
-        self, edges: Mapping[str, BinEdges], partitions: Mapping[str, HashPartition], progress: Progress | None = None
+        self,
+        edges: Mapping[str, BinEdges],
+        partitions: Mapping[str, HashPartition],
+        progress: Progress | None = None,
     ) -> ExactCounts:
         counted = read_counts(self._table, self._partial, edges, partitions, progress)
         self._check_records(counted.records)
         return counted
 
-    def _counts(self, exact: Mapping[str, npt.NDArray[np.int64]], event: GaussianEvent) -> dict[str, Counts]:
+    def _counts(
+        self, exact: Mapping[str, npt.NDArray[np.int64]], event: GaussianEvent
+    ) -> dict[str, Counts]:
         """Returns the counts with noise, in records; all columns are one vector."""
         together = np.concatenate(list(exact.values()))
         if together.size != event.coordinates:
-            raise OptionError(f"event {event.name!r}: {together.size} counts were planned as {event.coordinates}.")
+            raise OptionError(
+                f"event {event.name!r}: {together.size} counts were planned as {event.coordinates}."
+            )
         noisy = self._noisy(together * RECORD, event) / RECORD
-        return dict(zip(exact, np.split(noisy, np.cumsum([len(part) for part in exact.values()])[:-1]), strict=True))
+        return dict(
+            zip(
+                exact,
+                np.split(noisy, np.cumsum([len(part) for part in exact.values()])[:-1]),
+                strict=True,
+            )
+        )
 
     def _above(
         self, counts: npt.NDArray[np.int64], event: ThresholdedGaussianEvent

@@ -21,7 +21,10 @@ from noisegate.gate.sums import Engine, Progress, SumTask, Totals
 
 EVEN = 8  # so many parts for each worker make their shares of the records nearly equal, as steps that wait for all need
 ANSWER_SECONDS = 10.0  # how long an address may take to answer
-FIRST_WITH_TOKEN = (2, 59)  # from this version on, a cluster that Ray starts for one process asks for a token
+FIRST_WITH_TOKEN = (
+    2,
+    59,
+)  # from this version on, a cluster that Ray starts for one process asks for a token
 _SETTINGS = b"\x04"
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)
 """How HTTP/2 begins, which Ray speaks; the answer is a frame of settings, whose kind stands behind three bytes."""
@@ -61,10 +64,14 @@ class RayEngine(Engine):
     def __post_init__(self) -> None:
         for name in ("workers", "part_bytes"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, int) or value < 1
+            ):
                 raise OptionError(f"{name}={value!r} must be a positive whole number.")
         if not self.wait_seconds > 0:
-            raise OptionError(f"wait_seconds={self.wait_seconds!r} must be a positive number of seconds.")
+            raise OptionError(
+                f"wait_seconds={self.wait_seconds!r} must be a positive number of seconds."
+            )
 
     def check(self, source: Any, *, sums: bool, device: str = "cpu") -> None:
         """Refuses other records than those in files, and queries that are no sums; joins the cluster."""
@@ -75,7 +82,9 @@ class RayEngine(Engine):
             )
         if device != "cpu":
             cure = f"give {said('device', 'cpu')}, or leave the engine out"
-            raise OptionError(f"device={device!r}: workers of engine='ray' compute on the CPU; {cure}")
+            raise OptionError(
+                f"device={device!r}: workers of engine='ray' compute on the CPU; {cure}"
+            )
         source.check_parts()
         self._join()
 
@@ -88,7 +97,12 @@ class RayEngine(Engine):
         finally:
             pool.close()
 
-    def sum(self, source: Source[Any], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+    def sum(
+        self,
+        source: Source[Any],
+        tasks: Mapping[str, SumTask],
+        progress: Progress | None,
+    ) -> Totals:
         """Returns the exact totals over all records of `source`, by workers of this round alone."""
         with self.opened() as run:
             return run.sum(source, tasks, progress)
@@ -120,7 +134,12 @@ class RayEngine(Engine):
         _keep_token_private()
         for _ in range(2):
             try:
-                ray.init("local", num_cpus=self.workers or usable_cores(), include_dashboard=False, **_QUIET)
+                ray.init(
+                    "local",
+                    num_cpus=self.workers or usable_cores(),
+                    include_dashboard=False,
+                    **_QUIET,
+                )
                 return
             except Exception as error:
                 ray.shutdown()
@@ -138,9 +157,15 @@ class RayEngine(Engine):
         if not host or not port.isdecimal():
             raise self._unreachable("no HOST:PORT")
         try:
-            with socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS) as there:
+            with socket.create_connection(
+                (host.strip("[]"), int(port)), ANSWER_SECONDS
+            ) as there:
                 there.sendall(_GREETING)
-                reason = "" if there.recv(4)[3:] == _SETTINGS else "what answers there is no Ray"
+                reason = (
+                    ""
+                    if there.recv(4)[3:] == _SETTINGS
+                    else "what answers there is no Ray"
+                )
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or type(error).__name__
         if reason:
@@ -200,10 +225,17 @@ class _Rounds(Engine):
     pool: Pool
     part_bytes: int
 
-    def sum(self, source: Source[Any], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+    def sum(
+        self,
+        source: Source[Any],
+        tasks: Mapping[str, SumTask],
+        progress: Progress | None,
+    ) -> Totals:
         parts = list(source.parts(self.part_bytes, self.pool.workers))
         try:
-            totals: Totals = Pass(self.pool, parts, SumJob(tasks), source.schema.layout, progress).totals()
+            totals: Totals = Pass(
+                self.pool, parts, SumJob(tasks), source.schema.layout, progress
+            ).totals()
         except BaseException:
             self.pool.close()  # what its workers are still at belongs to a round that is over
             raise
@@ -211,7 +243,9 @@ class _Rounds(Engine):
             raise source.no_records()
         return totals
 
-    def hold(self, source: Source[Any], task: StepTask, progress: Progress | None) -> Any:
+    def hold(
+        self, source: Source[Any], task: StepTask, progress: Progress | None
+    ) -> Any:
         workers = self.pool.workers
         parts = list(source.parts(self.part_bytes, 1))
         if len(parts) < EVEN * workers:

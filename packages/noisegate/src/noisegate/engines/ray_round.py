@@ -55,7 +55,9 @@ class Pool:
         import ray
 
         self.actors.remove(actor)
-        with suppress(Exception):  # it is gone, or nobody can reach it: nobody asks it any more
+        with suppress(
+            Exception
+        ):  # it is gone, or nobody can reach it: nobody asks it any more
             ray.kill(actor)
 
     def close(self) -> None:
@@ -124,7 +126,9 @@ class Pass:
         """Begins with all parts, by workers that let go of what they hold of others."""
         self._pool.turn, self._left = self, list(range(len(self._parts)))
         self._shifts: list[_Shift] = []
-        self._running: dict[Any, tuple[_Shift, int | None]] = {}  # None for a worker that begins
+        self._running: dict[
+            Any, tuple[_Shift, int | None]
+        ] = {}  # None for a worker that begins
         self._errors: dict[int, Exception] = {}
         self._losses = Counter[int | None]()
         self._staffed = time.monotonic()
@@ -141,14 +145,22 @@ class Pass:
         """Gives out parts until each is taken up by a worker; raises the error of the first one that has any."""
         import ray
 
-        while self._left or any(number is not None for _, number in self._running.values()):
+        while self._left or any(
+            number is not None for _, number in self._running.values()
+        ):
             busy = {id(shift) for shift, _ in self._running.values()}
-            most = len(self._parts) if self._waited else self._most  # those who have begun take what is left
+            most = (
+                len(self._parts) if self._waited else self._most
+            )  # those who have begun take what is left
             for shift in self._shifts:
                 if self._left and id(shift) not in busy and len(shift.parts) < most:
                     number = self._left.pop(0)
-                    self._running[shift.actor.add.remote(number, self._parts[number])] = shift, number
-            ready, _ = ray.wait(list(self._running), num_returns=1, timeout=BEAT_SECONDS)
+                    self._running[
+                        shift.actor.add.remote(number, self._parts[number])
+                    ] = shift, number
+            ready, _ = ray.wait(
+                list(self._running), num_returns=1, timeout=BEAT_SECONDS
+            )
             for call in ready:
                 self._take(call)
             if self._progress:
@@ -194,7 +206,9 @@ class Pass:
         self._losses[number] += 1
         LOG.warning("%s", json.dumps({"event": "worker lost"}))
         self._shifts.remove(shift)
-        self._running = {call: one for call, one in self._running.items() if one[0] is not shift}
+        self._running = {
+            call: one for call, one in self._running.items() if one[0] is not shift
+        }
         self._pool.dismiss(shift.actor)
         if self._losses[number] > LOSSES:
             raise DataError(
@@ -217,7 +231,11 @@ class Pass:
         """Returns the totals of all workers together, or None if one of them was lost by now."""
         import ray
 
-        asked = [(shift, shift.actor.totals.remote(*question)) for shift in self._shifts if shift.parts]
+        asked = [
+            (shift, shift.actor.totals.remote(*question))
+            for shift in self._shifts
+            if shift.parts
+        ]
         totals, seen = [], set[int]()
         for shift, call in asked:
             try:
@@ -247,7 +265,15 @@ _SETTINGS = (
     "NPY_DISABLE_CPU_FEATURES",
     "ATEN_CPU_CAPABILITY",
 )
-_PROCESSOR = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU ", "Features")
+_PROCESSOR = (
+    "vendor_id",
+    "cpu family",
+    "model",
+    "stepping",
+    "flags",
+    "CPU ",
+    "Features",
+)
 
 
 class SumJob:
@@ -258,7 +284,9 @@ class SumJob:
 
     @cached_property
     def _totals(self) -> Totals:
-        return Totals(self._tasks)  # of the worker, as arrays that Ray has brought there cannot be written to
+        return Totals(
+            self._tasks
+        )  # of the worker, as arrays that Ray has brought there cannot be written to
 
     def add(self, number: int, part: Part) -> int:
         """Adds a part to the totals."""
@@ -277,7 +305,9 @@ class SumJob:
             whole.merge(totals)
         return whole
 
-    def tried(self, layout: Layout, random: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
+    def tried(
+        self, layout: Layout, random: np.random.Generator
+    ) -> Iterator[npt.NDArray[np.int64]]:
         """Yields the sums of blocks that are full, and that are not."""
         for rows in (1, BLOCK_ROWS, BLOCK_ROWS + 1):
             records = Encoded([made_up_records(layout, rows, random)])
@@ -324,13 +354,19 @@ def _told(work: Callable[[], Any]) -> Any:
         return error
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
-        return RuntimeError(f"{type(error).__name__} in a worker, {Path(last.filename).name}, line {last.lineno}")
+        return RuntimeError(
+            f"{type(error).__name__} in a worker, {Path(last.filename).name}, line {last.lineno}"
+        )
 
 
 def fingerprint(job: Job, layout: Layout) -> str:
     """Returns a hash of the processor, of versions, and of the integers that made-up records add up to, here."""
     random = np.random.Generator(np.random.Philox(20261123))
-    found = hashlib.sha256(repr((_processor(), sys.version, [(name, _version(name)) for name in _PACKAGES])).encode())
+    found = hashlib.sha256(
+        repr(
+            (_processor(), sys.version, [(name, _version(name)) for name in _PACKAGES])
+        ).encode()
+    )
     found.update(repr([(name, os.environ.get(name)) for name in _SETTINGS]).encode())
     for sums in job.tried(layout, random):
         found.update(sums.tobytes())
@@ -340,7 +376,11 @@ def fingerprint(job: Job, layout: Layout) -> str:
 def _processor() -> tuple[str, ...]:
     lines: set[str] = set()
     with suppress(OSError):
-        told = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        told = (
+            Path("/proc/cpuinfo")
+            .read_text(encoding="utf-8", errors="replace")
+            .splitlines()
+        )
         lines = {line for line in told if line.startswith(_PROCESSOR)}
     return platform.machine(), platform.processor(), *sorted(lines)
 

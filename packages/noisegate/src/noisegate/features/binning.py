@@ -10,7 +10,14 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.schema import Continuous, Integer, NumericColumn
-from noisegate.schema.layout import APART, atoms_of, body, positions_of, positions_of_ranks, ranks_at
+from noisegate.schema.layout import (
+    APART,
+    atoms_of,
+    body,
+    positions_of,
+    positions_of_ranks,
+    ranks_at,
+)
 
 MOST_FINE_CELLS = 1024
 # A value is looked up by the part of [0, 1] it lies in; a power of two, so that the product with it rounds nothing.
@@ -39,7 +46,9 @@ class NumericBins:
     value on a cut belongs to the interval above it. An OptionError if cuts are not strictly increasing in (0, 1).
     """
 
-    cuts: tuple[float, ...]  # interior and public, strictly increasing, in (0, 1); m cuts make m + 1 intervals
+    cuts: tuple[
+        float, ...
+    ]  # interior and public, strictly increasing, in (0, 1); m cuts make m + 1 intervals
     nullable: bool = False
     """Whether there is one more, last, cell for missing values. Without it NaN is counted in the last interval."""
 
@@ -80,7 +89,9 @@ class NumericBins:
         return cuts, first, int((cuts.searchsorted(edges[1:]) - first[:-1]).max())
 
 
-def fine_bins(column: NumericColumn, *, most: int = MOST_FINE_CELLS, graded: bool = False) -> NumericBins:
+def fine_bins(
+    column: NumericColumn, *, most: int = MOST_FINE_CELLS, graded: bool = False
+) -> NumericBins:
     """Returns one cell for each whole step of a column where there are at most `most`, else about `most` equal ones."""
     # Where a cell holds more than one value, the two bounds and the atoms of the schema are cells of their own.
     # `graded` cells are cut finer and finer near zero, or near the bound next to it, since bounds may be generous: half
@@ -94,14 +105,20 @@ def fine_bins(column: NumericColumn, *, most: int = MOST_FINE_CELLS, graded: boo
         cuts = {*inner, *alone, *ends, math.nextafter(1.0, 0.0)} - {0.0, 1.0}
         if graded:
             near = float(positions_of(column, [_next_to_zero(column)])[0])
-            around = {near + side * (stop - start) / most * part for part in _GRADES for side in (-1, 1)}
+            around = {
+                near + side * (stop - start) / most * part
+                for part in _GRADES
+                for side in (-1, 1)
+            }
             cuts |= {cut for cut in around if start < cut < stop}
         return NumericBins(tuple(sorted(cuts)), column.missing)
     count = column.last + 1
     if count <= most:
         starts = np.arange(1, count, dtype=np.int64)
     elif count > _DISTINCT:
-        starts = np.asarray([place * count // most for place in range(1, most)], dtype=np.int64)
+        starts = np.asarray(
+            [place * count // most for place in range(1, most)], dtype=np.int64
+        )
     else:
         groups = min(most, count - 2)
         inner = [1 + place * (count - 2) // groups for place in range(groups)]
@@ -113,7 +130,10 @@ def fine_bins(column: NumericColumn, *, most: int = MOST_FINE_CELLS, graded: boo
             starts = np.unique([*starts, *(rank + wide), *(rank + 1 - wide)])
         starts = starts[(starts > 0) & (starts < count)]
     # A cut half a step below the first step of its cell: no rounding of an encoded step can carry it across.
-    below, at = positions_of_ranks(column, starts - 1), positions_of_ranks(column, starts)
+    below, at = (
+        positions_of_ranks(column, starts - 1),
+        positions_of_ranks(column, starts),
+    )
     return NumericBins(tuple(((below + at) / 2).tolist()), column.missing)
 
 
@@ -123,7 +143,9 @@ def _next_to_zero(column: Continuous | Integer) -> float:
 
 def fine_widths(column: NumericColumn, bins: NumericBins) -> Floats:
     """Returns which part each cell is of the one that it would be in if cells were not graded, (fine,)."""
-    cells, plain = (np.asarray([0.0, *one.cuts, 1.0]) for one in (bins, fine_bins(column)))
+    cells, plain = (
+        np.asarray([0.0, *one.cuts, 1.0]) for one in (bins, fine_bins(column))
+    )
     held = plain.searchsorted(cells[:-1], side="right") - 1
     whole = np.isin(cells[1:], plain) & np.isin(cells[:-1], plain)
     return np.where(whole, 1.0, np.diff(cells) / np.diff(plain)[held])
@@ -163,7 +185,12 @@ def _around_atoms(column: NumericColumn) -> Floats:
     if isinstance(column, Continuous):
         # Of what lies between two atoms outside the bounds, each half is read as the nearer one.
         sides = np.concatenate(
-            [at[~outer], np.nextafter(at[~outer], 2.0), at[outer] - APART / 2, at[outer] + APART / 2]
+            [
+                at[~outer],
+                np.nextafter(at[~outer], 2.0),
+                at[outer] - APART / 2,
+                at[outer] + APART / 2,
+            ]
         )
     else:
         sides = np.concatenate([at - 0.5 / column.last, at + 0.5 / column.last])
@@ -175,9 +202,13 @@ class Histogram:
     """A denoised histogram."""
 
     masses: Floats  # non-negative estimated counts, (cells,)
-    spikes: npt.NDArray[np.bool_]  # which cells hold a single value that stands out, (cells,)
+    spikes: npt.NDArray[
+        np.bool_
+    ]  # which cells hold a single value that stands out, (cells,)
     noise_std: float  # noise of each cell before
-    atoms: npt.NDArray[np.bool_] | None = None  # which cells hold an atom of the schema, (cells,); None for none
+    atoms: npt.NDArray[np.bool_] | None = (
+        None  # which cells hold an atom of the schema, (cells,); None for none
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,17 +235,29 @@ def denoise(
     # `records`. Where nothing is known, records are spread by the `widths` of cells, (cells,); None for equal ones.
     # Mirrored without the outermost cell itself: repeated, it would hide a spike at a bound, where most of them are.
     padded = np.pad(noisy, _NEIGHBOURS, mode="reflect")
-    around = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * _NEIGHBOURS + 1), axis=1)
-    spikes = noisy - around > (SPIKE if atoms is None else np.where(atoms, _STATED, SPIKE)) * noise_std
+    around = np.median(
+        np.lib.stride_tricks.sliding_window_view(padded, 2 * _NEIGHBOURS + 1), axis=1
+    )
+    spikes = (
+        noisy - around
+        > (SPIKE if atoms is None else np.where(atoms, _STATED, SPIKE)) * noise_std
+    )
     above = np.where(spikes, noisy - around, 0.0)
     if coarse is not None:
         starts = np.arange(0, len(noisy), coarse.group)
         coarse = replace(coarse, noisy=coarse.noisy - np.add.reduceat(above, starts))
     smooth = _shrunk(_tree(noisy - above, noise_std, coarse, widths), records)
-    return Histogram(masses=smooth[: len(noisy)] + above, spikes=spikes, noise_std=noise_std, atoms=atoms)
+    return Histogram(
+        masses=smooth[: len(noisy)] + above,
+        spikes=spikes,
+        noise_std=noise_std,
+        atoms=atoms,
+    )
 
 
-def _tree(noisy: Floats, noise_std: float, coarse: Coarse | None, widths: Floats | None) -> list[Floats]:
+def _tree(
+    noisy: Floats, noise_std: float, coarse: Coarse | None, widths: Floats | None
+) -> list[Floats]:
     """Returns the levels from single cells to the root, each (3, nodes): sums, their variances, their widths."""
     cells = len(noisy)
     size = 1 << (cells - 1).bit_length()
@@ -248,7 +291,9 @@ def _shrunk(levels: list[Floats], records: float | None) -> Floats:
         kept = np.maximum(1 - _THRESHOLD**2 * noise, 0)
         if records is not None:
             most = masses**2 * share * (1 - share)
-            kept *= np.divide(most, most + variance, out=np.zeros_like(most), where=most > 0)
+            kept *= np.divide(
+                most, most + variance, out=np.zeros_like(most), where=most > 0
+            )
         left = np.clip(share * masses + kept * excess, 0, masses)
         left = np.where(widths[:, 1] == 0, masses, np.where(widths[:, 0] == 0, 0, left))
         masses = np.stack([left, masses - left], axis=1).ravel()
@@ -267,9 +312,13 @@ def falling_ends(histogram: Histogram, edges: Floats) -> Floats:
         beyond = masses[::-1].cumsum()[::-1]
         before, start = np.searchsorted(-beyond, [-2 * least, -least], side="right")
         if 0 < before < start < len(masses):
-            left = 0.5 ** ((edges[start:] - edges[start]) / (edges[start] - edges[before]))
+            left = 0.5 ** (
+                (edges[start:] - edges[start]) / (edges[start] - edges[before])
+            )
             if left[-1] < 1:  # what lies beyond has a length, in float64 too
-                masses = np.append(masses[:start], beyond[start] * -np.diff(left) / (1 - left[-1]))
+                masses = np.append(
+                    masses[:start], beyond[start] * -np.diff(left) / (1 - left[-1])
+                )
         masses, edges = masses[::-1], 1 - edges[::-1]
     return masses + single
 
@@ -279,7 +328,9 @@ def merged_bins(fine: NumericBins, histogram: Histogram, *, cells: int) -> Numer
     own, target = _own_cells(histogram, cells)
     masses, starts, gathered = histogram.masses, [0], 0.0
     left = float(masses[~own].sum())
-    for place, (mass, alone) in enumerate(zip(masses.tolist(), own.tolist(), strict=True)):
+    for place, (mass, alone) in enumerate(
+        zip(masses.tolist(), own.tolist(), strict=True)
+    ):
         if alone:
             starts += [place, place + 1]
             gathered = 0.0
@@ -290,17 +341,30 @@ def merged_bins(fine: NumericBins, histogram: Histogram, *, cells: int) -> Numer
             starts.append(place + 1)
             gathered = 0.0
     begins = sorted({start for start in starts if start < len(masses)})
-    begins = _joined(begins, masses, least=_LEAST * histogram.noise_std, most=most_cells(cells))
-    return NumericBins(tuple(fine.cuts[begin - 1] for begin in begins[1:]), fine.nullable)
+    begins = _joined(
+        begins, masses, least=_LEAST * histogram.noise_std, most=most_cells(cells)
+    )
+    return NumericBins(
+        tuple(fine.cuts[begin - 1] for begin in begins[1:]), fine.nullable
+    )
 
 
 def filled_bins(fine: NumericBins, few: NumericBins, cells: int) -> NumericBins:
     """Returns cells that are cut in two, where they hold most fine ones, until there are so many or no more to cut."""
-    begins = [0, *(np.searchsorted(fine.cuts, few.cuts) + 1).tolist(), len(fine.cuts) + 1]
-    while len(begins) <= cells and max(wide := [end - start for start, end in pairwise(begins)]) > 1:
+    begins = [
+        0,
+        *(np.searchsorted(fine.cuts, few.cuts) + 1).tolist(),
+        len(fine.cuts) + 1,
+    ]
+    while (
+        len(begins) <= cells
+        and max(wide := [end - start for start, end in pairwise(begins)]) > 1
+    ):
         place = wide.index(max(wide))
         begins.insert(place + 1, (begins[place] + begins[place + 1]) // 2)
-    return NumericBins(tuple(fine.cuts[begin - 1] for begin in begins[1:-1]), fine.nullable)
+    return NumericBins(
+        tuple(fine.cuts[begin - 1] for begin in begins[1:-1]), fine.nullable
+    )
 
 
 def most_cells(cells: int) -> int:

@@ -23,7 +23,9 @@ Vectors = npt.NDArray[np.float32]  # features, (rows, dim)
 Made: TypeAlias = "Tensor | Sequence[Tensor]"
 """What a generator gave: points, (rows, columns), or cell probabilities of each column, (cells, rows)."""
 
-Constants: TypeAlias = Mapping[str, Any]  # tensors, modules or other forms by name, on the form's device
+Constants: TypeAlias = Mapping[
+    str, Any
+]  # tensors, modules or other forms by name, on the form's device
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -158,7 +160,11 @@ class TorchForm:
         constants: Arrays, taken in float32 if they are of floats; tensors; or anything else that has `to`.
     """
 
-    def __init__(self, means_fn: Callable[[Constants, Made, int], Tensor], constants: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        means_fn: Callable[[Constants, Made, int], Tensor],
+        constants: Mapping[str, Any],
+    ) -> None:
         self._means_fn = means_fn
         self.constants = {name: _tensor(value) for name, value in constants.items()}
 
@@ -168,14 +174,20 @@ class TorchForm:
 
     def to(self, device: torch.device) -> Self:
         """Moves the constants, and returns the form itself."""
-        self.constants = {name: value.to(device) for name, value in self.constants.items()}
+        self.constants = {
+            name: value.to(device) for name, value in self.constants.items()
+        }
         return self
 
 
 class RowForm(TorchForm):
     """The features of every row, and their means; `rows_fn` makes of the constants and what was given (dim, rows)."""
 
-    def __init__(self, rows_fn: Callable[[Constants, Made], Tensor], constants: Mapping[str, Any] = _NONE) -> None:
+    def __init__(
+        self,
+        rows_fn: Callable[[Constants, Made], Tensor],
+        constants: Mapping[str, Any] = _NONE,
+    ) -> None:
         super().__init__(self._mean_rows, constants)
         self._rows_fn = rows_fn
 
@@ -183,7 +195,9 @@ class RowForm(TorchForm):
         """Returns features, (dim, rows)."""
         return self._rows_fn(self.constants, made)
 
-    def _mean_rows(self, constants: Constants, made: Made, sets: int) -> Float[Tensor, "dim sets"]:
+    def _mean_rows(
+        self, constants: Constants, made: Made, sets: int
+    ) -> Float[Tensor, "dim sets"]:
         features = self._rows_fn(constants, made)
         return features.reshape(len(features), sets, -1).mean(dim=2)
 
@@ -193,15 +207,27 @@ def _tensor(value: Any) -> Any:
         return value
     import torch
 
-    copied = np.ascontiguousarray(value, dtype=np.float32 if value.dtype.kind == "f" else None)
+    copied = np.ascontiguousarray(
+        value, dtype=np.float32 if value.dtype.kind == "f" else None
+    )
     return torch.from_numpy(copied if copied.flags.writeable else copied.copy())
 
 
-def torch_forms(maps: Mapping[str, FeatureMap], layout: Layout | None = None) -> dict[str, TorchForm]:
+def torch_forms(
+    maps: Mapping[str, FeatureMap], layout: Layout | None = None
+) -> dict[str, TorchForm]:
     """Returns the torch form of each map that is not constant, for cells of `layout`, for points where it is None."""
     if layout is None:
-        return {name: each.of_points() for name, each in maps.items() if isinstance(each, PointMap)}
-    return {name: each.of_cells(layout) for name, each in maps.items() if isinstance(each, CellMap)}
+        return {
+            name: each.of_points()
+            for name, each in maps.items()
+            if isinstance(each, PointMap)
+        }
+    return {
+        name: each.of_cells(layout)
+        for name, each in maps.items()
+        if isinstance(each, CellMap)
+    }
 
 
 @dataclass(frozen=True)
@@ -254,21 +280,30 @@ class Levels:
     def counter(self) -> npt.NDArray[np.float64]:
         """See `CountingMap`: a record has one level in each column; of few levels, counts have the least noise."""
         sizes = np.asarray(self.sizes)
-        return np.asarray(np.repeat(1 / sizes, sizes) / (self.amplitude * (1 / sizes).sum()))
+        return np.asarray(
+            np.repeat(1 / sizes, sizes) / (self.amplitude * (1 / sizes).sum())
+        )
 
     def __call__(self, records: EncodedTable) -> Vectors:
         """Returns scaled one-hot codes, (rows, dim)."""
         result = np.zeros((len(records), self.dim), dtype=np.float32)
         offsets = np.cumsum([0, *self.sizes])[:-1]
-        result[np.arange(len(records))[:, None], offsets + records.codes[:, list(self.columns)]] = self.amplitude
+        result[
+            np.arange(len(records))[:, None],
+            offsets + records.codes[:, list(self.columns)],
+        ] = self.amplitude
         return result
 
     def of_cells(self, layout: Layout) -> RowForm:
         """Returns the expected features over the levels of each column."""
         import torch
 
-        def features(constants: Constants, probabilities: Made) -> Float[Tensor, "dim rows"]:
-            chosen = [probabilities[len(layout.numeric) + column] for column in self.columns]
+        def features(
+            constants: Constants, probabilities: Made
+        ) -> Float[Tensor, "dim rows"]:
+            chosen = [
+                probabilities[len(layout.numeric) + column] for column in self.columns
+            ]
             return torch.cat(chosen) * self.amplitude
 
         return RowForm(features)

@@ -31,7 +31,9 @@ class Scaled:
     place: int
     low: float
     high: float
-    start: float  # positions outside its bounds are those of atoms: they count as missing
+    start: (
+        float  # positions outside its bounds are those of atoms: they count as missing
+    )
     stop: float
     nullable: bool
     tail: float = 0.0  # about how many records are clipped at either end
@@ -65,17 +67,32 @@ class Moments:
     @cached_property
     def terms(self) -> tuple[tuple[int, int | None], ...]:
         """All terms but 1: the column, and its code, None for the number, and -1 for its presence."""
-        numbers = [(at, code) for at, one in enumerate(self.numeric) for code in (None, *([-1] * one.nullable))]
+        numbers = [
+            (at, code)
+            for at, one in enumerate(self.numeric)
+            for code in (None, *([-1] * one.nullable))
+        ]
         first = len(self.numeric)
-        return (*numbers, *((first + at, code) for at, (_, size) in enumerate(self.coded) for code in range(size)))
+        return (
+            *numbers,
+            *(
+                (first + at, code)
+                for at, (_, size) in enumerate(self.coded)
+                for code in range(size)
+            ),
+        )
 
     @cached_property
     def entries(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """The two terms of each entry, counted from 1; term 0 is the number one."""
         alone = [(0, term) for term in range(len(self.terms) + 1)]
-        squares = [(at + 1, at + 1) for at, (_, code) in enumerate(self.terms) if code is None]
+        squares = [
+            (at + 1, at + 1) for at, (_, code) in enumerate(self.terms) if code is None
+        ]
         of = [column for column, _ in self.terms]
-        products = [(i + 1, j + 1) for i, j in combinations(range(len(of)), 2) if of[i] != of[j]]
+        products = [
+            (i + 1, j + 1) for i, j in combinations(range(len(of)), 2) if of[i] != of[j]
+        ]
         left, right = zip(*alone, *squares, *products, strict=True)
         return np.asarray(left, dtype=np.intp), np.asarray(right, dtype=np.intp)
 
@@ -118,7 +135,9 @@ class Moments:
         return self.products(records) * np.float32(self.weight)
 
 
-def moments_of(layout: Layout, columns: Sequence[int], ranges: Ranges | None = None) -> Moments:
+def moments_of(
+    layout: Layout, columns: Sequence[int], ranges: Ranges | None = None
+) -> Moments:
     """Returns the map of some columns, numeric ones first; `ranges` where bounds are wider than needed."""
     # A column whose atoms lie outside its bounds may be missing, since these are no numbers like others.
     numeric, found = len(layout.numeric), []
@@ -127,6 +146,20 @@ def moments_of(layout: Layout, columns: Sequence[int], ranges: Ranges | None = N
         start, stop = body(column)
         low, high, tail = (ranges or {}).get(place, (start, stop, 0.0))
         nullable = column.missing or any(column.outer)
-        found.append(Scaled(place=place, low=low, high=high, start=start, stop=stop, nullable=nullable, tail=tail))
-    coded = [(column - numeric, layout.coded[column - numeric].size) for column in columns if column >= numeric]
+        found.append(
+            Scaled(
+                place=place,
+                low=low,
+                high=high,
+                start=start,
+                stop=stop,
+                nullable=nullable,
+                tail=tail,
+            )
+        )
+    coded = [
+        (column - numeric, layout.coded[column - numeric].size)
+        for column in columns
+        if column >= numeric
+    ]
     return Moments(numeric=tuple(found), coded=tuple(coded))

@@ -36,7 +36,9 @@ def exact_products() -> AbstractContextManager[Any]:
     return mode
 
 
-def product(left: Float32[Tensor, "*batch n K"], right: Float32[Tensor, "*batch K m"]) -> Float32[Tensor, "*batch n m"]:
+def product(
+    left: Float32[Tensor, "*batch n K"], right: Float32[Tensor, "*batch K m"]
+) -> Float32[Tensor, "*batch n m"]:
     """Returns left @ right as `exact_products` promises it."""
     bits = (53 - max(left.shape[-1] - 1, 1).bit_length()) // 2
     rows, of_rows = _whole(left, bits, -1)
@@ -55,7 +57,12 @@ def _whole(
     largest = values.abs().amax(dim=dim, keepdim=True)
     finite = torch.isfinite(largest)
     exponents = torch.frexp(torch.where(finite, largest, 0.0))[1]
-    whole = torch.where(finite, values, 0.0).double().mul_(_power_of_two(bits - exponents)).trunc_()
+    whole = (
+        torch.where(finite, values, 0.0)
+        .double()
+        .mul_(_power_of_two(bits - exponents))
+        .trunc_()
+    )
     return whole, torch.where(finite, _power_of_two(exponents - bits), torch.nan)
 
 
@@ -76,7 +83,9 @@ def _mode() -> Any:
     added = {torch.ops.aten.addmm.default, torch.ops.aten.baddbmm.default}
 
     class ExactProducts(TorchDispatchMode):  # type: ignore[no-untyped-call]
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             kwargs = kwargs or {}
             if func in plain and args[0].dtype == torch.float32:
                 return product(*args)
@@ -84,9 +93,15 @@ def _mode() -> Any:
                 alpha, beta = kwargs.get("alpha", 1), kwargs.get("beta", 1)
                 found = product(*args[1:3])
                 found = found if alpha == 1 else found * alpha
-                return found if beta == 0 else found + (args[0] if beta == 1 else args[0] * beta)
+                return (
+                    found
+                    if beta == 0
+                    else found + (args[0] if beta == 1 else args[0] * beta)
+                )
             # In inference mode a layer comes here whole; what it consists of comes back here.
-            if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
+            if torch._C._dispatch_has_kernel_for_dispatch_key(
+                func.name(), "CompositeImplicitAutograd"
+            ):
                 with self:
                     return func.decompose(*args, **kwargs)
             return func(*args, **kwargs)
@@ -122,7 +137,10 @@ class Execution:
     @contextmanager
     def kernels(self) -> Iterator[None]:
         """Holds the context in which this thread computes, whether it probes or adds up records (G-06)."""
-        with gate_threads(self.threads), exact_products() if self.exact else nullcontext():
+        with (
+            gate_threads(self.threads),
+            exact_products() if self.exact else nullcontext(),
+        ):
             yield
 
 
@@ -144,23 +162,34 @@ def block_rows(feature_map: FeatureMap, columns: int = 0) -> int:
     256, or fewer where its vectors are long, or its records have more numeric ``columns`` than images of 256 x 256 x 3.
     """
     rows = BLOCK_ROWS
-    while rows > 1 and (rows * feature_map.dim > BLOCK_NUMBERS or rows * columns > BLOCK_INTENSITIES):
+    while rows > 1 and (
+        rows * feature_map.dim > BLOCK_NUMBERS or rows * columns > BLOCK_INTENSITIES
+    ):
         rows //= 2
     return rows
 
 
-def blocks(records: EncodedTable, rows: int) -> Iterator[tuple[EncodedTable, EncodedTable]]:
+def blocks(
+    records: EncodedTable, rows: int
+) -> Iterator[tuple[EncodedTable, EncodedTable]]:
     """Yields records in blocks of `rows`: as they are, and with the last one repeated up to `rows`; row by row."""
     for start in range(0, len(records), rows):
         block = records.rows(slice(start, start + rows)).row_by_row()
-        yield block, block.rows(np.minimum(np.arange(rows), len(block) - 1)) if len(block) < rows else block
+        yield (
+            block,
+            block.rows(np.minimum(np.arange(rows), len(block) - 1))
+            if len(block) < rows
+            else block,
+        )
 
 
 Shared: TypeAlias = dict[int, tuple[Any, npt.NDArray[np.float32]]]
 """What was computed for a block so far, by the identity of the first half that gave it, which is kept alive with it."""
 
 
-def vectors_of(feature_map: FeatureMap, block: EncodedTable, shared: Shared) -> npt.NDArray[np.float32]:
+def vectors_of(
+    feature_map: FeatureMap, block: EncodedTable, shared: Shared
+) -> npt.NDArray[np.float32]:
     """Returns the vectors of a block, (rows, dim): those of `parts_of` together, for the probe and for sums alike."""
     parts = [vectors for _, vectors in parts_of(feature_map, block, shared)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -192,10 +221,14 @@ _DIGEST_ROWS = 8
 
 def map_digest(feature_map: FeatureMap, layout: Layout, execution: Execution) -> str:
     """Returns a hash of a map: of its vectors of a few made-up records, which are public."""
-    records = made_up_records(layout, _DIGEST_ROWS, np.random.Generator(np.random.Philox(20261129)))
+    records = made_up_records(
+        layout, _DIGEST_ROWS, np.random.Generator(np.random.Philox(20261129))
+    )
     with execution.kernels(), np.errstate(all="ignore"):
         vectors = vectors_of(feature_map, records, {})
-    return hashlib.sha256(f"{vectors.shape}:".encode() + np.ascontiguousarray(vectors).tobytes()).hexdigest()
+    return hashlib.sha256(
+        f"{vectors.shape}:".encode() + np.ascontiguousarray(vectors).tobytes()
+    ).hexdigest()
 
 
 def embedded_records(
@@ -206,13 +239,18 @@ def embedded_records(
     It is computed as `execution` says; None for blocks of `block_rows`. The map is named where it returns another shape
     than it says, by an OptionError, or numbers that are not finite, by a DataError.
     """
-    way, name = execution or Execution(rows=block_rows(feature_map)), type(feature_map).__name__
+    way, name = (
+        execution or Execution(rows=block_rows(feature_map)),
+        type(feature_map).__name__,
+    )
     vectors = np.empty((len(records), feature_map.dim), dtype=np.float32)
     for number, (block, padded) in enumerate(blocks(records, way.rows)):
         with way.kernels():
             found = vectors_of(feature_map, padded, {})
         if found.shape != (way.rows, feature_map.dim):
-            raise OptionError(f"{name}: a feature map returned shape {found.shape}, not {(way.rows, feature_map.dim)}.")
+            raise OptionError(
+                f"{name}: a feature map returned shape {found.shape}, not {(way.rows, feature_map.dim)}."
+            )
         vectors[number * way.rows :][: len(block)] = found[: len(block)]
     if not np.isfinite(vectors).all():
         raise DataError(
@@ -239,14 +277,22 @@ class Dependence(Enum):
     MIXING = "by more"
 
 
-def made_up_records(layout: Layout, rows: int, random: np.random.Generator) -> EncodedTable:
+def made_up_records(
+    layout: Layout, rows: int, random: np.random.Generator
+) -> EncodedTable:
     """Returns records drawn uniformly from what the schema allows; they are public."""
     numeric = random.uniform(size=(rows, len(layout.numeric)))
     for place, column in enumerate(layout.numeric):
         if column.missing:
             numeric[random.uniform(size=rows) < 0.1, place] = np.nan
-    codes = [random.integers(0, column.size, rows).astype(np.int32) for column in layout.coded]
-    return EncodedTable(numeric=numeric, codes=np.stack(codes, axis=1) if codes else np.zeros((rows, 0), np.int32))
+    codes = [
+        random.integers(0, column.size, rows).astype(np.int32)
+        for column in layout.coded
+    ]
+    return EncodedTable(
+        numeric=numeric,
+        codes=np.stack(codes, axis=1) if codes else np.zeros((rows, 0), np.int32),
+    )
 
 
 class Encoded:
@@ -262,7 +308,12 @@ class Encoded:
 
 
 def map_execution(
-    name: str, feature_map: FeatureMap, layout: Layout, rows: int | None = None, *, threads: int = 1
+    name: str,
+    feature_map: FeatureMap,
+    layout: Layout,
+    rows: int | None = None,
+    *,
+    threads: int = 1,
 ) -> Execution:
     """Returns the fastest way to compute a map in which no record's vector depends on another record.
 
@@ -292,7 +343,14 @@ def map_execution(
         "sensitivity can be stated for it. Use evaluation mode and no layer that normalises over the batch."
     )
     most = rows or block_rows(feature_map, len(layout.numeric))
-    return sound_execution(most, compute, partial(made_up_records, layout), name=name, refusal=refusal, threads=threads)
+    return sound_execution(
+        most,
+        compute,
+        partial(made_up_records, layout),
+        name=name,
+        refusal=refusal,
+        threads=threads,
+    )
 
 
 def sound_execution(
@@ -322,10 +380,15 @@ def sound_execution(
     raise refusal
 
 
-def dependence(compute: Callable[[EncodedTable, range], Probed], made_up: Callable[[], EncodedTable]) -> Dependence:
+def dependence(
+    compute: Callable[[EncodedTable, range], Probed],
+    made_up: Callable[[], EncodedTable],
+) -> Dependence:
     """Computes records in another order, beside other neighbours and among copies of themselves, and compares bits."""
     seen, found = 0, Dependence.NONE
-    with np.errstate(all="ignore"):  # a map that divides by what it mixes in may divide by zero here
+    with np.errstate(
+        all="ignore"
+    ):  # a map that divides by what it mixes in may divide by zero here
         while seen < _TRIED:
             records = made_up()
             seen += len(records)
@@ -343,15 +406,25 @@ def dependence(compute: Callable[[EncodedTable, range], Probed], made_up: Callab
     return found
 
 
-def _arrangements(records: EncodedTable, others: EncodedTable) -> Iterator[tuple[EncodedTable, Sequence[int], range]]:
+def _arrangements(
+    records: EncodedTable, others: EncodedTable
+) -> Iterator[tuple[EncodedTable, Sequence[int], range]]:
     """Yields blocks, which of the records stand in them, and where."""
     rows = len(records)
     half = rows // 2
     order = np.random.Generator(np.random.Philox(20240301)).permutation(rows).tolist()
     first, rest = slice(None, half), slice(half, None)
     yield records.rows(order), order, range(rows)
-    yield EncodedTable.concatenate([others.rows(rest), records.rows(first)]), range(half), range(rows - half, rows)
-    yield EncodedTable.concatenate([records.rows(rest), others.rows(first)]), range(half, rows), range(rows - half)
+    yield (
+        EncodedTable.concatenate([others.rows(rest), records.rows(first)]),
+        range(half),
+        range(rows - half, rows),
+    )
+    yield (
+        EncodedTable.concatenate([records.rows(rest), others.rows(first)]),
+        range(half, rows),
+        range(rows - half),
+    )
     # Blocks of one repeated record: nothing of the others is left that could be mixed in.
     for row in range(0, rows, max(rows // 8, 1)):
         yield records.rows([row] * rows), range(row, row + 1), range(row, row + 1)
@@ -361,17 +434,26 @@ def _distance(left: npt.NDArray[np.float32], right: npt.NDArray[np.float32]) -> 
     """Returns by which part of its largest entry a vector moved; infinite where a number became none."""
     if not np.array_equal(np.isfinite(left), np.isfinite(right)):
         return np.inf
-    left, right = np.nan_to_num(left.astype(np.float64)), np.nan_to_num(right.astype(np.float64))
-    return float(np.abs(left - right).max(initial=0) / max(np.abs(left).max(initial=0), 1e-30))
+    left, right = (
+        np.nan_to_num(left.astype(np.float64)),
+        np.nan_to_num(right.astype(np.float64)),
+    )
+    return float(
+        np.abs(left - right).max(initial=0) / max(np.abs(left).max(initial=0), 1e-30)
+    )
 
 
-def _warn(name: str, single: Execution, rows: int, compute: Compute, records: EncodedTable) -> None:
+def _warn(
+    name: str, single: Execution, rows: int, compute: Compute, records: EncodedTable
+) -> None:
     def seconds(way: Execution, block: EncodedTable) -> float:
         start = time.perf_counter()
         compute(way, block, range(0))
         return (time.perf_counter() - start) / way.rows
 
-    times = seconds(single, records.rows([0])) / seconds(replace(single, rows=rows), records)
+    times = seconds(single, records.rows([0])) / seconds(
+        replace(single, rows=rows), records
+    )
     warnings.warn(
         f"{name}: this machine's kernels round by place in every block of 2 to {rows} records, so records are computed "
         f"one at a time, about {max(times, 1):.0f} times slower. The guarantee is the same; another processor, or "

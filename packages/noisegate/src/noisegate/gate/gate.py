@@ -15,9 +15,20 @@ from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.journal import AnswerJournal
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
 from noisegate.gate.queries.gradients import GradientSession
-from noisegate.gate.queries.shards import BatchSession, SampleVector, ShardSession, Teacher
+from noisegate.gate.queries.shards import (
+    BatchSession,
+    SampleVector,
+    ShardSession,
+    Teacher,
+)
 from noisegate.gate.queries.sums import SumSession
-from noisegate.gate.session import Access, Reservation, Single, check_public_records, ledger_of
+from noisegate.gate.session import (
+    Access,
+    Reservation,
+    Single,
+    check_public_records,
+    ledger_of,
+)
 from noisegate.gate.sums import Engine, LocalEngine, Progress
 from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.ledger import Ledger
@@ -111,11 +122,23 @@ class Gate(Single):
             )
         relation = Adjacency.parse(adjacency)
         if is_linked(schema):
-            _check_linked(relation, unit=unit, unit_column=unit_column, on_error=on_error, discovery=discovery)
+            _check_linked(
+                relation,
+                unit=unit,
+                unit_column=unit_column,
+                on_error=on_error,
+                discovery=discovery,
+            )
             unit = linked_unit(schema.names)
         else:
             unit = unit_text(unit, unit_column, contributions)
-        self.budget = Budget(epsilon=epsilon, delta=delta, adjacency=relation, unit=unit, contributions=contributions)
+        self.budget = Budget(
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=relation,
+            unit=unit,
+            contributions=contributions,
+        )
         check_public_records(records, relation)
         if relation is Adjacency.REPLACE_ONE and on_error == "skip":
             raise OptionError(
@@ -129,7 +152,12 @@ class Gate(Single):
         if unit_column and contributions:
             units = UnitLimit(column=unit_column.strip(), contributions=contributions)
         self._source: Any = open_records(
-            data, schema, show_values=show_values, progress=progress, units=units, on_error=on_error
+            data,
+            schema,
+            show_values=show_values,
+            progress=progress,
+            units=units,
+            on_error=on_error,
         )
         # Linked tables are told from others by the one that holds the units.
         self._data = schema.parts(data)[schema.root.name] if is_linked(schema) else data
@@ -163,7 +191,9 @@ class Gate(Single):
         """
         check_apart(self._data, public)
 
-    def open(self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any]) -> SumSession:
+    def open(
+        self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any]
+    ) -> SumSession:
         """Returns a session that answers `plan` in rounds; nothing is read or spent before its first question.
 
         Raises:
@@ -171,8 +201,14 @@ class Gate(Single):
         """
         access = self._access(plan, CalibratedPlan, method, public)
         # Which questions are chosen after earlier answers: of those the certificate states the largest size.
-        adaptive = [release.query.name for release in plan.releases if release.query.adaptive]
-        access = replace(access, public={**access.public, "adaptive": adaptive}) if adaptive else access
+        adaptive = [
+            release.query.name for release in plan.releases if release.query.adaptive
+        ]
+        access = (
+            replace(access, public={**access.public, "adaptive": adaptive})
+            if adaptive
+            else access
+        )
         return SumSession(access)
 
     def sum(
@@ -201,7 +237,9 @@ class Gate(Single):
         with self.open(plan, method=method, public=public) as session:
             maps = plan.maps if maps is None else maps
             if set(session.open_questions) != set(maps):
-                raise OptionError(f"feature maps {sorted(maps)} do not match the plan's queries.")
+                raise OptionError(
+                    f"feature maps {sorted(maps)} do not match the plan's queries."
+                )
             session.ask(maps)
         return session.release()
 
@@ -234,8 +272,14 @@ class Gate(Single):
         Raises:
             OptionError: if plan, loss or journal do not fit.
         """
-        access = self._access(plan, CalibratedStepPlan, method, public, of=GradientPlan, device=device)
-        options: dict[str, Any] = {"device": device, "microbatch": microbatch, "represent": represent}
+        access = self._access(
+            plan, CalibratedStepPlan, method, public, of=GradientPlan, device=device
+        )
+        options: dict[str, Any] = {
+            "device": device,
+            "microbatch": microbatch,
+            "represent": represent,
+        }
         return GradientSession(access, loss, journal=journal, **options)
 
     def batch(
@@ -259,7 +303,13 @@ class Gate(Single):
         return BatchSession(access, vector, journal=journal)
 
     def shards(
-        self, plan: CalibratedStepPlan, teacher: Teacher, *, method: str, public: Mapping[str, Any], device: str = "cpu"
+        self,
+        plan: CalibratedStepPlan,
+        teacher: Teacher,
+        *,
+        method: str,
+        public: Mapping[str, Any],
+        device: str = "cpu",
     ) -> ShardSession:
         """Returns a session that hands out noisy sums of one vector of each disjoint shard, from a state of its own.
 
@@ -274,7 +324,12 @@ class Gate(Single):
         return ShardSession(access, teacher, device=device)
 
     def marginals(
-        self, plan: MarginalPlan, bins: Sequence[NumericBins], *, method: str, public: Mapping[str, Any]
+        self,
+        plan: MarginalPlan,
+        bins: Sequence[NumericBins],
+        *,
+        method: str,
+        public: Mapping[str, Any],
     ) -> Release:
         """Answers a plan of marginals that OpenDP chooses on the way; holds all records in memory.
 
@@ -286,7 +341,9 @@ class Gate(Single):
         """
         from noisegate.gate.queries.marginals import MarginalSession
 
-        return MarginalSession(self._access(plan, MarginalPlan, method, public), bins).release()
+        return MarginalSession(
+            self._access(plan, MarginalPlan, method, public), bins
+        ).release()
 
     def _access(
         self,
@@ -298,30 +355,53 @@ class Gate(Single):
         device: str = "cpu",
     ) -> Access:
         """Returns what one query is granted; refuses a plan of another kind, or calibrated for another budget."""
-        if not isinstance(plan, kind) or (of is not None and not isinstance(plan.plan, of)):
+        if not isinstance(plan, kind) or (
+            of is not None and not isinstance(plan.plan, of)
+        ):
             wanted = kind.__name__ + (f" of a {of.__name__}" if of else "")
-            raise OptionError(f"plan={type(plan).__name__}: this query takes a {wanted}; call plan.calibrate(budget).")
+            raise OptionError(
+                f"plan={type(plan).__name__}: this query takes a {wanted}; call plan.calibrate(budget)."
+            )
         if plan.budget != self.budget:
-            raise OptionError(f"the plan is calibrated for {plan.budget}, the gate has {self.budget}; use gate.budget.")
-        if self._source.in_parts and not (kind is CalibratedPlan and self._engine.in_parts):
+            raise OptionError(
+                f"the plan is calibrated for {plan.budget}, the gate has {self.budget}; use gate.budget."
+            )
+        if self._source.in_parts and not (
+            kind is CalibratedPlan and self._engine.in_parts
+        ):
             raise OptionError(
                 "linked tables are queried for counts of cells: method='linked', and an engine of this library."
             )
-        self._engine.check(self._source, sums=kind is CalibratedPlan or of is GradientPlan, device=device)
+        self._engine.check(
+            self._source,
+            sums=kind is CalibratedPlan or of is GradientPlan,
+            device=device,
+        )
         # What the schema cost, if it was bought.
-        cost = {} if self._discovery is None else {KEY: stated(self._discovery, self.budget, plan.events)}
+        cost = (
+            {}
+            if self._discovery is None
+            else {KEY: stated(self._discovery, self.budget, plan.events)}
+        )
         return Access(
             plan=plan,
             source=self._source,
             records=self.records,
             method=method,
-            public={"schema": self.schema.to_json(), "records": self.records, **public, **cost},
+            public={
+                "schema": self.schema.to_json(),
+                "records": self.records,
+                **public,
+                **cost,
+            },
             reservation=Reservation(self._ledger, self._dataset),
             single_use_lock=self._single_use_lock,
             engine=self._engine,
             progress=self._progress,
             journal=self.journal,
-            unbooked=Unbooked(plan, self.schema.names) if self._ledger is None and self.counted else None,
+            unbooked=Unbooked(plan, self.schema.names)
+            if self._ledger is None and self.counted
+            else None,
         )
 
 
@@ -334,4 +414,6 @@ def _check_linked(adjacency: Adjacency, **given: Any) -> None:
         )
     for name, value in given.items():
         if value not in (None, RECORD, "refuse"):
-            raise OptionError(f"{name}={value!r}: linked tables take none; the unit is a record of their first table.")
+            raise OptionError(
+                f"{name}={value!r}: linked tables take none; the unit is a record of their first table."
+            )

@@ -43,7 +43,9 @@ class Journal:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise OptionError(f"journal={self._path}: not a journal of gradients ({type(error).__name__}).") from None
+            raise OptionError(
+                f"journal={self._path}: not a journal of gradients ({type(error).__name__})."
+            ) from None
         if not known or found.get("run") != self._run:
             raise OptionError(
                 f"journal={self._path} is that of another run: plan, settings or budget differ. Resume with the same "
@@ -54,11 +56,20 @@ class Journal:
 
     def create(self, reservation: str | None) -> None:
         """Writes the first line; refuses a file that exists or cannot be written."""
-        line = json.dumps({"format": FORMAT, "run": self._run, "reservation": reservation}).encode() + b"\n"
+        line = (
+            json.dumps(
+                {"format": FORMAT, "run": self._run, "reservation": reservation}
+            ).encode()
+            + b"\n"
+        )
         try:
-            handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
+            handle = os.open(
+                self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600
+            )
         except OSError as error:
-            raise OptionError(f"journal={self._path} cannot be made: {error.strerror}.") from None
+            raise OptionError(
+                f"journal={self._path} cannot be made: {error.strerror}."
+            ) from None
         try:
             os.write(handle, line)
             os.fsync(handle)
@@ -157,9 +168,13 @@ class AnswerJournal:
             OptionError: if the file exists or cannot be written.
         """
         head = {"format": FORMAT, "run": run, "reservation": reservation}
-        text = "".join(json.dumps(line) + "\n" for line in (head, {"owner": self._owner}))
+        text = "".join(
+            json.dumps(line) + "\n" for line in (head, {"owner": self._owner})
+        )
         try:
-            handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
+            handle = os.open(
+                self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600
+            )
             try:
                 _write(handle, text.encode())
             finally:
@@ -167,7 +182,9 @@ class AnswerJournal:
             sync_folders(self.path.parent)
         except OSError as error:
             self.discard()
-            raise OptionError(f"{self.path} cannot be written: {error.strerror}. Nothing was spent.") from None
+            raise OptionError(
+                f"{self.path} cannot be written: {error.strerror}. Nothing was spent."
+            ) from None
 
     def read(self) -> dict[str, Any]:
         """Reads the file; returns its first line, which says what run it is.
@@ -200,7 +217,9 @@ class AnswerJournal:
             if line["by"] == self._last_owner:
                 self.begun.setdefault(line["begun"], line["map"])
         else:
-            values = np.frombuffer(base64.b64decode(line["values"], validate=True), dtype="<f8")
+            values = np.frombuffer(
+                base64.b64decode(line["values"], validate=True), dtype="<f8"
+            )
             shaped = values.reshape(line["shape"]).astype(np.float64)
             if line["answered"] in self.begun:
                 self.answers.setdefault(line["answered"], shaped)
@@ -222,7 +241,9 @@ class AnswerJournal:
         try:
             self._append({"owner": self._owner})
         except OSError as error:
-            raise OptionError(f"{self.path} cannot be written: {error.strerror}. Nothing more was spent.") from None
+            raise OptionError(
+                f"{self.path} cannot be written: {error.strerror}. Nothing more was spent."
+            ) from None
         reservation: str | None = self.read().get("reservation")
         return reservation
 
@@ -253,21 +274,31 @@ class AnswerJournal:
         owners = re.findall(rb'^{"owner": "([0-9a-f]{32})"}$', text, re.MULTILINE)
         if not owners or owners[-1].decode() != self._owner:
             self.is_own = False
-            raise OptionError(f"{self.path}: another process goes on with this run, so this one has ended.")
+            raise OptionError(
+                f"{self.path}: another process goes on with this run, so this one has ended."
+            )
         self._begun_here.add(query)
 
     def answer(self, query: str, values: npt.NDArray[np.float64]) -> None:
         """Writes the answer to a query that was begun. Where that fails, the run goes on, and cannot be resumed."""
-        data = base64.b64encode(np.ascontiguousarray(values, dtype="<f8").tobytes()).decode()
+        data = base64.b64encode(
+            np.ascontiguousarray(values, dtype="<f8").tobytes()
+        ).decode()
         try:
             if not self._given_up:
-                self._append({"answered": query, "shape": list(values.shape), "values": data})
+                self._append(
+                    {"answered": query, "shape": list(values.shape), "values": data}
+                )
         except OSError as error:
             self.give_up(error)
 
     def give_up(self, error: OSError) -> None:
         """Removes the file, which is not whole any more."""
-        LOG.warning("%s cannot be written: %s. This fit goes on; it cannot be resumed.", self.path, error.strerror)
+        LOG.warning(
+            "%s cannot be written: %s. This fit goes on; it cannot be resumed.",
+            self.path,
+            error.strerror,
+        )
         self._given_up = True
         self.discard()
 

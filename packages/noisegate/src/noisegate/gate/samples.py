@@ -12,7 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.features.feature_map import FeatureMap
-from noisegate.gate.execution import Encoded, Execution, embedded_records, made_up_records
+from noisegate.gate.execution import (
+    Encoded,
+    Execution,
+    embedded_records,
+    made_up_records,
+)
 from noisegate.gate.per_example.gradients import GradientSource, block_gradients, nearby
 from noisegate.gate.per_example.tracing import Parameters
 from noisegate.privacy.gradient_plan import RATES
@@ -29,7 +34,11 @@ _AT_ONCE = 2**20
 
 def as_floats(numeric: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """Returns numeric columns as float32; bytes as intensities in [0, 1]."""
-    return _INTENSITIES.take(numeric) if numeric.dtype == np.uint8 else numeric.astype(np.float32, copy=False)
+    return (
+        _INTENSITIES.take(numeric)
+        if numeric.dtype == np.uint8
+        else numeric.astype(np.float32, copy=False)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,15 +56,22 @@ class PoissonSamples:
     def _stream(self, step: int, part: int) -> Callable[[int], npt.NDArray[np.uint32]]:
         """Returns what draws so many words: SHAKE256 of the key, the step, the part, and how often it was called."""
         which = step.to_bytes(8, "little") + part.to_bytes(8, "little")
-        seeds = (self.key + which + block.to_bytes(8, "little") for block in range(2**64))
-        return lambda count: np.frombuffer(hashlib.shake_256(next(seeds)).digest(4 * count), dtype="<u4")
+        seeds = (
+            self.key + which + block.to_bytes(8, "little") for block in range(2**64)
+        )
+        return lambda count: np.frombuffer(
+            hashlib.shake_256(next(seeds)).digest(4 * count), dtype="<u4"
+        )
 
 
-def poisson_sample(records: int, rate: float, words: Callable[[int], npt.NDArray[np.uint32]]) -> npt.NDArray[np.intp]:
+def poisson_sample(
+    records: int, rate: float, words: Callable[[int], npt.NDArray[np.uint32]]
+) -> npt.NDArray[np.intp]:
     """Returns the places of those records whose word is below the rate; `words` draws as many as it is asked for."""
     threshold = int(rate * RATES)
     found = [
-        start + np.flatnonzero(words(min(_AT_ONCE, records - start)) < np.uint64(threshold))
+        start
+        + np.flatnonzero(words(min(_AT_ONCE, records - start)) < np.uint64(threshold))
         for start in range(0, records, _AT_ONCE)
     ]
     return np.concatenate(found) if found else np.zeros(0, dtype=np.intp)
@@ -73,15 +89,26 @@ class HeldRecords:
         """How many there are; private."""
         return sum(map(len, self.places.values()))
 
-    def add(self, number: int, part: Any, progress: Callable[[int], None] | None = None) -> int:
+    def add(
+        self, number: int, part: Any, progress: Callable[[int], None] | None = None
+    ) -> int:
         """Reads a part, as a whole or not at all; returns how many records it has."""
         first, seen, read = self.records, 0, list[Records]()
         for reading in part.unread():
             records = reading().row_by_row()
             if self.represented is not None:
                 records = embedded_records(records, *self.represented)
-            images = records.pixels.reshape(len(records), -1) if isinstance(records, Images) else None
-            read.append((records.numeric.astype(np.float32) if images is None else images, records.codes))
+            images = (
+                records.pixels.reshape(len(records), -1)
+                if isinstance(records, Images)
+                else None
+            )
+            read.append(
+                (
+                    records.numeric.astype(np.float32) if images is None else images,
+                    records.codes,
+                )
+            )
             seen += len(records)
             if progress:
                 progress(first + seen)
@@ -129,9 +156,20 @@ class HeldGradients(HeldRecords):
 
     def total(self, step: int, parameters: Parameters) -> Integers:
         """Returns the exact sum over a step's sample, (count,), in grid units; private until it has noise."""
-        source, samples, sums = self._task.gradients, self._task.samples, np.zeros(self._task.count, dtype=np.int64)
-        found = [where.start + samples.places(len(where), step, part) for part, where in self.places.items() if where]
-        chosen, rows = np.concatenate(found) if found else np.zeros(0, dtype=np.intp), source.execution.rows
+        source, samples, sums = (
+            self._task.gradients,
+            self._task.samples,
+            np.zeros(self._task.count, dtype=np.int64),
+        )
+        found = [
+            where.start + samples.places(len(where), step, part)
+            for part, where in self.places.items()
+            if where
+        ]
+        chosen, rows = (
+            np.concatenate(found) if found else np.zeros(0, dtype=np.intp),
+            source.execution.rows,
+        )
         with source.execution.kernels():
             for start in range(0, len(chosen), rows):
                 numeric, codes = self.together()

@@ -138,7 +138,9 @@ class Session(Single):
         self.plan, self._access = access.plan, access
         self._lock, self._process = threading.RLock(), os.getpid()
         self._seen: dict[str | None, int] = {}
-        self._has_reserved = False  # or takes the reservation of a run with which it goes on
+        self._has_reserved = (
+            False  # or takes the reservation of a run with which it goes on
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -165,7 +167,9 @@ class Session(Single):
                 yield
             except BaseException as error:
                 journal = self._access.journal
-                is_own = journal is None or journal.is_own  # else another process goes on with the reservation
+                is_own = (
+                    journal is None or journal.is_own
+                )  # else another process goes on with the reservation
                 if self.state is State.RESERVED and is_own and self._may_give_back():
                     self.state = self.state.to(State.VOID)
                     given_back = self._access.reservation.void(error)
@@ -173,7 +177,9 @@ class Session(Single):
                     if (
                         journal is not None
                         and given_back
-                        and (self._has_reserved or isinstance(error, BudgetRefusedError))
+                        and (
+                            self._has_reserved or isinstance(error, BudgetRefusedError)
+                        )
                     ):
                         journal.discard()
                 self._end()
@@ -211,7 +217,13 @@ class Session(Single):
         run = {
             "events": [event_to_json(event) for event in self.plan.events],
             "method": self._access.method,
-            "budget": [budget.epsilon, budget.delta, budget.adjacency.value, budget.unit, budget.contributions],
+            "budget": [
+                budget.epsilon,
+                budget.delta,
+                budget.adjacency.value,
+                budget.unit,
+                budget.contributions,
+            ],
             "public": self._access.public,
         }
         return hashlib.sha256(canonical_json(run)).hexdigest()
@@ -220,7 +232,11 @@ class Session(Single):
         return True  # nobody else has drawn noise on the reservation
 
     def _end(self) -> None:
-        ended = {State.PLANNED: State.VOID, State.RESERVED: State.CLOSED, State.CONFIRMED: State.CLOSED}
+        ended = {
+            State.PLANNED: State.VOID,
+            State.RESERVED: State.CLOSED,
+            State.CONFIRMED: State.CLOSED,
+        }
         if self.state in ended:
             self.state = self.state.to(ended[self.state])
 
@@ -243,17 +259,23 @@ class Session(Single):
         if journal is not None:
             journal.begin(query)
 
-    def _noisy(self, sums: Integers, event: GaussianEvent | SampledGaussianEvent) -> Integers:
+    def _noisy(
+        self, sums: Integers, event: GaussianEvent | SampledGaussianEvent
+    ) -> Integers:
         """Returns exact sums with the noise of their event, in grid units."""
         if self._access.journal is not None:
             self._mark_begun(event.name)
         self._confirm()
         return noise.add_noise(sums, noise_std=event.noise_std, sampler=event.sampler)
 
-    def _noisy_above(self, counts: Integers, event: ThresholdedGaussianEvent) -> tuple[Integers, Integers]:
+    def _noisy_above(
+        self, counts: Integers, event: ThresholdedGaussianEvent
+    ) -> tuple[Integers, Integers]:
         """Returns which exact counts reach their event's threshold with noise, and these noisy counts."""
         self._confirm()
-        return noise.noisy_counts_above(counts, noise_std=event.noise_std, threshold=event.threshold)
+        return noise.noisy_counts_above(
+            counts, noise_std=event.noise_std, threshold=event.threshold
+        )
 
     def _check_records(self, seen: int, link: str | None = None) -> None:
         """Checks the number of records of a whole pass, before any of it is used; those of a `link` may be none."""
@@ -294,7 +316,9 @@ class Session(Single):
         access.reservation.commit(certificate)
         return certificate
 
-    def _release(self, values: Mapping[str, Values], noise_std: Mapping[str, float]) -> Release:
+    def _release(
+        self, values: Mapping[str, Values], noise_std: Mapping[str, float]
+    ) -> Release:
         certificate = self._certify(array_hashes(release_arrays(values, noise_std)))
         return Release.of(values, noise_std, certificate)
 
@@ -306,12 +330,16 @@ _OPEN = ([Kind.RESERVE], [Kind.RESERVE, Kind.CONFIRM])
 def ledger_of(ledger: Any, dataset: str | None) -> Ledger | None:
     """Returns the ledger that an argument means: one as it is, or the one at a path or URL. It needs a data set."""
     if (ledger is None) != (dataset is None):
-        raise OptionError(f"ledger={ledger!r} and dataset={dataset!r} go together: give both, or neither.")
+        raise OptionError(
+            f"ledger={ledger!r} and dataset={dataset!r} go together: give both, or neither."
+        )
     if ledger is None or isinstance(ledger, Ledger):
         return ledger
     if isinstance(ledger, str | Path):
         return Ledger(ledger)
-    raise OptionError(f"ledger={ledger!r} must be a noisegate.Ledger, the path of its file, or its postgresql:// URL.")
+    raise OptionError(
+        f"ledger={ledger!r} must be a noisegate.Ledger, the path of its file, or its postgresql:// URL."
+    )
 
 
 class Reservation(Single):
@@ -330,7 +358,11 @@ class Reservation(Single):
     @property
     def place(self) -> Mapping[str, str] | None:
         """Data set and reservation, for the certificate."""
-        return None if self._number is None else {"dataset": self.dataset, "reservation": self._number}
+        return (
+            None
+            if self._number is None
+            else {"dataset": self.dataset, "reservation": self._number}
+        )
 
     def new_number(self) -> str | None:
         """Returns what the reservation will be called, before it is made; None without a ledger."""
@@ -338,7 +370,9 @@ class Reservation(Single):
             self._new_number = str(uuid.uuid4())
         return self._new_number
 
-    def take_up(self, number: str | None, plan: PricedPlan, method: str, journal: AnswerJournal) -> None:
+    def take_up(
+        self, number: str | None, plan: PricedPlan, method: str, journal: AnswerJournal
+    ) -> None:
         """Goes on with the reservation of a run that was stopped, as far as ledger and journal show no lost noise.
 
         Args:
@@ -352,14 +386,22 @@ class Reservation(Single):
                 plan.
         """
         if (number is None) != (self.ledger is None):
-            raise OptionError("the run began with a ledger, or without one: go on with it in the same way.")
+            raise OptionError(
+                "the run began with a ledger, or without one: go on with it in the same way."
+            )
         cure = f"Its cost stays spent. Remove {journal.path.parent}, and fit again, which costs again."
         if self.ledger is None or number is None:
             if journal.lost:
-                raise OptionError(f"noise may have been drawn for {journal.lost[0]!r} whose answer is lost. {cure}")
+                raise OptionError(
+                    f"noise may have been drawn for {journal.lost[0]!r} whose answer is lost. {cure}"
+                )
             self.reserve(plan, method)
             return
-        entries = [entry for entry in self.ledger.history(self.dataset) if entry.reservation == number]
+        entries = [
+            entry
+            for entry in self.ledger.history(self.dataset)
+            if entry.reservation == number
+        ]
         kinds = [entry.kind for entry in entries]
         if not kinds and not journal.answers:
             # It was stopped before the ledger had reserved.
@@ -368,7 +410,9 @@ class Reservation(Single):
             self.reserve(plan, method)
             return
         if kinds and entries[0].events != tuple(plan.events):
-            raise OptionError(f"the reservation {number} in {self.ledger.location} is of another plan. {cure}")
+            raise OptionError(
+                f"the reservation {number} in {self.ledger.location} is of another plan. {cure}"
+            )
         if kinds == [Kind.RESERVE] and not journal.answers:
             # No process has confirmed it, so none has drawn noise, and `confirm` lets only one of them draw any.
             journal.nothing_drawn()
@@ -378,20 +422,33 @@ class Reservation(Single):
                 f"{journal.path.parent}, and fit again."
             )
         elif kinds[:2] != [Kind.RESERVE, Kind.CONFIRM]:
-            raise OptionError(f"the ledger {self.ledger.location} does not fit the journal of this run. {cure}")
+            raise OptionError(
+                f"the ledger {self.ledger.location} does not fit the journal of this run. {cure}"
+            )
         elif journal.lost or not journal.answers:
             lost = repr(journal.lost[0]) if journal.lost else "a query"
-            raise OptionError(f"noise may have been drawn for {lost}, and its answer is lost. {cure}")
+            raise OptionError(
+                f"noise may have been drawn for {lost}, and its answer is lost. {cure}"
+            )
         else:
             self._resumed = number
             self._committed = entries[-1].certificate
         self._number = number
-        LOG.info("%s goes on with its reservation on %r in %s", method, self.dataset, self.ledger.location)
+        LOG.info(
+            "%s goes on with its reservation on %r in %s",
+            method,
+            self.dataset,
+            self.ledger.location,
+        )
 
     def reserve(self, plan: PricedPlan, method: str) -> None:
         """Reserves the whole cost of `plan`, or takes up the open reservation of the run that is resumed."""
         if self.ledger is None:
-            LOG.info("%s: epsilon = %g is not recorded in a ledger", method, plan.budget.epsilon)
+            LOG.info(
+                "%s: epsilon = %g is not recorded in a ledger",
+                method,
+                plan.budget.epsilon,
+            )
             return
         where = self.ledger.location
         if self._resumed is None:
@@ -403,27 +460,45 @@ class Reservation(Single):
                 purpose=method,
                 reservation=self._new_number,
             )
-            LOG.info("%s: epsilon = %g is recorded under %r in %s", method, plan.budget.epsilon, self.dataset, where)
+            LOG.info(
+                "%s: epsilon = %g is recorded under %r in %s",
+                method,
+                plan.budget.epsilon,
+                self.dataset,
+                where,
+            )
             return
-        entries = [entry for entry in self.ledger.history(self.dataset) if entry.reservation == self._resumed]
-        if [entry.kind for entry in entries] not in _OPEN or entries[0].events != tuple(plan.events):
+        entries = [
+            entry
+            for entry in self.ledger.history(self.dataset)
+            if entry.reservation == self._resumed
+        ]
+        if [entry.kind for entry in entries] not in _OPEN or entries[0].events != tuple(
+            plan.events
+        ):
             raise OptionError(
                 f"journal: the ledger has no open reservation {self._resumed} of this plan for {self.dataset!r}; give "
                 "another journal, which starts a run that costs again."
             )
         self._number = self._resumed
-        LOG.info("%s goes on with its reservation on %r in %s", method, self.dataset, where)
+        LOG.info(
+            "%s goes on with its reservation on %r in %s", method, self.dataset, where
+        )
 
     def resume(self, number: str | None) -> None:
         """Makes `reserve` go on with the reservation of a run that was interrupted, and spend nothing."""
         if (number is None) != (self.ledger is None):
-            raise OptionError("the journal is of a run with a ledger, or without one: resume it in the same way.")
+            raise OptionError(
+                "the journal is of a run with a ledger, or without one: resume it in the same way."
+            )
         self._resumed = number
 
     def confirm(self) -> None:
         """Makes sure, just before noise, that the reservation stands for good; a `LedgerError` forbids any noise."""
         if self.ledger and self._number and not self._confirmed:
-            self.ledger.confirm(self._number, first=self._resumed is None and not self.shared)
+            self.ledger.confirm(
+                self._number, first=self._resumed is None and not self.shared
+            )
             self._confirmed = True
 
     def commit(self, certificate: Certificate) -> None:
@@ -457,8 +532,13 @@ class Reservation(Single):
         if self._resumed is None:
             # Were this to fail too, the cost would stay booked, which is the safe side; the first error matters more.
             with contextlib.suppress(Exception):
-                LOG.info("The cost is given back to %r: no noise was drawn.", self.dataset)
-                self.ledger.void(self._number, reason=f"stopped by {type(error).__name__} before any release")
+                LOG.info(
+                    "The cost is given back to %r: no noise was drawn.", self.dataset
+                )
+                self.ledger.void(
+                    self._number,
+                    reason=f"stopped by {type(error).__name__} before any release",
+                )
                 error.add_note("No noise was drawn, so nothing was spent.")
                 return True
         return False
@@ -466,7 +546,11 @@ class Reservation(Single):
 
 def check_public_records(records: int | None, adjacency: Adjacency) -> None:
     """Refuses a number of records that is no positive whole number, or missing where it must be public."""
-    if records is not None and (isinstance(records, bool) or not isinstance(records, int) or records < 1):
+    if records is not None and (
+        isinstance(records, bool) or not isinstance(records, int) or records < 1
+    ):
         raise OptionError(f"records={records!r} must be a positive whole number.")
     if adjacency is Adjacency.REPLACE_ONE and records is None:
-        raise OptionError("adjacency='replace-one' takes the number of records as public: give records=N.")
+        raise OptionError(
+            "adjacency='replace-one' takes the number of records as public: give records=N."
+        )

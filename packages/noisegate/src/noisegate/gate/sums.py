@@ -35,7 +35,10 @@ REVIEWED = frozenset(
 )
 """The maps whose statement of their own norm is taken, since it has a proof: of `ExactMap`, exactly these classes."""
 ENCODED = frozenset(
-    {"noisegate_images.features.perceptual.EncodedFourier", "noisegate_papers.features.votes.ImageVotes"}
+    {
+        "noisegate_images.features.perceptual.EncodedFourier",
+        "noisegate_papers.features.votes.ImageVotes",
+    }
 )
 """The maps of which only the `encoding` is probed: they hide what it rounds, and each row follows from one of its."""
 
@@ -55,7 +58,9 @@ class SumTask:
     feature_map: FeatureMap  # record to vector
     grid: Grid  # where vectors are clipped and rounded
     columns: int  # number of columns of the answer
-    label: int | None  # which coded column chooses a record's column; None when there is one column
+    label: (
+        int | None
+    )  # which coded column chooses a record's column; None when there is one column
     chosen: Execution | None = None
     """How the map is computed, where that was found out; None for blocks of `block_rows`."""
 
@@ -71,9 +76,15 @@ class SumTask:
     @cached_property
     def exact(self) -> ExactSum | None:
         """The map's own sum in integers, if it has one and no vector can need clipping."""
-        known = is_reviewed(type(self.feature_map)) and isinstance(self.feature_map, ExactMap)
+        known = is_reviewed(type(self.feature_map)) and isinstance(
+            self.feature_map, ExactMap
+        )
         found = self.feature_map.exact_sum(self.grid) if known else None  # type: ignore[attr-defined]
-        return found if found is not None and found.squared_norm <= self.grid.bound.units**2 else None
+        return (
+            found
+            if found is not None and found.squared_norm <= self.grid.bound.units**2
+            else None
+        )
 
     @property
     def takes_parts(self) -> bool:
@@ -87,7 +98,8 @@ class Totals:
     def __init__(self, tasks: Mapping[str, SumTask]) -> None:
         self.records = 0
         self.sums = {
-            name: np.zeros((task.columns, task.feature_map.dim), dtype=np.int64) for name, task in tasks.items()
+            name: np.zeros((task.columns, task.feature_map.dim), dtype=np.int64)
+            for name, task in tasks.items()
         }
 
     def merge(self, other: Totals) -> None:
@@ -109,11 +121,17 @@ def sum_records(records: EncodedTable, tasks: Mapping[str, SumTask]) -> Totals:
     return totals
 
 
-def add_records(totals: Totals, records: EncodedTable, tasks: Mapping[str, SumTask]) -> None:
+def add_records(
+    totals: Totals, records: EncodedTable, tasks: Mapping[str, SumTask]
+) -> None:
     """Adds the vectors of `records`, any number of rows, to `totals`."""
     totals.count(len(records))
-    if isinstance(records, WeightedRows) and not all(task.takes_parts for task in tasks.values()):
-        raise OptionError("a record that counts in part was given to a map that adds whole ones only.")
+    if isinstance(records, WeightedRows) and not all(
+        task.takes_parts for task in tasks.values()
+    ):
+        raise OptionError(
+            "a record that counts in part was given to a map that adds whole ones only."
+        )
     together: dict[tuple[int | None, Execution], dict[str, SumTask]] = {}
     for name, task in tasks.items():
         if task.exact is None:
@@ -131,30 +149,46 @@ def add_records(totals: Totals, records: EncodedTable, tasks: Mapping[str, SumTa
 
 
 def _ordered(records: EncodedTable, label: int | None) -> EncodedTable:
-    return records if label is None else records.rows(np.argsort(records.codes[:, label], kind="stable"))
+    return (
+        records
+        if label is None
+        else records.rows(np.argsort(records.codes[:, label], kind="stable"))
+    )
 
 
 def _add_block(
-    sums: npt.NDArray[np.int64], block: EncodedTable, padded: EncodedTable, task: SumTask, shared: Shared
+    sums: npt.NDArray[np.int64],
+    block: EncodedTable,
+    padded: EncodedTable,
+    task: SumTask,
+    shared: Shared,
 ) -> None:
     """Adds the vectors of a block's records, ordered by label; those of the padding are left out."""
     seen = 0
     for first, vectors in parts_of(task.feature_map, padded, shared):
         if vectors.ndim != 2 or vectors.shape[1] != task.feature_map.dim:
-            raise OptionError(f"a feature map returned shape {vectors.shape}, not (rows, {task.feature_map.dim}).")
+            raise OptionError(
+                f"a feature map returned shape {vectors.shape}, not (rows, {task.feature_map.dim})."
+            )
         seen += len(vectors)
         if first < len(block):
             quantised = task.grid.quantise(vectors)
-            for column, members in _by_label(block.rows(slice(first, first + len(vectors))), task.label):
+            for column, members in _by_label(
+                block.rows(slice(first, first + len(vectors))), task.label
+            ):
                 sums[column] += quantised[members].sum(axis=0, dtype=np.int32)
     if seen != len(padded):
-        raise OptionError(f"a feature map returned {seen} vectors for {len(padded)} records.")
+        raise OptionError(
+            f"a feature map returned {seen} vectors for {len(padded)} records."
+        )
 
 
 def _by_label(records: EncodedTable, label: int | None) -> Iterator[tuple[int, slice]]:
     if label is None:
         yield 0, slice(0, len(records))
-    elif len(records):  # none, as when a unit fills a batch with records beyond its limit
+    elif len(
+        records
+    ):  # none, as when a unit fills a batch with records beyond its limit
         labels = records.codes[:, label]
         starts = np.flatnonzero(np.diff(labels, prepend=-1)).tolist()
         for start, end in zip(starts, [*starts[1:], len(labels)], strict=True):
@@ -191,7 +225,9 @@ class Engine(Protocol):
         """Returns what the rounds of one run are summed by, in a ``with`` block around them; by default this engine."""
         return nullcontext(self)
 
-    def sum(self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+    def sum(
+        self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None
+    ) -> Totals:
         """Returns the exact totals over all records of `source`, from `unread` or from its parts."""
         ...
 
@@ -213,12 +249,22 @@ class LocalEngine(Engine):
     in_parts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.threads, bool) or not isinstance(self.threads, int) or self.threads < 1:
-            raise OptionError(f"threads={self.threads!r} must be a positive whole number.")
+        if (
+            isinstance(self.threads, bool)
+            or not isinstance(self.threads, int)
+            or self.threads < 1
+        ):
+            raise OptionError(
+                f"threads={self.threads!r} must be a positive whole number."
+            )
 
-    def sum(self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+    def sum(
+        self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None
+    ) -> Totals:
         """Returns the exact totals over all records of `source`; memory does not grow with their number."""
-        spare: list[Totals] = []  # as many as there are threads, at most: with many cells, each may be large
+        spare: list[
+            Totals
+        ] = []  # as many as there are threads, at most: with many cells, each may be large
         done = 0
 
         def encode_and_sum(read: Callable[[], EncodedTable]) -> int:
@@ -232,7 +278,10 @@ class LocalEngine(Engine):
             return len(records)
 
         # Each worker is one thread; matrix products inside must not start more.
-        with gate_threads(), closing(self._each(encode_and_sum, source.unread())) as sizes:
+        with (
+            gate_threads(),
+            closing(self._each(encode_and_sum, source.unread())) as sizes,
+        ):
             for rows in sizes:
                 done += rows
                 if progress:
@@ -243,7 +292,9 @@ class LocalEngine(Engine):
         return totals
 
     def _each(
-        self, work: Callable[[Callable[[], EncodedTable]], int], unread: Iterable[Callable[[], EncodedTable]]
+        self,
+        work: Callable[[Callable[[], EncodedTable]], int],
+        unread: Iterable[Callable[[], EncodedTable]],
     ) -> Generator[int]:
         """Yields what `work` returns of each batch, in order: in this thread if it is the only one, which reads too."""
         if self.threads == 1:

@@ -28,7 +28,13 @@ class Unbooked:
             _RUNS.append((self._columns, self._budget))
             del _RUNS[:-_MOST_RUNS]
             alike = [budget for columns, budget in _RUNS if columns & self._columns]
-        number, costs = len(alike), [math.fsum(getattr(one, of) for one in alike) for of in ("epsilon", "delta")]
+        number, costs = (
+            len(alike),
+            [
+                math.fsum(getattr(one, of) for one in alike)
+                for of in ("epsilon", "delta")
+            ],
+        )
         if number > 1 and number & (number - 1) == 0:  # told at 2, 4, 8, ...
             text = (
                 f"{number} runs of this process had columns in common, and no ledger knows of them. Where the "

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from noisegate.models.synthesizer import Synthesizer
 
 
-def infer(model: Synthesizer, *questions: str, level: float = 0.95, finite: bool = False) -> list[Estimate]:
+def infer(
+    model: Synthesizer, *questions: str, level: float = 0.95, finite: bool = False
+) -> list[Estimate]:
     """Returns answers with intervals, from what the gate released and not from rows of a sample; costs no privacy.
 
     Args:
@@ -39,9 +41,13 @@ def infer(model: Synthesizer, *questions: str, level: float = 0.95, finite: bool
     from noisegate.inference.evidence import Evidence
 
     if not 0 < level < 1:
-        raise OptionError(f"level={level!r} must be a number between 0 and 1, for instance 0.95.")
+        raise OptionError(
+            f"level={level!r} must be a number between 0 and 1, for instance 0.95."
+        )
     if not questions:
-        raise OptionError("no query is given; for instance 'mean(age)' or 'wage ~ age + sex'.")
+        raise OptionError(
+            "no query is given; for instance 'mean(age)' or 'wage ~ age + sex'."
+        )
     asked = [read(question) for question in questions]
     found = Estimands(Evidence(model), level=level, finite=finite)
     return [answer for question in asked for answer in found.answer(question)]

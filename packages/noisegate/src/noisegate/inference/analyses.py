@@ -30,8 +30,14 @@ from noisegate.schema.layout import bounds_of
 from noisegate.testing import made_up
 
 EPSILONS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 7.0, 10.0)
-SHARES = (0.43, 2.0)  # of second moments beside 1 for all else: three and seven tenths of the budget
-_RELEASES, _ROOM = 3, 1.2  # of a trial, and how much wider than its widest interval one may be
+SHARES = (
+    0.43,
+    2.0,
+)  # of second moments beside 1 for all else: three and seven tenths of the budget
+_RELEASES, _ROOM = (
+    3,
+    1.2,
+)  # of a trial, and how much wider than its widest interval one may be
 _FORM = re.compile(
     r"^(?P<question>.+?)\s*(?:±|\+-|\+/-)\s*(?P<half>[0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*(?P<unit>%?)(?:\s+at\s+(?P<level>[0-9]*\.?[0-9]+)\s*%)?$"
 )
@@ -78,10 +84,20 @@ class Price:
     def to_json(self) -> dict[str, Any]:
         """Returns what comes of each want at which share of moments, as JSON values."""
         wants = [
-            {"want": one.want.text, "half": one.want.most, "promised": one.half, "met": one.met, "records": one.records}
+            {
+                "want": one.want.text,
+                "half": one.want.most,
+                "promised": one.half,
+                "met": one.met,
+                "records": one.records,
+            }
             for one in self.met
         ]
-        return {"tried": self.epsilon, "moments_share": self.moments_share, "wants": wants}
+        return {
+            "tried": self.epsilon,
+            "moments_share": self.moments_share,
+            "wants": wants,
+        }
 
 
 def read_want(text: str, schema: Schema) -> Want:
@@ -102,19 +118,29 @@ def read_want(text: str, schema: Schema) -> Want:
         raise OptionError(
             f"want {text!r} must be a query and the half-width of its interval, as 'mean(wage) by sex ±2 % at 95 %'."
         )
-    asked, half, level = read(found["question"]), float(found["half"]), float(found["level"] or 95) / 100
+    asked, half, level = (
+        read(found["question"]),
+        float(found["half"]),
+        float(found["level"] or 95) / 100,
+    )
     if not (half > 0 and 0 < level < 1):
-        raise OptionError(f"want {text!r}: the width must be above 0, and the level between 0 % and 100 %.")
+        raise OptionError(
+            f"want {text!r}: the width must be above 0, and the level between 0 % and 100 %."
+        )
     if found["unit"]:
         half /= 100
         if asked.kind in ("mean", "quantile"):
             column = schema.column(asked.columns[0])
             if not column.numeric:
-                raise OptionError(f"want {text!r}: {column.name!r} is not numeric; it has levels.")
+                raise OptionError(
+                    f"want {text!r}: {column.name!r} is not numeric; it has levels."
+                )
             low, high = map(float, bounds_of(column))
             half *= high - low
         elif asked.kind not in ("share", "corr", "partial"):
-            raise OptionError(f"want {text!r}: percent are of a share, a correlation, a mean or a quantile.")
+            raise OptionError(
+                f"want {text!r}: percent are of a share, a correlation, a mean or a quantile."
+            )
     return Want(text=text, question=found["question"].strip(), half=half, level=level)
 
 
@@ -128,20 +154,27 @@ def expected(
     **budget: Any,
 ) -> tuple[Met, ...]:
     """Returns what comes of each want by some settings of `pairwise` and a budget; see `price`."""
-    if Adjacency.parse(budget.get("adjacency", Adjacency.ADD_REMOVE)) is Adjacency.REPLACE_ONE:
+    if (
+        Adjacency.parse(budget.get("adjacency", Adjacency.ADD_REMOVE))
+        is Adjacency.REPLACE_ONE
+    ):
         budget["records"] = records  # are public then
     found: list[list[tuple[float, int] | None]] = [[] for _ in wants]
     for seed in range(_RELEASES):
         rows = made_up(schema.layout, records, seed)
         if stand_in is not None:
-            rows = stand_in.rows(np.random.default_rng(seed).integers(0, len(stand_in), records))
+            rows = stand_in.rows(
+                np.random.default_rng(seed).integers(0, len(stand_in), records)
+            )
         method = Pairwise(**{"fit_options": {"steps": 20}, "seed": seed, **settings})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # nobody's records are spent on
             made = decode(rows, schema, stored=True)
             model = synthesize(made, schema=schema, method=method, **budget)
         for place, want in enumerate(wants):
-            found[place].append(_half(want, infer(model, want.question, level=want.level), records))
+            found[place].append(
+                _half(want, infer(model, want.question, level=want.level), records)
+            )
     return tuple(_met(want, halves) for want, halves in zip(wants, found, strict=True))
 
 
@@ -170,28 +203,53 @@ def price(
     @cache
     def tried(epsilon: float, share: float) -> tuple[Met, ...]:
         progress(f"epsilon {epsilon:g}, moments_share {share:g}")
-        return expected(wants, schema, records, {"moments_share": share}, stand_in=stand_in, epsilon=epsilon, **budget)
+        return expected(
+            wants,
+            schema,
+            records,
+            {"moments_share": share},
+            stand_in=stand_in,
+            epsilon=epsilon,
+            **budget,
+        )
 
     best: tuple[int, float] | None = None
     for share in shares:
-        low, high = 0, len(EPSILONS) - 1 if best is None else best[0]  # of the others only a smaller ε is of interest
+        low, high = (
+            0,
+            len(EPSILONS) - 1 if best is None else best[0],
+        )  # of the others only a smaller ε is of interest
         if best is None and not all(one.met for one in tried(EPSILONS[high], share)):
             continue
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if all(one.met for one in tried(EPSILONS[middle], share)) else (middle + 1, high)
+            low, high = (
+                (low, middle)
+                if all(one.met for one in tried(EPSILONS[middle], share))
+                else (middle + 1, high)
+            )
         if best is None or high < best[0]:
             best = (high, share)
     if best is not None:
-        return Price(epsilon=EPSILONS[best[0]], moments_share=best[1], met=tried(EPSILONS[best[0]], best[1]))
+        return Price(
+            epsilon=EPSILONS[best[0]],
+            moments_share=best[1],
+            met=tried(EPSILONS[best[0]], best[1]),
+        )
     last = {share: tried(EPSILONS[-1], share) for share in shares}
     share = max(last, key=lambda one: sum(met.met for met in last[one]))
     return Price(epsilon=EPSILONS[-1], moments_share=share, met=last[share])
 
 
-def _half(want: Want, answers: Sequence[Estimate], records: int) -> tuple[float, int] | None:
+def _half(
+    want: Want, answers: Sequence[Estimate], records: int
+) -> tuple[float, int] | None:
     """Returns the widest half interval, and how many records would do; None where there is no answer."""
-    halves, enough, goal = [0.0], 1, (want.half / NormalDist().inv_cdf(0.5 + want.level / 2) / _ROOM) ** 2
+    halves, enough, goal = (
+        [0.0],
+        1,
+        (want.half / NormalDist().inv_cdf(0.5 + want.level / 2) / _ROOM) ** 2,
+    )
     for one in answers:
         if one.name == "intercept":
             continue
@@ -211,8 +269,16 @@ def _met(want: Want, found: Sequence[tuple[float, int] | None]) -> Met:
     told = [one for one in found if one is not None]
     if len(told) < len(found):
         return Met(want=want, half=None, met=False)
-    half, enough = _ROOM * float(max(one[0] for one in told)), max(one[1] for one in told)
-    return Met(want=want, half=half, met=half <= want.half, records=None if half <= want.half else enough)
+    half, enough = (
+        _ROOM * float(max(one[0] for one in told)),
+        max(one[1] for one in told),
+    )
+    return Met(
+        want=want,
+        half=half,
+        met=half <= want.half,
+        records=None if half <= want.half else enough,
+    )
 
 
 _MODELS = {"ols": "{} ~ {}", "logit": "logit({}) ~ {}", "poisson": "poisson({}) ~ {}"}
@@ -227,9 +293,17 @@ def read_analyses(file: str | Path) -> tuple[Want, ...]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise OptionError(f"{where} cannot be read: {error}") from None
     entries = found.get("analyses")
-    if not isinstance(entries, list) or set(found) != {"analyses"} or not all(isinstance(one, dict) for one in entries):
-        raise OptionError(f"{where}: expected tables [[analyses]], and nothing beside them.")
-    return tuple(_want(one, f"{where}, number {place}") for place, one in enumerate(entries, 1))
+    if (
+        not isinstance(entries, list)
+        or set(found) != {"analyses"}
+        or not all(isinstance(one, dict) for one in entries)
+    ):
+        raise OptionError(
+            f"{where}: expected tables [[analyses]], and nothing beside them."
+        )
+    return tuple(
+        _want(one, f"{where}, number {place}") for place, one in enumerate(entries, 1)
+    )
 
 
 def settings_for(file: str | Path) -> dict[str, Any]:
@@ -257,18 +331,31 @@ def settings_for(file: str | Path) -> dict[str, Any]:
 def _want(entry: dict[str, Any], where: str) -> Want:
     known = {"question", "kind", "outcome", "terms", "half_width"}
     if unknown := set(entry) - known:
-        raise OptionError(f"{where}: unknown key {min(unknown)!r}; the keys are {', '.join(sorted(known))}.")
-    question, kind, outcome, terms = (entry.get(name, "") for name in ("question", "kind", "outcome", "terms"))
+        raise OptionError(
+            f"{where}: unknown key {min(unknown)!r}; the keys are {', '.join(sorted(known))}."
+        )
+    question, kind, outcome, terms = (
+        entry.get(name, "") for name in ("question", "kind", "outcome", "terms")
+    )
     if "question" not in entry:
-        good = str(kind) in _MODELS and isinstance(outcome, str) and isinstance(terms, list) and terms
+        good = (
+            str(kind) in _MODELS
+            and isinstance(outcome, str)
+            and isinstance(terms, list)
+            and terms
+        )
         if not good or not all(isinstance(term, str) for term in terms):
             raise OptionError(
                 f"{where}: expected a question, or a kind of {', '.join(_MODELS)} with an outcome and a list of terms: "
                 'kind = "ols", outcome = "wage", terms = ["age", "sex"].'
             )
-        question = _MODELS[kind].format(f"`{outcome}`", " + ".join(f"`{term}`" for term in terms))
+        question = _MODELS[kind].format(
+            f"`{outcome}`", " + ".join(f"`{term}`" for term in terms)
+        )
     elif not isinstance(question, str) or len(entry) > 1 + ("half_width" in entry):
-        raise OptionError(f"{where}: a question is text, given without kind, outcome and terms.")
+        raise OptionError(
+            f"{where}: a question is text, given without kind, outcome and terms."
+        )
     half = entry.get("half_width", float("inf"))
     if isinstance(half, bool) or not isinstance(half, int | float) or not half > 0:
         raise OptionError(f"{where}: half_width = {half!r} must be a number above 0.")

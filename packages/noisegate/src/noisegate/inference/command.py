@@ -28,11 +28,16 @@ def infer_command(
             "'wage ~ age + sex', 'logit(ill) ~ age', 'chi2(job, ill)' and others; a wrong one lists them all."
         ),
     ] = None,
-    file: Annotated[Path | None, typer.Option("--file", help="A text file with one query per line.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", help="A text file with one query per line.")
+    ] = None,
     level: Annotated[float, typer.Option(help="Of intervals.")] = 0.95,
     finite: Annotated[
         bool,
-        typer.Option("--finite", help="About the records themselves, not the population that they are a sample of."),
+        typer.Option(
+            "--finite",
+            help="About the records themselves, not the population that they are a sample of.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -49,21 +54,39 @@ def infer_command(
     asked = list(questions or [])
     if file is not None:
         try:
-            asked += [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+            asked += [
+                line.strip()
+                for line in file.read_text(encoding="utf-8-sig").splitlines()
+                if line.strip()
+            ]
         except (OSError, UnicodeDecodeError) as error:
             raise OptionError(f"--file {file} cannot be read: {error}.") from None
     answers = infer(Synthesizer.load(model), *asked, level=level, finite=finite)
     if as_json:
-        print_json({"level": level, "finite": finite, "answers": [answer.to_json() for answer in answers]})
+        print_json(
+            {
+                "level": level,
+                "finite": finite,
+                "answers": [answer.to_json() for answer in answers],
+            }
+        )
         return
     for question in dict.fromkeys(answer.question for answer in answers):
-        _show([answer for answer in answers if answer.question == question], question, level)
+        _show(
+            [answer for answer in answers if answer.question == question],
+            question,
+            level,
+        )
 
 
 def _show(answers: list[Estimate], question: str, level: float) -> None:
     shown = [[one.name, *_numbers(one)] for one in answers if one.refused is None]
     tested = any(one.p is not None for one in answers)
-    heads = ["chi-squared", "p"] if tested else ["estimate", f"{level:.0%} from", "to", "by noise", "by sampling"]
+    heads = (
+        ["chi-squared", "p"]
+        if tested
+        else ["estimate", f"{level:.0%} from", "to", "by noise", "by sampling"]
+    )
     if shown:
         OUT.print(table(question, {"": "left", **dict.fromkeys(heads, "right")}, shown))
     for one in answers:
@@ -76,15 +99,28 @@ def _show(answers: list[Estimate], question: str, level: float) -> None:
 def _numbers(answer: Estimate) -> list[str]:
     if answer.p is not None:
         return [f"{answer.value:.4g}", f"{answer.p:.2g}"]
-    errors = [f"{answer.noise:.2g}", f"{answer.sampling:.2g}"] if answer.noise or answer.sampling else ["", ""]
+    errors = (
+        [f"{answer.noise:.2g}", f"{answer.sampling:.2g}"]
+        if answer.noise or answer.sampling
+        else ["", ""]
+    )
     # As many digits as the interval leaves: the mean of dates is a large number of days.
     low, high = answer.low or 0.0, answer.high or 0.0
     wide, largest = high - low, max(abs(low), abs(high))
-    digits = max(4, math.ceil(math.log10(largest / wide)) + 2) if 0 < wide < math.inf and largest else 4
-    return [*(f"{one:.{min(digits, 15)}g}" for one in (answer.value, low, high)), *errors]
+    digits = (
+        max(4, math.ceil(math.log10(largest / wide)) + 2)
+        if 0 < wide < math.inf and largest
+        else 4
+    )
+    return [
+        *(f"{one:.{min(digits, 15)}g}" for one in (answer.value, low, high)),
+        *errors,
+    ]
 
 
-def copies_command(model: Synthesizer, rows: int, number: int, out: Path, seed: int | None) -> None:
+def copies_command(
+    model: Synthesizer, rows: int, number: int, out: Path, seed: int | None
+) -> None:
     """Writes a copy of a model and one of each of its refits into one file; see `noisegate.inference.copies`."""
     import pyarrow as pa
 
@@ -92,7 +128,10 @@ def copies_command(model: Synthesizer, rows: int, number: int, out: Path, seed: 
     from noisegate.models.output.sample_file import table_writer
 
     made = copies(model, number, rows, seed=seed)
-    with table_writer(out, model.schema) as write, steps("Copies", number + 1) as progress:
+    with (
+        table_writer(out, model.schema) as write,
+        steps("Copies", number + 1) as progress,
+    ):
         for place, table in enumerate(made):
             numbered = table.add_column(0, ".id", pa.array(range(1, rows + 1)))
             write(numbered.add_column(0, ".imp", pa.array([place] * rows)))
@@ -100,13 +139,20 @@ def copies_command(model: Synthesizer, rows: int, number: int, out: Path, seed: 
 
 
 def price_command(
-    wants: list[str], stand_in: EncodedTable | None, schema: Any, options: RunOptions, *, as_json: bool = False
+    wants: list[str],
+    stand_in: EncodedTable | None,
+    schema: Any,
+    options: RunOptions,
+    *,
+    as_json: bool = False,
 ) -> None:
     """Prints the least ε that gives answers as exact as they are wanted; see `noisegate.inference.analyses`."""
     from noisegate.inference.analyses import EPSILONS, SHARES, price, read_want
 
     if set(options.chosen) - {"moments_share"}:
-        raise OptionError("--want takes no --set but moments_share, and no --analyses; leave out what else is given.")
+        raise OptionError(
+            "--want takes no --set but moments_share, and no --analyses; leave out what else is given."
+        )
     records = _checked("--want", schema, options)
     asked = [read_want(text, schema) for text in wants]
     with steps("Trying", None) as progress:
@@ -115,17 +161,28 @@ def price_command(
             schema,
             records,
             stand_in=stand_in,
-            shares=tuple(options.chosen[name] for name in options.chosen if name == "moments_share") or SHARES,
+            shares=tuple(
+                options.chosen[name]
+                for name in options.chosen
+                if name == "moments_share"
+            )
+            or SHARES,
             progress=lambda said: progress(0, said),
             delta=options.delta,
             adjacency=options.adjacency,
         )
     if as_json:
-        print_json({"epsilon": found.epsilon if found.reached else None, **found.to_json()})
+        print_json(
+            {"epsilon": found.epsilon if found.reached else None, **found.to_json()}
+        )
         return
     _show_widths(found.epsilon, found.met)
     if found.reached:
-        least = "the least that was tried" if found.epsilon == EPSILONS[0] else "the least of those tried that do"
+        least = (
+            "the least that was tried"
+            if found.epsilon == EPSILONS[0]
+            else "the least of those tried that do"
+        )
         OUT.print(
             f"epsilon = {found.epsilon:g} is {least}:\n  noisegate fit --epsilon {found.epsilon:g} --method pairwise "
             f"--set moments_share={found.moments_share:g}",
@@ -137,19 +194,35 @@ def price_command(
 
 
 def widths_command(
-    stand_in: EncodedTable | None, schema: Any, options: RunOptions, epsilon: float, *, as_json: bool
+    stand_in: EncodedTable | None,
+    schema: Any,
+    options: RunOptions,
+    epsilon: float,
+    *,
+    as_json: bool,
 ) -> list[dict[str, Any]]:
     """Returns how exact the answers of --analyses will be, and prints it where JSON is not asked for."""
     from noisegate.inference.analyses import Price, expected, read_analyses
 
-    records, asked = _checked("--analyses", schema, options), read_analyses(options.analyses or "")
-    budget: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta, "adjacency": options.adjacency}
+    records, asked = (
+        _checked("--analyses", schema, options),
+        read_analyses(options.analyses or ""),
+    )
+    budget: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": options.delta,
+        "adjacency": options.adjacency,
+    }
     with steps("Trying", None):
-        met = expected(asked, schema, records, options.chosen, stand_in=stand_in, **budget)
+        met = expected(
+            asked, schema, records, options.chosen, stand_in=stand_in, **budget
+        )
     if not as_json:
         _show_widths(epsilon, met)
         say(_judged(stand_in))
-    told: list[dict[str, Any]] = Price(epsilon=epsilon, moments_share=0.0, met=met).to_json()["wants"]
+    told: list[dict[str, Any]] = Price(
+        epsilon=epsilon, moments_share=0.0, met=met
+    ).to_json()["wants"]
     return told
 
 
@@ -158,18 +231,37 @@ def _checked(option: str, schema: Any, options: RunOptions) -> int:
     from noisegate.methods.registry import AUTO
     from noisegate.schema.schema import is_linked
 
-    if is_linked(schema) or schema.images is not None or options.method not in (AUTO, "pairwise"):
-        raise OptionError(f"{option} is of answers of one table by 'pairwise'; leave it out.")
+    if (
+        is_linked(schema)
+        or schema.images is not None
+        or options.method not in (AUTO, "pairwise")
+    ):
+        raise OptionError(
+            f"{option} is of answers of one table by 'pairwise'; leave it out."
+        )
     if options.unit_column or options.contributions:
-        raise OptionError(f"{option} is of one record each; leave out --unit-column and --contributions.")
-    if options.records is None or options.records > 2_000_000:  # as many stand in for them, in memory
-        raise OptionError(f"{option} needs --records, about how many the public knows of, up to 2,000,000.")
+        raise OptionError(
+            f"{option} is of one record each; leave out --unit-column and --contributions."
+        )
+    if (
+        options.records is None or options.records > 2_000_000
+    ):  # as many stand in for them, in memory
+        raise OptionError(
+            f"{option} needs --records, about how many the public knows of, up to 2,000,000."
+        )
     return options.records
 
 
 def _show_widths(epsilon: float, met: tuple[Met, ...]) -> None:
     shown = [
-        [one.want.text, *("-" if half is None else f"{half:.3g}" for half in (one.want.most, one.half)), _verdict(one)]
+        [
+            one.want.text,
+            *(
+                "-" if half is None else f"{half:.3g}"
+                for half in (one.want.most, one.half)
+            ),
+            _verdict(one),
+        ]
         for one in met
     ]
     heads = {"answer": "left", "at most": "right", "promised": "right", "": "left"}
@@ -177,10 +269,10 @@ def _show_widths(epsilon: float, met: tuple[Met, ...]) -> None:
 
 
 def _judged(stand_in: EncodedTable | None) -> str:
-    made_up = "made-up records: numbers even between their bounds, levels equally common"
-    return (
-        f"Judged by {made_up if stand_in is None else 'public records'}. Where records vary more, intervals are wider."
+    made_up = (
+        "made-up records: numbers even between their bounds, levels equally common"
     )
+    return f"Judged by {made_up if stand_in is None else 'public records'}. Where records vary more, intervals are wider."
 
 
 def _verdict(one: Met) -> str:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from noisegate.models.synthesizer import Synthesizer
 
 
-def copies(model: Synthesizer, number: int, rows: int, *, seed: int | None = None) -> Iterator[pa.Table]:
+def copies(
+    model: Synthesizer, number: int, rows: int, *, seed: int | None = None
+) -> Iterator[pa.Table]:
     """Yields a copy of a model, and then of each of its refits, a table of `rows` records each.
 
     Args:
@@ -36,9 +38,13 @@ def copies(model: Synthesizer, number: int, rows: int, *, seed: int | None = Non
     """
     certificate = model.certificate
     if certificate.unit != RECORD or model.schema.images is not None:
-        raise OptionError("copies are made of models of one table, in whose release a privacy unit is one record.")
+        raise OptionError(
+            "copies are made of models of one table, in whose release a privacy unit is one record."
+        )
     if taken := {".imp", ".id"} & {column.name for column in model.schema.columns}:
-        raise OptionError(f"a column is called {taken.pop()!r}, as the number of a copy or of its row is.")
+        raise OptionError(
+            f"a column is called {taken.pop()!r}, as the number of a copy or of its row is."
+        )
     if number < 2:
         raise OptionError(f"number={number}: at least 2 refits can be combined.")
     public, method = certificate.public.get("records"), method_of(certificate)
@@ -51,14 +57,20 @@ def copies(model: Synthesizer, number: int, rows: int, *, seed: int | None = Non
     }
 
     def made() -> Iterator[pa.Table]:
-        seeds = iter(np.random.SeedSequence(seed).generate_state(2 * number + 1).tolist())
+        seeds = iter(
+            np.random.SeedSequence(seed).generate_state(2 * number + 1).tolist()
+        )
         yield model.sample(rows, seed=next(seeds), independent=True)
         for _ in range(number):
             drawn = model.sample(records, seed=next(seeds), independent=True)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # nobody's records are spent on
-                refit = synthesize(drawn, schema=model.schema, method=method, records=public, **budget)
-            yield replace(refit, convert=None).sample(rows, seed=next(seeds), independent=True)
+                refit = synthesize(
+                    drawn, schema=model.schema, method=method, records=public, **budget
+                )
+            yield replace(refit, convert=None).sample(
+                rows, seed=next(seeds), independent=True
+            )
 
     return made()
 
@@ -94,8 +106,13 @@ def combine(found: Sequence[Any], *, level: float = 0.95) -> Combined:
 
     values = np.asarray(found, dtype=float)
     if len(values) < 3:
-        raise OptionError("the copy of the model and those of at least two refits are needed.")
+        raise OptionError(
+            "the copy of the model and those of at least two refits are needed."
+        )
     lost = values[0] - values[1:].mean(axis=0)
-    value, error = values[0] + lost, np.sqrt(np.square(values[1:] - values[0]).mean(axis=0) + np.square(lost))
+    value, error = (
+        values[0] + lost,
+        np.sqrt(np.square(values[1:] - values[0]).mean(axis=0) + np.square(lost)),
+    )
     half = stats.t.ppf(0.5 + level / 2, len(values) - 1) * error
     return Combined(value=value, error=error, low=value - half, high=value + half)

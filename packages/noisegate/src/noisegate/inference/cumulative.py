@@ -35,15 +35,31 @@ class Cumulative:
         """Returns the standard error of a share as records are sampled."""
         return math.sqrt(share * (1 - share) / self.records)
 
-    def quantile(self, probability: float, times: float, *, finite: bool) -> tuple[float, float, float]:
+    def quantile(
+        self, probability: float, times: float, *, finite: bool
+    ) -> tuple[float, float, float]:
         """Returns a quantile and the ends of its interval, `times` standard errors of the share below it wide."""
         at = self._cell(probability)
-        error = math.hypot(float(self.noise[at]), 0.0 if finite else self.sampling(probability))
-        below, above = (self._cell(probability + side * times * error) for side in (-1, 1))
+        error = math.hypot(
+            float(self.noise[at]), 0.0 if finite else self.sampling(probability)
+        )
+        below, above = (
+            self._cell(probability + side * times * error) for side in (-1, 1)
+        )
         before = float(self.shares[at - 1]) if at else 0.0
-        part = min(max((probability - before) / max(float(self.shares[at]) - before, 1e-12), 0.0), 1.0)
+        part = min(
+            max(
+                (probability - before) / max(float(self.shares[at]) - before, 1e-12),
+                0.0,
+            ),
+            1.0,
+        )
         value = float(self.low[at] + part * (self.high[at] - self.low[at]))
-        return value, min(value, float(self.low[below])), max(value, float(self.high[above]))
+        return (
+            value,
+            min(value, float(self.low[below])),
+            max(value, float(self.high[above])),
+        )
 
     def _cell(self, share: float) -> int:
         return min(int(np.searchsorted(self.shares, share)), len(self.shares) - 1)
@@ -67,7 +83,10 @@ def cumulative(evidence: Evidence, place: int) -> Cumulative:
     for coarse, few, few_variance in evidence.coarse_counts(place):
         anchors += _anchors(cuts, coarse, few, few_variance)
     anchors.append((len(fine), total, total_variance))
-    ends, running = np.arange(1, len(fine) + 1), np.concatenate([[0.0], np.cumsum(fine)])
+    ends, running = (
+        np.arange(1, len(fine) + 1),
+        np.concatenate([[0.0], np.cumsum(fine)]),
+    )
     found, best = np.zeros(len(fine)), np.full(len(fine), np.inf)
     for at, value, known in anchors:
         off = known + np.abs(ends - at) * fine_variance
@@ -77,11 +96,17 @@ def cumulative(evidence: Evidence, place: int) -> Cumulative:
     total = max(total, math.sqrt(total_variance), 1.0)
     shares = np.clip(found / total, 0, 1)
     # Ascending: between the least curve above and the largest below.
-    shares = (np.maximum.accumulate(shares) + np.minimum.accumulate(shares[::-1])[::-1]) / 2
+    shares = (
+        np.maximum.accumulate(shares) + np.minimum.accumulate(shares[::-1])[::-1]
+    ) / 2
     noise = np.sqrt(best + shares**2 * total_variance) / total
     low, high, _ = ends_of(column, np.asarray([0.0, *cuts, 1.0]))
-    ends_low, ends_high = (numbers_at(column, at).astype(np.float64) for at in (low, high))
-    return Cumulative(shares=shares, noise=noise, records=total, low=ends_low, high=ends_high)
+    ends_low, ends_high = (
+        numbers_at(column, at).astype(np.float64) for at in (low, high)
+    )
+    return Cumulative(
+        shares=shares, noise=noise, records=total, low=ends_low, high=ends_high
+    )
 
 
 def _anchors(
@@ -90,7 +115,10 @@ def _anchors(
     """Returns (fine cells below, records below, variance) at the cuts of coarser cells."""
     at = np.searchsorted(cuts, bins.cuts) + 1
     below = np.cumsum(counts)[:-1]
-    return [(int(a), float(value), (k + 1) * variance) for k, (a, value) in enumerate(zip(at, below, strict=True))]
+    return [
+        (int(a), float(value), (k + 1) * variance)
+        for k, (a, value) in enumerate(zip(at, below, strict=True))
+    ]
 
 
 Link = tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]]
@@ -116,7 +144,11 @@ def calibrated(
     products = sums.terms.products(sample)[:, inside].astype(np.float64)
     mean, (means_of, slope_of) = products.mean(axis=0), link
     # Products that others imply have no direction of their own.
-    turn = np.linalg.pinv(np.cov(products, rowvar=False).reshape(len(inside), -1), rcond=1e-6, hermitian=True)
+    turn = np.linalg.pinv(
+        np.cov(products, rowvar=False).reshape(len(inside), -1),
+        rcond=1e-6,
+        hermitian=True,
+    )
     calibrate = (products - mean) @ turn
     undefined, start = np.full(len(terms), np.nan), np.zeros(len(terms))
 
@@ -129,16 +161,24 @@ def calibrated(
         with np.errstate(all="ignore"):
             for _ in range(_NEWTON):
                 means = means_of(design @ found)
-                hessian = (design * (weights * slope_of(means))[:, None]).T @ design / len(design)
+                hessian = (
+                    (design * (weights * slope_of(means))[:, None]).T
+                    @ design
+                    / len(design)
+                )
                 try:
-                    step = np.linalg.solve(hessian, wanted - design.T @ (weights * means) / len(design))
+                    step = np.linalg.solve(
+                        hessian, wanted - design.T @ (weights * means) / len(design)
+                    )
                 except np.linalg.LinAlgError:
                     return undefined
                 found = found + step / max(1.0, float(np.abs(step).max()))
                 if not np.isfinite(found).all() or np.abs(found).max() > _MOST:
                     return undefined
                 if np.abs(step).max() < 1e-9:
-                    if not start.any():  # the first is asked at what was released: others are near it
+                    if (
+                        not start.any()
+                    ):  # the first is asked at what was released: others are near it
                         start = found
                     return found
         return undefined

@@ -47,18 +47,39 @@ class Estimands:
             why = f"the noise forbids an answer: it hides the range in which '{drowned}' lies"
             return [Estimate(question=asked.text, name=asked.text, refused=why)]
         counted = asked.columns if asked.kind in ("mean", "quantile", "ols") else ()
-        kinds = {name: type(self._evidence.numeric(self._evidence.column(name))) for name in counted}
+        kinds = {
+            name: type(self._evidence.numeric(self._evidence.column(name)))
+            for name in counted
+        }
         units = {name: _UNITS[kind] for name, kind in kinds.items() if kind in _UNITS}
-        notes = tuple(f"{name!r} is counted in {unit} since 1970-01-01" for name, unit in units.items())
+        notes = tuple(
+            f"{name!r} is counted in {unit} since 1970-01-01"
+            for name, unit in units.items()
+        )
         return [replace(one, notes=(*one.notes, *notes)) for one in found]
 
     def _estimates(
-        self, asked: Analysis, names: Sequence[str], function: Function, sums: Sums, **options: Any
+        self,
+        asked: Analysis,
+        names: Sequence[str],
+        function: Function,
+        sums: Sums,
+        **options: Any,
     ) -> list[Estimate]:
         spread = spread_of_sums(self._evidence, sums, finite=self._finite)
-        return estimate(asked.text, names, function, spread, level=self._level, notes=sums.clipped, **options)
+        return estimate(
+            asked.text,
+            names,
+            function,
+            spread,
+            level=self._level,
+            notes=sums.clipped,
+            **options,
+        )
 
-    def _sums(self, asked: Analysis, names: Sequence[str]) -> tuple[Sums, dict[str, list[int]]]:
+    def _sums(
+        self, asked: Analysis, names: Sequence[str]
+    ) -> tuple[Sums, dict[str, list[int]]]:
         """Returns the sums of some columns, and the places of the terms of each among all, 1 being the first."""
         columns = {name: self._evidence.column(name) for name in names}
         if len(columns) < len(names):
@@ -66,7 +87,11 @@ class Estimands:
         sums = self._evidence.sums(list(columns.values()))
         order = sorted(columns.values())
         places = {
-            name: [at + 1 for at, (place, _) in enumerate(sums.terms.terms) if order[place] == column]
+            name: [
+                at + 1
+                for at, (place, _) in enumerate(sums.terms.terms)
+                if order[place] == column
+            ]
             for name, column in columns.items()
         }
         return sums, places
@@ -75,18 +100,24 @@ class Estimands:
         """Returns what a numeric column is at position 0, and how much more at 1; an OptionError of another column."""
         column = self._evidence.column(name)
         if self._evidence.numeric(column) is None:
-            raise OptionError(f"query {asked.text!r}: {name!r} is not numeric; it has levels.")
+            raise OptionError(
+                f"query {asked.text!r}: {name!r} is not numeric; it has levels."
+            )
         return self._evidence.linear(column)
 
     def _scale(self, asked: Analysis, sums: Sums, name: str) -> tuple[float, float]:
         column, (offset, slope) = self._evidence.column(name), self._number(asked, name)
         one = next(each for each in sums.terms.numeric if each.place == column)
-        return offset + slope * (one.low + one.high) / 2, slope * (one.high - one.low) / 2
+        return offset + slope * (one.low + one.high) / 2, slope * (
+            one.high - one.low
+        ) / 2
 
     def _levels(self, asked: Analysis, name: str) -> list[Any]:
         column = self._evidence.column(name)
         if self._evidence.numeric(column) is not None:
-            raise OptionError(f"query {asked.text!r}: {name!r} is a number; a column with levels is expected there.")
+            raise OptionError(
+                f"query {asked.text!r}: {name!r} is a number; a column with levels is expected there."
+            )
         return self._evidence.levels(column)
 
     def _level_place(self, asked: Analysis, name: str, value: str) -> int:
@@ -94,7 +125,9 @@ class Estimands:
         spelled = [_spelled(level) for level in levels]
         wanted = value if value in spelled else value.capitalize()
         if wanted not in spelled:
-            raise OptionError(f"query {asked.text!r}: {name!r} has no level {value!r}; it has {', '.join(spelled)}.")
+            raise OptionError(
+                f"query {asked.text!r}: {name!r} has no level {value!r}; it has {', '.join(spelled)}."
+            )
         return spelled.index(wanted)
 
     # Means and shares, in all or by group
@@ -119,7 +152,9 @@ class Estimands:
         if asked.how != "=":
             return self._below(asked)
         place = self._level_place(asked, name, asked.value)
-        sums, places = self._sums(asked, [name] if asked.by is None else [name, asked.by])
+        sums, places = self._sums(
+            asked, [name] if asked.by is None else [name, asked.by]
+        )
         at, groups = places[name][place], [0] if asked.by is None else places[asked.by]
 
         def shares(values: Floats) -> Floats:
@@ -131,15 +166,22 @@ class Estimands:
     def _count(self, asked: Analysis) -> list[Estimate]:
         (name,) = asked.columns
         if asked.how != "=" or asked.by is not None:
-            raise OptionError(f"query {asked.text!r}: a count needs a level, as in count(sex = female).")
+            raise OptionError(
+                f"query {asked.text!r}: a count needs a level, as in count(sex = female)."
+            )
         sums, places = self._sums(asked, [name])
-        at, names = [places[name][self._level_place(asked, name, asked.value)]], [f"{name} = {asked.value}"]
+        at, names = (
+            [places[name][self._level_place(asked, name, asked.value)]],
+            [f"{name} = {asked.value}"],
+        )
         return self._estimates(asked, names, lambda v: sums.matrix(v)[at, 0], sums)
 
     def _group_names(self, asked: Analysis) -> list[str]:
         if asked.by is None:
             return [asked.text]
-        names = [f"{asked.by} = {_spelled(level)}" for level in self._levels(asked, asked.by)]
+        names = [
+            f"{asked.by} = {_spelled(level)}" for level in self._levels(asked, asked.by)
+        ]
         return [*names, *(f"difference of {name} to {names[0]}" for name in names[1:])]
 
     # Associations and regressions
@@ -153,12 +195,18 @@ class Estimands:
             matrix = _per_record(sums, values)
             kept, out = [0, *given], [first, second]
             try:
-                left = matrix[np.ix_(out, out)] - matrix[np.ix_(out, kept)] @ np.linalg.solve(
+                left = matrix[np.ix_(out, out)] - matrix[
+                    np.ix_(out, kept)
+                ] @ np.linalg.solve(
                     matrix[np.ix_(kept, kept)], matrix[np.ix_(kept, out)]
                 )
             except np.linalg.LinAlgError:
                 return np.full((2, 1), np.nan)
-            below = math.sqrt(left[0, 0] * left[1, 1]) if left[0, 0] > 0 and left[1, 1] > 0 else np.nan
+            below = (
+                math.sqrt(left[0, 0] * left[1, 1])
+                if left[0, 0] > 0 and left[1, 1] > 0
+                else np.nan
+            )
             return np.array([[left[0, 1]], [below]])
 
         return self._estimates(asked, [asked.text], correlation, sums)
@@ -177,27 +225,49 @@ class Estimands:
             inverse = np.linalg.inv(inner)
             # Of a regressor by what the others leave of it (Frisch and Waugh, 1933), whose variance is 1/(inverse)_jj.
             below = 1 / np.einsum("ij,jk,ik->i", back, inverse, back)
-            return np.stack([(back @ inverse @ matrix[terms, y] * scale + offset) * below, below])
+            return np.stack(
+                [(back @ inverse @ matrix[terms, y] * scale + offset) * below, below]
+            )
 
-        centre, scale = self._scale(asked, sums, asked.columns[0]) if self._is_number(asked.columns[0]) else (0.0, 1.0)
+        centre, scale = (
+            self._scale(asked, sums, asked.columns[0])
+            if self._is_number(asked.columns[0])
+            else (0.0, 1.0)
+        )
         offset = centre * np.eye(len(terms))[0]
         return self._estimates(asked, names, coefficients, sums)
 
     def _logit(self, asked: Analysis) -> list[Estimate]:
         if len(self._levels(asked, asked.columns[0])) != 2:
-            raise OptionError(f"query {asked.text!r}: logit needs an outcome with two levels.")
-        return self._generalised(asked, (0.0, 1.0), lambda s: 1 / (1 + np.exp(-s)), lambda mean: mean * (1 - mean))
+            raise OptionError(
+                f"query {asked.text!r}: logit needs an outcome with two levels."
+            )
+        return self._generalised(
+            asked,
+            (0.0, 1.0),
+            lambda s: 1 / (1 + np.exp(-s)),
+            lambda mean: mean * (1 - mean),
+        )
 
     def _poisson(self, asked: Analysis) -> list[Estimate]:
         self._number(asked, asked.columns[0])
-        return self._generalised(asked, None, lambda score: np.exp(np.minimum(score, 50.0)), lambda mean: mean)
+        return self._generalised(
+            asked,
+            None,
+            lambda score: np.exp(np.minimum(score, 50.0)),
+            lambda mean: mean,
+        )
 
     def _generalised(
         self, asked: Analysis, scaled: tuple[float, float] | None, link: Any, slope: Any
     ) -> list[Estimate]:
         """Solves X'y = X'μ(Xβ): X'y is released, and records of the model, weighted so that their X'X is, say X'μ."""
         sums, places, terms, names, back = self._regression(asked)
-        if lacking := [self._evidence.names[one.place] for one in sums.terms.numeric if one.nullable]:
+        if lacking := [
+            self._evidence.names[one.place]
+            for one in sums.terms.numeric
+            if one.nullable
+        ]:
             raise OptionError(
                 f"query {asked.text!r}: {', '.join(map(repr, lacking))} may be missing, which {asked.kind} has no "
                 "answer for; an OLS leaves such records out, pair by pair."
@@ -211,11 +281,22 @@ class Estimands:
             matrix = sums.matrix(values) / max(float(values[0]), 1.0)
             return solved(values, centre * matrix[terms, 0] + scale * matrix[terms, y])
 
-        found = self._estimates(asked, names, lambda values: back @ by_scaled(values), sums, draws=_FEW_DRAWS)
+        found = self._estimates(
+            asked,
+            names,
+            lambda values: back @ by_scaled(values),
+            sums,
+            draws=_FEW_DRAWS,
+        )
         errors = np.sqrt(np.diag(back @ sampled(by_scaled(sums.values)) @ back.T))
-        return [off_by(one, float(error), self._times) for one, error in zip(found, errors, strict=True)]
+        return [
+            off_by(one, float(error), self._times)
+            for one, error in zip(found, errors, strict=True)
+        ]
 
-    def _regression(self, asked: Analysis) -> tuple[Sums, dict[str, list[int]], list[int], list[str], Floats]:
+    def _regression(
+        self, asked: Analysis
+    ) -> tuple[Sums, dict[str, list[int]], list[int], list[str], Floats]:
         """Returns sums, places, the regressors among all terms, their names, and the way back from z to x."""
         sums, places = self._sums(asked, asked.columns)
         terms, names, scaled = [0], ["intercept"], [(0.0, 1.0)]
@@ -225,7 +306,10 @@ class Estimands:
                 names.append(name)
                 scaled.append(self._scale(asked, sums, name))
             else:
-                names += [f"{name} = {_spelled(level)}" for level in self._levels(asked, name)[1:]]
+                names += [
+                    f"{name} = {_spelled(level)}"
+                    for level in self._levels(asked, name)[1:]
+                ]
                 scaled += [(0.0, 1.0)] * (len(names) - len(scaled))
         centres, scales = np.asarray(scaled).T
         back = np.diag(1 / scales)
@@ -240,7 +324,9 @@ class Estimands:
         if self._is_number(name):
             return places[name][0]
         if len(self._levels(asked, name)) != 2:
-            raise OptionError(f"query {asked.text!r}: {name!r} must be a number, or have two levels, missing included.")
+            raise OptionError(
+                f"query {asked.text!r}: {name!r} must be a number, or have two levels, missing included."
+            )
         return places[name][1]
 
     def _regressors(self, places: dict[str, list[int]], name: str) -> list[int]:
@@ -255,30 +341,54 @@ class Estimands:
             sums, places = self._sums(asked, names)
             rows, columns = (places[name] for name in names)
             left, right = sums.terms.entries
-            inside = (np.isin(left, rows) & np.isin(right, columns)) | (np.isin(left, columns) & np.isin(right, rows))
-            return sums.matrix(sums.values)[np.ix_(rows, columns)], float(sums.variance[inside].mean())
-        found = self._evidence.table(tuple(self._evidence.column(name) for name in names))
+            inside = (np.isin(left, rows) & np.isin(right, columns)) | (
+                np.isin(left, columns) & np.isin(right, rows)
+            )
+            return sums.matrix(sums.values)[np.ix_(rows, columns)], float(
+                sums.variance[inside].mean()
+            )
+        found = self._evidence.table(
+            tuple(self._evidence.column(name) for name in names)
+        )
         if found is None:
             says = f"query {asked.text!r}: {' and '.join(map(repr, names))} were not measured together in a table"
-            raise OptionError(f"{says}; those of two columns and the label of the schema are, by the default method.")
+            raise OptionError(
+                f"{says}; those of two columns and the label of the schema are, by the default method."
+            )
         return found.counts, found.variance
 
     def _odds(self, asked: Analysis) -> list[Estimate]:
         counts, variance = self._counts(asked, asked.columns)
         if counts.shape != (2, 2):
-            raise OptionError(f"query {asked.text!r}: an odds ratio needs two columns with two levels each.")
+            raise OptionError(
+                f"query {asked.text!r}: an odds ratio needs two columns with two levels each."
+            )
 
         def log_odds(cells: Floats) -> Floats:
             with np.errstate(all="ignore"):
-                return np.array([float(np.array([1, -1, -1, 1]) @ np.log(np.where(cells > 0, cells, np.nan)))])
+                return np.array(
+                    [
+                        float(
+                            np.array([1, -1, -1, 1])
+                            @ np.log(np.where(cells > 0, cells, np.nan))
+                        )
+                    ]
+                )
 
         spread = spread_of_counts(counts, variance, finite=self._finite)
-        return [exponential(one) for one in estimate(asked.text, [asked.text], log_odds, spread, level=self._level)]
+        return [
+            exponential(one)
+            for one in estimate(
+                asked.text, [asked.text], log_odds, spread, level=self._level
+            )
+        ]
 
     def _chi2(self, asked: Analysis) -> list[Estimate]:
         counts, variance = self._counts(asked, asked.columns)
         if 1 in counts.shape:
-            raise OptionError(f"query {asked.text!r}: a test needs two columns with two levels or more each.")
+            raise OptionError(
+                f"query {asked.text!r}: a test needs two columns with two levels or more each."
+            )
         random = np.random.default_rng(0)
         records = max(float(counts.sum()), 1.0)
         shares = np.maximum(np.outer(counts.sum(axis=1), counts.sum(axis=0)), 0)
@@ -286,20 +396,35 @@ class Estimands:
             why = "the noise forbids an answer: it hides all counts"
             return [Estimate(question=asked.text, name=asked.text, refused=why)]
         shares = shares / shares.sum()
-        drawn = random.multinomial(round(records), shares.ravel(), size=_NULLS).reshape(_NULLS, *counts.shape)
+        drawn = random.multinomial(round(records), shares.ravel(), size=_NULLS).reshape(
+            _NULLS, *counts.shape
+        )
         if self._finite:
             drawn = np.broadcast_to(records * shares, drawn.shape)
-        nulls = _chi_squares(drawn + random.normal(scale=math.sqrt(variance), size=drawn.shape), variance)
+        nulls = _chi_squares(
+            drawn + random.normal(scale=math.sqrt(variance), size=drawn.shape), variance
+        )
         seen = float(_chi_squares(counts[None], variance)[0])
-        p, note = (1 + int((nulls >= seen).sum())) / (_NULLS + 1), ("chi-squared, noise in its null",)
-        return [Estimate(question=asked.text, name=asked.text, value=seen, p=p, notes=note)]
+        p, note = (
+            (1 + int((nulls >= seen).sum())) / (_NULLS + 1),
+            ("chi-squared, noise in its null",),
+        )
+        return [
+            Estimate(question=asked.text, name=asked.text, value=seen, p=p, notes=note)
+        ]
 
     def _quantile(self, asked: Analysis) -> list[Estimate]:
         (name,) = asked.columns
         self._number(asked, name)
         found = cumulative(self._evidence, self._evidence.column(name))
-        value, low, high = found.quantile(float(asked.value), self._times, finite=self._finite)
-        return [Estimate(question=asked.text, name=asked.text, value=value, low=low, high=high)]
+        value, low, high = found.quantile(
+            float(asked.value), self._times, finite=self._finite
+        )
+        return [
+            Estimate(
+                question=asked.text, name=asked.text, value=value, low=low, high=high
+            )
+        ]
 
     def _below(self, asked: Analysis) -> list[Estimate]:
         (name,) = asked.columns
@@ -307,9 +432,13 @@ class Estimands:
         try:
             bound = float(asked.value)
         except ValueError:
-            raise OptionError(f"query {asked.text!r}: a number is expected after {asked.how!r}.") from None
+            raise OptionError(
+                f"query {asked.text!r}: a number is expected after {asked.how!r}."
+            ) from None
         if asked.by is not None:
-            raise OptionError(f"query {asked.text!r}: shares below a number are for all records: leave out 'by'.")
+            raise OptionError(
+                f"query {asked.text!r}: shares below a number are for all records: leave out 'by'."
+            )
         found = cumulative(self._evidence, self._evidence.column(name))
         # The last cell that lies below as a whole, and the first that lies above.
         within = found.high < bound if asked.how == "<" else found.high <= bound
@@ -322,7 +451,14 @@ class Estimands:
         half = self._times * math.hypot(noise, sampling) + bias
         errors: dict[str, Any] = {"noise": noise, "sampling": sampling, "bias": bias}
         return [
-            Estimate(question=asked.text, name=asked.text, value=value, low=value - half, high=value + half, **errors)
+            Estimate(
+                question=asked.text,
+                name=asked.text,
+                value=value,
+                low=value - half,
+                high=value + half,
+                **errors,
+            )
         ]
 
     @property
@@ -334,15 +470,26 @@ class Estimands:
         time, event = asked.columns
         self._number(asked, time)
         if len(self._levels(asked, event)) != 2:
-            raise OptionError(f"query {asked.text!r}: {event!r} must have two levels, yes or no.")
+            raise OptionError(
+                f"query {asked.text!r}: {event!r} must have two levels, yes or no."
+            )
         if asked.by is None:
             return self._surviving(asked, "", *self._counts(asked, asked.columns))
         groups = self._levels(asked, asked.by)
         counts, variance = self._counts(asked, [*asked.columns, asked.by])
-        named = [(f"{asked.by} = {_spelled(level)}: ", counts[:, :, at]) for at, level in enumerate(groups)]
-        return [one for name, cells in named for one in self._surviving(asked, name, cells, variance)]
+        named = [
+            (f"{asked.by} = {_spelled(level)}: ", counts[:, :, at])
+            for at, level in enumerate(groups)
+        ]
+        return [
+            one
+            for name, cells in named
+            for one in self._surviving(asked, name, cells, variance)
+        ]
 
-    def _surviving(self, asked: Analysis, group: str, counts: Floats, variance: float) -> list[Estimate]:
+    def _surviving(
+        self, asked: Analysis, group: str, counts: Floats, variance: float
+    ) -> list[Estimate]:
         """Returns the share that survives the ends of cells of time, by a life table (Cutler and Ederer, 1958)."""
         place = self._evidence.column(asked.columns[0])
         bins = self._evidence.bins[place]
@@ -350,7 +497,9 @@ class Estimands:
 
         def surviving(cells: Floats, at_risk_of_lost: float = 0.5) -> Floats:
             lost, died = cells.reshape(counts.shape).T
-            at_risk = np.cumsum((lost + died)[::-1])[::-1] - (1 - at_risk_of_lost) * lost
+            at_risk = (
+                np.cumsum((lost + died)[::-1])[::-1] - (1 - at_risk_of_lost) * lost
+            )
             with np.errstate(all="ignore"):
                 hazard = np.where(at_risk > 0, died / at_risk, np.nan)
             return np.cumprod(1 - hazard)[:-1]
@@ -361,7 +510,10 @@ class Estimands:
         names = [f"{group}beyond {offset + slope * cut:.4g}" for cut in bins.cuts]
         spread = spread_of_counts(counts, variance, finite=self._finite)
         found = estimate(asked.text, names, surviving, spread, level=self._level)
-        return [wider(one, abs(float(end)) / 2) for one, end in zip(found, last - first, strict=True)]
+        return [
+            wider(one, abs(float(end)) / 2)
+            for one, end in zip(found, last - first, strict=True)
+        ]
 
 
 def _spelled(level: Any) -> str:
@@ -380,7 +532,9 @@ def _per_record(sums: Sums, values: Floats) -> Floats:
     matrix = sums.matrix(values)
     present = [0]
     for at, (column, code) in enumerate(sums.terms.terms):
-        present.append(at + 2 if code is None and (column, -1) in sums.terms.terms else 0)
+        present.append(
+            at + 2 if code is None and (column, -1) in sums.terms.terms else 0
+        )
     with np.errstate(all="ignore"):
         return matrix / matrix[np.ix_(present, present)]
 
@@ -388,5 +542,11 @@ def _per_record(sums: Sums, values: Floats) -> Floats:
 def _chi_squares(tables: Floats, variance: float) -> Floats:
     """Returns how far noisy tables, (tables, rows, columns), are from independence."""
     totals = np.maximum(tables.sum(axis=(1, 2)), 1.0)[:, None, None]
-    expected = tables.sum(axis=2, keepdims=True) * tables.sum(axis=1, keepdims=True) / totals
-    return np.asarray(((tables - expected) ** 2 / (np.maximum(expected, 0) + variance)).sum(axis=(1, 2)))
+    expected = (
+        tables.sum(axis=2, keepdims=True) * tables.sum(axis=1, keepdims=True) / totals
+    )
+    return np.asarray(
+        ((tables - expected) ** 2 / (np.maximum(expected, 0) + variance)).sum(
+            axis=(1, 2)
+        )
+    )

@@ -57,29 +57,50 @@ def effective_n(model: Synthesizer) -> list[Worth]:
             records = _worth(evidence, evidence.sums(chosen), chosen)
         except (OptionError, DrownedError):
             records = 0.0
-        found.append(Worth(columns=tuple(evidence.names[one] for one in chosen), records=records))
+        found.append(
+            Worth(columns=tuple(evidence.names[one] for one in chosen), records=records)
+        )
     return found
 
 
 def _worth(evidence: Evidence, sums: Sums, chosen: tuple[int, ...]) -> float:
-    records, off = max(evidence.records[0], 1.0), sums.variance + _OF_BIAS * np.square(sums.bias).sum(axis=1)
+    records, off = (
+        max(evidence.records[0], 1.0),
+        sums.variance + _OF_BIAS * np.square(sums.bias).sum(axis=1),
+    )
     matrix, order = sums.matrix(sums.values) / records, sorted(chosen)
     terms = [
-        [at + 1 for at, (place, code) in enumerate(sums.terms.terms) if order[place] == one and code != -1]
+        [
+            at + 1
+            for at, (place, code) in enumerate(sums.terms.terms)
+            if order[place] == one and code != -1
+        ]
         for one in chosen
     ]
-    spreads = [np.maximum(np.diag(matrix)[own] - matrix[0, own] ** 2, 0.0) for own in terms]
+    spreads = [
+        np.maximum(np.diag(matrix)[own] - matrix[0, own] ** 2, 0.0) for own in terms
+    ]
     left, right = sums.terms.entries
     if len(chosen) == 1:
-        inside, sampled = (left == 0) & np.isin(right, terms[0]), float(spreads[0].sum())
+        inside, sampled = (
+            (left == 0) & np.isin(right, terms[0]),
+            float(spreads[0].sum()),
+        )
     else:
         one, other = (np.isin([left, right], own) for own in terms)
-        inside, sampled = (one & other[::-1]).any(axis=0), float(spreads[0].sum() * spreads[1].sum())
+        inside, sampled = (
+            (one & other[::-1]).any(axis=0),
+            float(spreads[0].sum() * spreads[1].sum()),
+        )
     # Shares are of what the k counts add up to: their noise is I - p1', whose squares add up to k - 2 + k p'p.
     shares = [matrix[0, own] for own in terms]
-    free = float(np.prod([1 - 2 / len(p) + float(p @ p) if len(p) > 1 else 1.0 for p in shares]))
+    free = float(
+        np.prod([1 - 2 / len(p) + float(p @ p) if len(p) > 1 else 1.0 for p in shares])
+    )
     sampled *= records
-    return float(records * sampled / max(sampled + free * float(off[inside].sum()), 1e-12))
+    return float(
+        records * sampled / max(sampled + free * float(off[inside].sum()), 1e-12)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +110,9 @@ class Guard:
     sentence: str
     warning: str | None  # where there are more rows than records
     metadata: dict[str, str]
-    told: dict[str, Any]  # records released, and the least and the most that a column and a pair are worth
+    told: dict[
+        str, Any
+    ]  # records released, and the least and the most that a column and a pair are worth
 
 
 def guard(model: Synthesizer, rows: int) -> Guard | None:
@@ -99,21 +122,39 @@ def guard(model: Synthesizer, rows: int) -> Guard | None:
     except OptionError:
         return None
     told, parts = dict[str, Any](released=released), []
-    for number, name, what in ((1, "mean", "for the mean of a column"), (2, "pair", "for two columns together")):
-        kept = [one for one in found if len(one.columns) == number and round(one.records)]
+    for number, name, what in (
+        (1, "mean", "for the mean of a column"),
+        (2, "pair", "for two columns together"),
+    ):
+        kept = [
+            one for one in found if len(one.columns) == number and round(one.records)
+        ]
         some = sorted(kept, key=lambda one: one.records)
         if some:
             told[name] = [_told(some[0]), _told(some[-1])]
             names, least = " and ".join(some[0].columns), f"{some[0].records:,.0f}"
             parts.append(f"{what} {least} ({names}) to {some[-1].records:,.0f} records")
     if nothing := sum(not round(one.records) for one in found):
-        what = "1 column or pair, which was" if nothing == 1 else f"{nothing} columns or pairs, which were"
+        what = (
+            "1 column or pair, which was"
+            if nothing == 1
+            else f"{nothing} columns or pairs, which were"
+        )
         parts.append(f"nothing for {what} not measured or which the noise hides")
     sentence = f"At most they are worth, {'; '.join(parts)}. {_WRONG}"
     more = f"{rows:,} rows were drawn from a release of about {released:,} records: they hold no more than these."
     listed = json.dumps([_told(one) for one in found])
-    metadata = {"noisegate.note": sentence, "noisegate.released": str(released), "noisegate.effective_n": listed}
-    return Guard(sentence=sentence, warning=more if rows > released else None, metadata=metadata, told=told)
+    metadata = {
+        "noisegate.note": sentence,
+        "noisegate.released": str(released),
+        "noisegate.effective_n": listed,
+    }
+    return Guard(
+        sentence=sentence,
+        warning=more if rows > released else None,
+        metadata=metadata,
+        told=told,
+    )
 
 
 def _told(one: Worth) -> dict[str, Any]:

@@ -16,7 +16,13 @@ from typing import Any
 from noisegate.errors import LedgerError, OptionError, UserError
 from noisegate.ledger.names import lookalike
 from noisegate.privacy import accounting
-from noisegate.privacy.events import Adjacency, Event, GaussianEvent, ThresholdedGaussianEvent, events_from_json
+from noisegate.privacy.events import (
+    Adjacency,
+    Event,
+    GaussianEvent,
+    ThresholdedGaussianEvent,
+    events_from_json,
+)
 
 _FORMAT = "noisegate-ledger-1"
 
@@ -54,13 +60,25 @@ GENESIS = ChainHead(rows=0, hash="0" * 64)
 
 def canonical(value: Any) -> str:
     """Returns `value` as JSON text that is the same for equal values: sorted keys, ASCII, no spaces."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    )
 
 
-def next_row(head: ChainHead, *, kind: str, dataset: str, reservation: str | None, payload: Any) -> Row:
+def next_row(
+    head: ChainHead, *, kind: str, dataset: str, reservation: str | None, payload: Any
+) -> Row:
     """Returns the row that follows `head`, stamped with the time now."""
     now = datetime.now(UTC).isoformat(timespec="microseconds")
-    fields = (head.rows + 1, now, kind, dataset, reservation, canonical(payload), head.hash)
+    fields = (
+        head.rows + 1,
+        now,
+        kind,
+        dataset,
+        reservation,
+        canonical(payload),
+        head.hash,
+    )
     return Row(*fields, _digest(fields))
 
 
@@ -70,15 +88,24 @@ def verify_chain(rows: Sequence[Row], head: ChainHead) -> None:
     for row in rows:
         number = last.rows + 1
         if row.sequence != number:
-            raise _broken(number, f"it is missing (the next one there is {row.sequence!r})")
+            raise _broken(
+                number, f"it is missing (the next one there is {row.sequence!r})"
+            )
         if row.hash != _digest(astuple(row)[:-1]):
-            raise _broken(number, "its contents do not give its hash: it was changed after it was written")
+            raise _broken(
+                number,
+                "its contents do not give its hash: it was changed after it was written",
+            )
         if row.previous != last.hash:
-            raise _broken(number, "it does not continue the row before it: rows were replaced")
+            raise _broken(
+                number, "it does not continue the row before it: rows were replaced"
+            )
         last = ChainHead(rows=number, hash=row.hash)
     if head.rows != last.rows:
         raise _broken(
-            max(0, min(head.rows, last.rows)) + 1 if isinstance(head.rows, int) else last.rows,
+            max(0, min(head.rows, last.rows)) + 1
+            if isinstance(head.rows, int)
+            else last.rows,
             f"the ledger should have {head.rows!r} rows and has {last.rows}: rows were removed or added at the end",
         )
     if head.hash != last.hash:
@@ -87,13 +114,17 @@ def verify_chain(rows: Sequence[Row], head: ChainHead) -> None:
 
 def _digest(fields: tuple[Any, ...]) -> str:
     # `default`: a value that the database gives back as bytes gives another hash, not an exception.
-    text = json.dumps([_FORMAT, *fields], separators=(",", ":"), ensure_ascii=True, default=repr)
+    text = json.dumps(
+        [_FORMAT, *fields], separators=(",", ":"), ensure_ascii=True, default=repr
+    )
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def _broken(row: int, what: str) -> LedgerError:
     cure = "restore it from a backup and find out who changed it."
-    return LedgerError(f"it was tampered with or is damaged at row {row}: {what}. No budget is given from it; {cure}")
+    return LedgerError(
+        f"it was tampered with or is damaged at row {row}: {what}. No budget is given from it; {cure}"
+    )
 
 
 _HALF = math.nextafter(0.5, 0)
@@ -132,10 +163,19 @@ class Cap:
     unit: str
 
     def __post_init__(self) -> None:
-        for name, most, where in (("epsilon", 1000, "in (0, 1000]"), ("delta", _HALF, "above 0 and below 1/2")):
+        for name, most, where in (
+            ("epsilon", 1000, "in (0, 1000]"),
+            ("delta", _HALF, "above 0 and below 1/2"),
+        ):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
-                raise OptionError(f"{name}={value!r} cannot be a cap; give a number {where}.")
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not 0 < value <= most
+            ):
+                raise OptionError(
+                    f"{name}={value!r} cannot be a cap; give a number {where}."
+                )
         text_option("unit", self.unit)
 
     def to_json(self) -> dict[str, Any]:
@@ -184,7 +224,9 @@ class Account:
     adjacency: Adjacency  # the neighbouring relation of every run
     unit: str  # the privacy unit of every run
     spent: float  # ε of all runs reserved or committed, composed
-    remaining: float | None  # about the largest ε of one more Gaussian run; None after Poisson-sampled ones
+    remaining: (
+        float | None
+    )  # about the largest ε of one more Gaussian run; None after Poisson-sampled ones
     reserved: int  # runs that are reserved, confirmed or not, and not finished; they count as spent
     committed: int  # runs that are finished
     voided: int  # reservations that were given back before noise was drawn
@@ -209,18 +251,26 @@ class Book:
                     f"only by case, blanks or letters that look alike; give {alike!r}."
                 )
             cure = f"run: noisegate ledger register {dataset} --epsilon E --delta D"
-            raise OptionError(f"dataset={dataset!r} is not registered in the ledger (registered: {known}); {cure}")
+            raise OptionError(
+                f"dataset={dataset!r} is not registered in the ledger (registered: {known}); {cure}"
+            )
         return self.caps[dataset]
 
     def events(self, dataset: str) -> tuple[Event, ...]:
         """Returns everything that was spent on a data set: the events of all its reservations that are not void."""
-        held = (r for r in self.reservations.values() if r.dataset == dataset and r.state is not Stage.VOID)
+        held = (
+            r
+            for r in self.reservations.values()
+            if r.dataset == dataset and r.state is not Stage.VOID
+        )
         return tuple(event for reservation in held for event in reservation.events)
 
     def account(self, dataset: str) -> Account:
         """Returns where a data set stands."""
         cap, events = self.cap(dataset), self.events(dataset)
-        stages = Counter(held.state for held in self.reservations.values() if held.dataset == dataset)
+        stages = Counter(
+            held.state for held in self.reservations.values() if held.dataset == dataset
+        )
         return Account(
             dataset=dataset,
             **vars(cap),
@@ -233,7 +283,11 @@ class Book:
 
     def last(self, reservation: str) -> Entry:
         """Returns the latest row about a reservation."""
-        return next(entry for entry in reversed(self.entries) if entry.reservation == reservation)
+        return next(
+            entry
+            for entry in reversed(self.entries)
+            if entry.reservation == reservation
+        )
 
 
 def fold(rows: Sequence[Row]) -> Book:
@@ -245,7 +299,9 @@ def fold(rows: Sequence[Row]) -> Book:
             _apply(book, entry)
         except (KeyError, TypeError, ValueError, UserError) as error:
             note = "It was written by a newer version of noisegate, or by something else; no budget is given from it."
-            raise LedgerError(f"row {row.sequence} of the ledger ({row.kind!r}) cannot be: {error}. {note}") from error
+            raise LedgerError(
+                f"row {row.sequence} of the ledger ({row.kind!r}) cannot be: {error}. {note}"
+            ) from error
         book.entries.append(entry)
     return book
 
@@ -259,7 +315,10 @@ def _entry(row: Row) -> Entry:
     elif kind is not Kind.CONFIRM:
         name = "certificate" if kind is Kind.COMMIT else "reason"
         told = {name: data[name]}
-    same = {name: getattr(row, name) for name in ("sequence", "time", "dataset", "hash", "reservation")}
+    same = {
+        name: getattr(row, name)
+        for name in ("sequence", "time", "dataset", "hash", "reservation")
+    }
     return Entry(kind=kind, **same, **told)
 
 
@@ -274,32 +333,44 @@ def _apply(book: Book, entry: Entry) -> None:
     if entry.kind is Kind.RESERVE:
         book.cap(entry.dataset)
         if entry.reservation in book.reservations or not entry.events:
-            raise ValueError(f"reservation {entry.reservation!r} is made twice or holds no event")
+            raise ValueError(
+                f"reservation {entry.reservation!r} is made twice or holds no event"
+            )
         book.reservations[entry.reservation] = ReservedCost(
             dataset=entry.dataset, events=entry.events, state=Stage.RESERVED
         )
         return
     held = open_reservation(book, entry.reservation, entry.kind)
     if held.dataset != entry.dataset:
-        raise ValueError(f"reservation {entry.reservation!r} is one of data set {held.dataset!r}")
+        raise ValueError(
+            f"reservation {entry.reservation!r} is one of data set {held.dataset!r}"
+        )
     book.reservations[entry.reservation] = replace(held, state=_AFTER[entry.kind])
 
 
-_AFTER = {Kind.CONFIRM: Stage.CONFIRMED, Kind.COMMIT: Stage.COMMITTED, Kind.VOID: Stage.VOID}
+_AFTER = {
+    Kind.CONFIRM: Stage.CONFIRMED,
+    Kind.COMMIT: Stage.COMMITTED,
+    Kind.VOID: Stage.VOID,
+}
 
 
 def open_reservation(book: Book, reservation: str, kind: Kind) -> ReservedCost:
     """Returns a reservation of which a row of `kind` may be written."""
     held = book.reservations.get(reservation)
     if held is None:
-        raise OptionError(f"reservation={reservation!r} is not in the ledger; see: noisegate ledger history DATASET")
+        raise OptionError(
+            f"reservation={reservation!r} is not in the ledger; see: noisegate ledger history DATASET"
+        )
     if held.state is Stage.CONFIRMED and kind is not Kind.COMMIT:
         raise OptionError(
             f"reservation={reservation!r} cannot be given back: its run confirmed it just before it drew noise (row "
             f"{book.last(reservation).sequence}), and nobody can know what that released. Its cost stays."
         )
     if held.state in (Stage.COMMITTED, Stage.VOID):
-        raise ClosedError(f"reservation={reservation!r} is {held.state.value} already; that is final.")
+        raise ClosedError(
+            f"reservation={reservation!r} is {held.state.value} already; that is final."
+        )
     return held
 
 
@@ -314,7 +385,11 @@ def remaining(events: tuple[Event, ...], cap: Cap) -> float | None:
     # Other events have no Gaussian-DP parameter, so what they leave depends on what is asked next.
     if not events:
         return cap.epsilon
-    gaussians = [event for event in events if isinstance(event, GaussianEvent | ThresholdedGaussianEvent)]
+    gaussians = [
+        event
+        for event in events
+        if isinstance(event, GaussianEvent | ThresholdedGaussianEvent)
+    ]
     if len(gaussians) < len(events):
         return None
     odds = accounting.threshold_odds(events)
@@ -322,11 +397,22 @@ def remaining(events: tuple[Event, ...], cap: Cap) -> float | None:
         return 0.0
     allowed = accounting.mu_for(cap.epsilon + math.log1p(-odds), cap.delta - odds)
     left = allowed**2 - accounting.total_mu(gaussians) ** 2
-    return min(cap.epsilon, accounting.gaussian_epsilon(math.sqrt(left), cap.delta)) if left > 0 else 0.0
+    return (
+        min(cap.epsilon, accounting.gaussian_epsilon(math.sqrt(left), cap.delta))
+        if left > 0
+        else 0.0
+    )
 
 
 def text_option(option: str, value: str) -> str:
     """Returns `value` if it is one line of printable text."""
-    if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > 500:
-        raise OptionError(f"{option}={value!r} cannot be recorded; give one line of text, at most 500 characters.")
+    if (
+        not isinstance(value, str)
+        or not value.strip()
+        or not value.isprintable()
+        or len(value) > 500
+    ):
+        raise OptionError(
+            f"{option}={value!r} cannot be recorded; give one line of text, at most 500 characters."
+        )
     return value

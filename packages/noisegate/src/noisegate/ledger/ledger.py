@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from noisegate.atomic import close_to_others
-from noisegate.errors import BudgetRefusedError, LedgerError, LedgerWarning, OptionError, said
+from noisegate.errors import (
+    BudgetRefusedError,
+    LedgerError,
+    LedgerWarning,
+    OptionError,
+    said,
+)
 from noisegate.ledger import accounts
 from noisegate.ledger.accounts import (
     Account,
@@ -95,7 +101,12 @@ class Ledger:
             OptionError: if a value is out of range or the name is taken.
         """
         text_option("dataset", dataset)
-        cap = Cap(epsilon=epsilon, delta=delta, adjacency=Adjacency.parse(adjacency), unit=unit)
+        cap = Cap(
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=Adjacency.parse(adjacency),
+            unit=unit,
+        )
         with self._store.write(create=True) as transaction:
             caps = self._open(transaction).caps
             taken, alike = caps.get(dataset), lookalike(dataset, caps)
@@ -149,19 +160,28 @@ class Ledger:
         text_option("purpose", purpose)
         asked, relation = tuple(events), Adjacency.parse(adjacency)
         if not asked:
-            raise OptionError("events=() reserves nothing; give the events of the planned run.")
+            raise OptionError(
+                "events=() reserves nothing; give the events of the planned run."
+            )
         book = self._read()
         _same_guarantee(dataset, book.cap(dataset), relation, unit)
         # First without the lock, since it may take seconds; costs are remembered. What decides is the second time.
         self._judge(book, dataset, asked)
-        reservation = str(uuid.uuid4()) if reservation is None else str(uuid.UUID(reservation))
+        reservation = (
+            str(uuid.uuid4()) if reservation is None else str(uuid.UUID(reservation))
+        )
         with self._store.write() as transaction:
             locked_book = self._open(transaction)
             if reservation in locked_book.reservations:
-                raise OptionError(f"reservation={reservation!r} is in the ledger already; give a new one.")
+                raise OptionError(
+                    f"reservation={reservation!r} is in the ledger already; give a new one."
+                )
             self._judge(locked_book, dataset, asked)
             # Adjacency and unit are those of the registration.
-            payload = {"events": [event_to_json(event) for event in asked], "purpose": purpose}
+            payload = {
+                "events": [event_to_json(event) for event in asked],
+                "purpose": purpose,
+            }
             _append(transaction, Kind.RESERVE, dataset, reservation, payload)
         return reservation
 
@@ -194,7 +214,11 @@ class Ledger:
             if held is not None and held.state is not Stage.RESERVED:
                 closing = book.last(reservation)
                 why = f" ({closing.reason})" if closing.reason else ""
-                spent = " and nothing is spent" if held.state is Stage.VOID else "; it is spent"
+                spent = (
+                    " and nothing is spent"
+                    if held.state is Stage.VOID
+                    else "; it is spent"
+                )
                 raise LedgerError(
                     f"the reservation {reservation} of this run is {held.state.value} already, by row "
                     f"{closing.sequence} of the ledger {self.location}{why}. The run stopped before it drew any noise. "
@@ -209,7 +233,9 @@ class Ledger:
         Raises:
             OptionError: if the reservation is unknown or closed, or `certificate` is no SHA-256 in hexadecimal digits.
         """
-        if not isinstance(certificate, str) or not re.fullmatch("[0-9a-f]{64}", certificate):
+        if not isinstance(certificate, str) or not re.fullmatch(
+            "[0-9a-f]{64}", certificate
+        ):
             raise OptionError(
                 f"certificate={certificate!r} is not a SHA-256 digest of 64 lower-case hexadecimal digits."
             )
@@ -255,8 +281,12 @@ class Ledger:
         book = self._read()
         for account in map(book.account, book.caps):
             if not account.spent <= account.epsilon:
-                mine = (entry for entry in book.entries if entry.dataset == account.dataset)
-                last = max(entry.sequence for entry in mine if entry.kind is Kind.RESERVE)
+                mine = (
+                    entry for entry in book.entries if entry.dataset == account.dataset
+                )
+                last = max(
+                    entry.sequence for entry in mine if entry.kind is Kind.RESERVE
+                )
                 raise LedgerError(
                     f"ledger {self.location}: data set {account.dataset!r} is over its cap by row {last}: "
                     f"ε = {_up(account.spent)} of "
@@ -294,7 +324,9 @@ class Ledger:
         total = accounts.cost(past + asked, cap.delta, cap.adjacency)
         if total <= cap.epsilon:
             return
-        spent, alone = (accounts.cost(some, cap.delta, cap.adjacency) for some in (past, asked))
+        spent, alone = (
+            accounts.cost(some, cap.delta, cap.adjacency) for some in (past, asked)
+        )
         raise BudgetRefusedError(
             f"data set {dataset!r}: the ledger {self.location} refuses this run, and nothing was spent. "
             f"The cap is ε = {cap.epsilon:g} at δ = {cap.delta:g}; spent so far: ε = {_up(spent)}; this run alone: "
@@ -302,8 +334,20 @@ class Ledger:
         )
 
 
-def _append(transaction: Transaction, kind: Kind, dataset: str, reservation: str | None, payload: Any) -> None:
-    row = next_row(transaction.head(), kind=kind.value, dataset=dataset, reservation=reservation, payload=payload)
+def _append(
+    transaction: Transaction,
+    kind: Kind,
+    dataset: str,
+    reservation: str | None,
+    payload: Any,
+) -> None:
+    row = next_row(
+        transaction.head(),
+        kind=kind.value,
+        dataset=dataset,
+        reservation=reservation,
+        payload=payload,
+    )
     transaction.append(row)
 
 
@@ -319,7 +363,9 @@ def _same_guarantee(dataset: str, cap: Cap, adjacency: Adjacency, unit: str) -> 
         if linked(unit):
             cure = "Register a name for them: noisegate ledger register NAME --epsilon E --schema SCHEMA."
         says = f"unit={unit!r} differs from {cap.unit!r}, with which data set {dataset!r} is registered"
-        raise OptionError(f"{says}; costs for different privacy units cannot be added up. {cure}")
+        raise OptionError(
+            f"{says}; costs for different privacy units cannot be added up. {cure}"
+        )
 
 
 def _cure(left: float | None) -> str:
@@ -327,9 +373,7 @@ def _cure(left: float | None) -> str:
         return "Ask for less; a cap cannot be raised."
     if left <= 0:
         return "Nothing remains: no further run on this data set is possible; a cap cannot be raised."
-    return (
-        f"What remains for one more run is ε = {_up(left, ROUND_FLOOR)}: ask for at most that; a cap cannot be raised."
-    )
+    return f"What remains for one more run is ε = {_up(left, ROUND_FLOOR)}: ask for at most that; a cap cannot be raised."
 
 
 def _up(value: float, rounding: str = ROUND_CEILING) -> str:
@@ -350,10 +394,18 @@ def check_seen(rows: Sequence[Row]) -> None:
 
     if not rows:
         return
-    path, text = platformdirs.user_state_path("noisegate", appauthor=False) / "ledgers" / rows[0].hash, ""
+    path, text = (
+        platformdirs.user_state_path("noisegate", appauthor=False)
+        / "ledgers"
+        / rows[0].hash,
+        "",
+    )
     with contextlib.suppress(OSError):
         text = path.read_text(encoding="ascii", errors="replace")
-    seen = {int(number): digest for number, digest in re.findall(r"^(\d+) ([0-9a-f]{64})$", text, re.MULTILINE)}
+    seen = {
+        int(number): digest
+        for number, digest in re.findall(r"^(\d+) ([0-9a-f]{64})$", text, re.MULTILINE)
+    }
     for number, digest in seen.items():
         if number > len(rows) or rows[number - 1].hash != digest:
             raise RewoundError(
@@ -364,6 +416,10 @@ def check_seen(rows: Sequence[Row]) -> None:
     if len(rows) not in seen:
         with contextlib.suppress(OSError):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            close_to_others(path.parent)  # who may remove a line may hide that a ledger was put back
+            close_to_others(
+                path.parent
+            )  # who may remove a line may hide that a ledger was put back
             with path.open("a", encoding="ascii") as file:
-                file.write(f"\n{len(rows)} {rows[-1].hash}\n")  # on a line of its own, after one that was cut off too
+                file.write(
+                    f"\n{len(rows)} {rows[-1].hash}\n"
+                )  # on a line of its own, after one that was cut off too

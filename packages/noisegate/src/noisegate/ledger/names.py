@@ -28,10 +28,18 @@ _BLANK = "\u2800"  # a cell of Braille without a dot, which Unicode counts among
 _SMALL_CAPITAL = re.compile(r"LATIN LETTER SMALL CAPITAL ([A-Z])")
 
 # Letters that are drawn like Latin ones in common typefaces, though not in those that Unicode's table rests on.
-_CYRILLIC = ("аеорсухіјѕԁһԛԝӏкАВЕКМНОРСТУХІЈЅԌԚԜӀ", "aeopcyxijsdhqwlkABEKMHOPCTYXIJSGQWI")
+_CYRILLIC = (
+    "аеорсухіјѕԁһԛԝӏкАВЕКМНОРСТУХІЈЅԌԚԜӀ",
+    "aeopcyxijsdhqwlkABEKMHOPCTYXIJSGQWI",
+)
 _GREEK = ("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοντυια", "ABEZHIKMNOPTYXovtuia")
 _ARMENIAN = ("օսոհցգ", "ounhgq")
-_LATIN = str.maketrans(*("".join(part) for part in zip(_CYRILLIC, _GREEK, _ARMENIAN, ("ıɑɡ", "iag"), strict=True)))
+_LATIN = str.maketrans(
+    *(
+        "".join(part)
+        for part in zip(_CYRILLIC, _GREEK, _ARMENIAN, ("ıɑɡ", "iag"), strict=True)
+    )
+)
 
 
 def lookalike(name: str, known: Iterable[str]) -> str | None:
@@ -57,7 +65,12 @@ def lookalike(name: str, known: Iterable[str]) -> str | None:
 def mixed_scripts(name: str) -> tuple[str, ...]:
     """Returns the alphabets of a word of `name` that has letters of several, which is rarely meant; else nothing."""
     for word in re.split(r"[\W\d_]+", unicodedata.normalize("NFKC", name)):
-        found = {script for letter in word for script in _SCRIPTS if unicodedata.name(letter, "").startswith(script)}
+        found = {
+            script
+            for letter in word
+            for script in _SCRIPTS
+            if unicodedata.name(letter, "").startswith(script)
+        }
         if len(found) > 1:
             return tuple(sorted(script.title() for script in found))
     return ()
@@ -95,7 +108,9 @@ def _skeleton(text: str) -> str:
     """Returns the skeleton of a text by UTS 39: two texts that are drawn alike have the same."""
     prototypes = _prototypes()
     letters = unicodedata.normalize("NFD", text)
-    return unicodedata.normalize("NFD", "".join(prototypes.get(letter, letter) for letter in letters))
+    return unicodedata.normalize(
+        "NFD", "".join(prototypes.get(letter, letter) for letter in letters)
+    )
 
 
 @cache
@@ -103,10 +118,14 @@ def _prototypes() -> dict[str, str]:
     """Returns for each letter the one, or the several, that stand for all that are drawn like it."""
     # The package lists by each letter those that are drawn like it, by Unicode's confusables.txt. Its file is read
     # here, since the package would take another one from the environment.
-    text = (files("confusable_homoglyphs") / "confusables.json").read_text(encoding="utf-8")
+    text = (files("confusable_homoglyphs") / "confusables.json").read_text(
+        encoding="utf-8"
+    )
     alike: dict[str, set[str]] = {}
     for key, entries in json.loads(text).items():
-        group = {_INVISIBLE.sub("", one) for one in (key, *(entry["c"] for entry in entries))} - {""}
+        group = {
+            _INVISIBLE.sub("", one) for one in (key, *(entry["c"] for entry in entries))
+        } - {""}
         group = group.union(*(alike.get(member, {member}) for member in group))
         for member in group:
             alike[member] = group
@@ -114,5 +133,7 @@ def _prototypes() -> dict[str, str]:
     for member, group in alike.items():
         if len(member) == 1:
             # What is drawn like several letters is compared with these, one by one.
-            prototypes[member] = min(group, key=lambda one: (-len(one), not one.isascii(), one))
+            prototypes[member] = min(
+                group, key=lambda one: (-len(one), not one.isascii(), one)
+            )
     return prototypes

@@ -67,7 +67,12 @@ class Chain:
     """How the number of children, and then each column of a child, depends on what is known by then."""
 
     def families(
-        self, parents: Cells, random: torch.Generator, *, most: int | None = None, numbers: Numbers | None = None
+        self,
+        parents: Cells,
+        random: torch.Generator,
+        *,
+        most: int | None = None,
+        numbers: Numbers | None = None,
     ) -> FamilyCells:
         """Returns children for parents; of these rows, (parents, columns), only the columns of the parent count."""
         # Of more than `most` children the first are made. How many there are is drawn too, unless `numbers` says it.
@@ -76,11 +81,15 @@ class Chain:
         if numbers is None:
             # As many parents have each number as are expected to, up to one.
             odds = softmax(number.scores(cells, number.given))
-            cells[:, self.columns.number] = systematic(odds, np.arange(len(cells)), random)
+            cells[:, self.columns.number] = systematic(
+                odds, np.arange(len(cells)), random
+            )
             numbers = self.numbers(cells, random)
         else:
             within = self.mixture.within[self.columns.number]
-            cells[:, self.columns.number] = within.bins.codes(positions_of(within.column, numbers))
+            cells[:, self.columns.number] = within.bins.codes(
+                positions_of(within.column, numbers)
+            )
         numbers = numbers if most is None else np.minimum(numbers, most)
         known = (*self.columns.parents, self.columns.number)
         fixed = [one.scores(cells, known) for one in made]
@@ -90,17 +99,23 @@ class Chain:
             live = np.flatnonzero(numbers > step)
             now = self._after(cells[live], step)
             for one, scores in zip(made, fixed, strict=True):
-                if one.column == (self.columns.gap if step == 0 else self.columns.first):
+                if one.column == (
+                    self.columns.gap if step == 0 else self.columns.first
+                ):
                     continue
                 others = [column for column in one.given if column not in known]
-                now[:, one.column] = drawn_cells(scores[live] + one.scores(now, others), random)
+                now[:, one.column] = drawn_cells(
+                    scores[live] + one.scores(now, others), random
+                )
             cells[live] = found[starts[live] + step] = now
         return FamilyCells(numbers=numbers, cells=found)
 
     def numbers(self, cells: Cells, random: torch.Generator) -> npt.NDArray[np.int64]:
         """Returns numbers of children in the cells of their column, (rows,)."""
         within = self.mixture.within[self.columns.number]
-        return numbers_at(within.column, within.draw(cells[:, self.columns.number], random)).astype(np.int64)
+        return numbers_at(
+            within.column, within.draw(cells[:, self.columns.number], random)
+        ).astype(np.int64)
 
     def _after(self, cells: Cells, step: int) -> Cells:
         """Returns the rows of the next children, as far as they are known: those before are in `cells`."""
@@ -117,7 +132,9 @@ def drawn_cells(scores: Floats, random: torch.Generator) -> npt.NDArray[np.intp]
     """Returns a cell for each row in proportion to exp(scores), (rows,)."""
     odds = np.exp(scores - scores.max(axis=1, keepdims=True)).cumsum(axis=1)
     level = uniform(random, len(scores)) * odds[:, -1]
-    return np.asarray(np.minimum((odds <= level[:, None]).sum(axis=1), scores.shape[1] - 1))
+    return np.asarray(
+        np.minimum((odds <= level[:, None]).sum(axis=1), scores.shape[1] - 1)
+    )
 
 
 _NONE = STEPS.index("none")
@@ -128,12 +145,19 @@ _STEPS, _CORRECTIONS = 40, 16
 _TINY = 1e-9
 
 
-def fit_chain(columns: LinkColumns, mixture: Mixture, parents: Cells, seed: int) -> Chain:
+def fit_chain(
+    columns: LinkColumns, mixture: Mixture, parents: Cells, seed: int
+) -> Chain:
     """Returns the chain of a link; `parents` are cells, (any number, columns), each as often as it counts."""
     random = public_random(seed)
-    targets = {column: _targets(columns, mixture, column) for column in (columns.number, *columns.made)}
+    targets = {
+        column: _targets(columns, mixture, column)
+        for column in (columns.number, *columns.made)
+    }
     pool = parents[(uniform(random, _ROWS) * len(parents)).astype(np.int64)]
-    number = _fitted(columns.number, pool, columns.given(columns.number), targets[columns.number])
+    number = _fitted(
+        columns.number, pool, columns.given(columns.number), targets[columns.number]
+    )
     chain = Chain(columns=columns, mixture=mixture, drawn=(number,))
     pool = _before(chain, pool, random)
     drawn = [number]
@@ -179,14 +203,19 @@ def _before(chain: Chain, parents: Cells, random: torch.Generator) -> Cells:
     return cells
 
 
-def _child(columns: LinkColumns, mixture: Mixture, cells: Cells, random: torch.Generator) -> Cells:
+def _child(
+    columns: LinkColumns, mixture: Mixture, cells: Cells, random: torch.Generator
+) -> Cells:
     """Returns rows with a child that the mixture draws, given the cells of the parent and of the number."""
     tables = [np.log(table + _TINY) for table in mixture.probabilities]
     there = 1 - mixture.probabilities[columns.step][:, _NONE].astype(np.float64)
     scores = np.log(mixture.weights + _TINY) + np.log(np.maximum(there, 0) + _TINY)
     component = np.empty(len(cells), dtype=np.int64)
     for rows in np.array_split(np.arange(len(cells)), max(len(cells) // 1024, 1)):
-        known = (tables[column].T[cells[rows, column]] for column in (*columns.parents, columns.number))
+        known = (
+            tables[column].T[cells[rows, column]]
+            for column in (*columns.parents, columns.number)
+        )
         component[rows] = drawn_cells(sum(known, start=scores[None]), random)
     drawn = cells.copy()
     for column in columns.children:
@@ -195,21 +224,34 @@ def _child(columns: LinkColumns, mixture: Mixture, cells: Cells, random: torch.G
     return drawn
 
 
-def _fitted(column: int, rows: Cells, given: Sequence[int], joints: Sequence[Floats]) -> ColumnEffects:
+def _fitted(
+    column: int, rows: Cells, given: Sequence[int], joints: Sequence[Floats]
+) -> ColumnEffects:
     """Returns the effects on a column whose expected pairs over some rows are as the joint shares say."""
     from scipy.optimize import minimize
     from scipy.sparse import csr_matrix
 
     sizes = [len(joint) for joint in joints]
     filled = [joint + _TINY for joint in joints]  # no share is zero
-    shares = np.concatenate([joint / joint.sum(axis=1, keepdims=True) for joint in filled])
+    shares = np.concatenate(
+        [joint / joint.sum(axis=1, keepdims=True) for joint in filled]
+    )
     if not len(rows):
         effects = np.log(shares) / len(given)
-        return ColumnEffects(column=column, given=tuple(given), effects=_split(effects, sizes))
+        return ColumnEffects(
+            column=column, given=tuple(given), effects=_split(effects, sizes)
+        )
     offsets = np.cumsum([0, *sizes])
     places = (rows[:, list(given)] + offsets[:-1]).ravel()
     shape = len(rows), int(offsets[-1])
-    onehot = csr_matrix((np.ones(len(places), np.float32), places, np.arange(len(rows) + 1) * len(given)), shape=shape)
+    onehot = csr_matrix(
+        (
+            np.ones(len(places), np.float32),
+            places,
+            np.arange(len(rows) + 1) * len(given),
+        ),
+        shape=shape,
+    )
     across = onehot.T.tocsr() / len(rows)
     wanted = shares * np.asarray(across.sum(axis=1))
     scale = 1 / np.sqrt(np.maximum(wanted, 1e-6))
@@ -220,21 +262,34 @@ def _fitted(column: int, rows: Cells, given: Sequence[int], joints: Sequence[Flo
         highest = scores.max(axis=1, keepdims=True)
         odds = np.exp(scores - highest)
         total = odds.sum(axis=1, keepdims=True)
-        value = float((np.log(total) + highest).mean()) - float((wanted * effects).sum())
-        gradient = (across @ (odds / total) - wanted) * scale + _RIDGE * moved.reshape(shares.shape)
+        value = float((np.log(total) + highest).mean()) - float(
+            (wanted * effects).sum()
+        )
+        gradient = (across @ (odds / total) - wanted) * scale + _RIDGE * moved.reshape(
+            shares.shape
+        )
         return value + _RIDGE / 2 * float(moved @ moved), gradient.ravel()
 
     start = (np.log(shares) / len(given) / scale).ravel()
-    found = minimize(distance, start, jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
+    found = minimize(
+        distance, start, jac=True, method="L-BFGS-B", options={"maxiter": _STEPS}
+    )
     effects = found.x.reshape(shares.shape) * scale
-    return ColumnEffects(column=column, given=tuple(given), effects=_split(effects, sizes))
+    return ColumnEffects(
+        column=column, given=tuple(given), effects=_split(effects, sizes)
+    )
 
 
 def _split(effects: Floats, sizes: Sequence[int]) -> tuple[Floats, ...]:
     return tuple(np.split(effects, np.cumsum(sizes)[:-1]))
 
 
-def _corrected(chain: Chain, parents: Cells, targets: dict[int, tuple[Floats, ...]], random: torch.Generator) -> Chain:
+def _corrected(
+    chain: Chain,
+    parents: Cells,
+    targets: dict[int, tuple[Floats, ...]],
+    random: torch.Generator,
+) -> Chain:
     """Returns the chain with effects that keep all their pairs with the children's columns right along whole chains."""
     for _ in range(_CORRECTIONS):
         picked = parents[(uniform(random, _CHAINS) * len(parents)).astype(np.int64)]
@@ -245,11 +300,18 @@ def _corrected(chain: Chain, parents: Cells, targets: dict[int, tuple[Floats, ..
             effects = list(one.effects)
             has = made.cells[:, one.column] < effects[0].shape[1]
             rows, share = made.cells[has], weights[has]
-            for place, (column, target) in enumerate(zip(one.given, targets[one.column], strict=True)):
-                cells = rows[:, column].astype(np.int64) * target.shape[1] + rows[:, one.column]
+            for place, (column, target) in enumerate(
+                zip(one.given, targets[one.column], strict=True)
+            ):
+                cells = (
+                    rows[:, column].astype(np.int64) * target.shape[1]
+                    + rows[:, one.column]
+                )
                 found = np.bincount(cells, share, target.size).reshape(target.shape)
                 least = 0.5 / target.size
-                effects[place] = effects[place] + np.log((target + least) / (found + least)) / len(one.given)
+                effects[place] = effects[place] + np.log(
+                    (target + least) / (found + least)
+                ) / len(one.given)
             drawn.append(replace(one, effects=tuple(effects)))
         chain = replace(chain, drawn=tuple(drawn))
     return chain

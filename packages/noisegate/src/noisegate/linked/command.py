@@ -33,7 +33,9 @@ def sample_linked(
         says = f"{given[0] if given else '--package'} is of one table, and {model} makes linked ones"
         raise OptionError(f"{says}; leave it out, and give --out FOLDER.")
     if out.suffix == ".csv":
-        raise OptionError(f"--out {out}: linked tables are written into a folder, a file for each; give its name.")
+        raise OptionError(
+            f"--out {out}: linked tables are written into a folder, a file for each; give its name."
+        )
     made = LinkedModel.load(model)
     made.batches(0, where=conditions)  # what cannot be is said before there is a folder
     ending = ".parquet" if out.suffix == ".parquet" else ".csv"
@@ -41,7 +43,9 @@ def sample_linked(
     dropped: dict[str, int] = {}
     with new_folder(out) as folder, ExitStack() as files:
         writers = {
-            table.name: files.enter_context(table_writer(folder / f"{table.name}{ending}", table.synthetic()))
+            table.name: files.enter_context(
+                table_writer(folder / f"{table.name}{ending}", table.synthetic())
+            )
             for table in made.schema.tables
         }
         progress = files.enter_context(steps("Sampling", n))
@@ -53,8 +57,17 @@ def sample_linked(
     if any(dropped.values()):
         warn(describe_dropped(dropped))
     if as_json:
-        told = {"records": n, "out": str(out), "seed": seed, "where": where or [], "even": None, "tables": rows}
+        told = {
+            "records": n,
+            "out": str(out),
+            "seed": seed,
+            "where": where or [],
+            "even": None,
+            "tables": rows,
+        }
         print_json(told | ({"dropped": dropped} if any(dropped.values()) else {}))
         return
     written = ", ".join(f"{count:,} of {name}" for name, count in rows.items())
-    say(f"Wrote synthetic records to {out}: {written}. Share {model / 'certificate.md'} with them.")
+    say(
+        f"Wrote synthetic records to {out}: {written}. Share {model / 'certificate.md'} with them."
+    )

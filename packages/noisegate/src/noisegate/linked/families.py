@@ -17,7 +17,11 @@ from noisegate.linked.table_schema import origin_ticks, ticks_at
 from noisegate.records import WHOLE, WeightedRows
 from noisegate.schema.layout import positions_of
 
-_MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_MIX = (
+    np.uint64(0x9E3779B97F4A7C15),
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+)
 
 
 class Unmatched(Exception):  # noqa: N818 - not an error for users; the caller names the tables, and makes it one
@@ -40,7 +44,11 @@ class Families:
         """Returns the families of those parents whose keys, random bits, fall into one of some equal shares."""
         mine = self.parents["key"][:, 1] % np.uint64(of) == number
         kept = mine[self.of]
-        return Families(self.parents[mine], self.children[kept], (np.cumsum(mine) - 1)[self.of[kept]])
+        return Families(
+            self.parents[mine],
+            self.children[kept],
+            (np.cumsum(mine) - 1)[self.of[kept]],
+        )
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
@@ -61,17 +69,25 @@ class Families:
 
     def weights(self, grid: int = WHOLE) -> npt.NDArray[np.int64]:
         """How much each row of a parent counts, (parents,): grid / (share · rows), rounded down; at most the whole."""
-        return min(grid, WHOLE) // _split(self.parents["share"], np.maximum(self.counts, 1))
+        return min(grid, WHOLE) // _split(
+            self.parents["share"], np.maximum(self.counts, 1)
+        )
 
     def add_weights(self, totals: npt.NDArray[np.int64]) -> None:
         """Adds what all rows count to the totals of their units, and checks the statement of G-31."""
         weights = self.weights()
         np.add.at(totals, self.parents["unit"], weights * np.maximum(self.counts, 1))
-        if len(weights) and (weights.min() < 0 or totals[self.parents["unit"]].max() > WHOLE):
-            raise OverflowError("linked tables: the rows of one unit count more than one record; please report this.")
+        if len(weights) and (
+            weights.min() < 0 or totals[self.parents["unit"]].max() > WHOLE
+        ):
+            raise OverflowError(
+                "linked tables: the rows of one unit count more than one record; please report this."
+            )
 
 
-def families(parents: Records, children: Records, order: int | None, *, drop: bool) -> Families:
+def families(
+    parents: Records, children: Records, order: int | None, *, drop: bool
+) -> Families:
     """Returns parents with children by the column ``order``; Unmatched if a key is twice, or a parent not there."""
     keys = np.concatenate([parents["key"], children["parent"]])
     child = np.arange(len(keys)) >= len(parents)
@@ -92,7 +108,9 @@ def families(parents: Records, children: Records, order: int | None, *, drop: bo
         raise Unmatched(twice=False)
     place = np.cumsum(~child) - 1
     used = child & ~orphans
-    return Families(parents[sequence[~child]], children[sequence[used] - len(parents)], place[used])
+    return Families(
+        parents[sequence[~child]], children[sequence[used] - len(parents)], place[used]
+    )
 
 
 def transitions(found: Families, link: Link, grid: int = WHOLE) -> WeightedRows:
@@ -100,21 +118,39 @@ def transitions(found: Families, link: Link, grid: int = WHOLE) -> WeightedRows:
     parents, children, counts = found.parents, found.children, found.counts
     sizes = np.maximum(counts, 1)
     row_of = np.repeat(np.arange(len(parents)), sizes)
-    to = np.arange(len(children)) + (np.cumsum(counts == 0)[found.of] if len(children) else 0)
+    to = np.arange(len(children)) + (
+        np.cumsum(counts == 0)[found.of] if len(children) else 0
+    )
     later = found.later
     step = np.full(len(row_of), STEPS.index("none"))
     step[to] = np.where(later, STEPS.index("next"), STEPS.index("first"))
     layout, number = link.child.schema.layout, link.schema.column(link.number)
     assert number.numeric
-    numeric, codes, timed = children["numeric"], children["codes"], np.empty((len(children), 0))
+    numeric, codes, timed = (
+        children["numeric"],
+        children["codes"],
+        np.empty((len(children), 0)),
+    )
     if link.order is not None:
         place = layout.place(link.order.name)
-        timed, numeric = _timed(found, link, numeric[:, place]), np.delete(numeric, place, axis=1)
+        timed, numeric = (
+            _timed(found, link, numeric[:, place]),
+            np.delete(numeric, place, axis=1),
+        )
     absent = np.array([len(column.levels) for column in layout.coded], dtype=np.int32)
     now, before = (slice(None), to), (np.flatnonzero(later) - 1, to[later])
-    numbers = [_placed(numeric[taken], rows, len(row_of), np.nan) for taken, rows in (before, now)]
-    coded = [_placed(codes[taken], rows, len(row_of), absent) for taken, rows in (before, now)]
-    positions, timed = positions_of(number, counts)[row_of], _placed(timed, to, len(row_of), np.nan)
+    numbers = [
+        _placed(numeric[taken], rows, len(row_of), np.nan)
+        for taken, rows in (before, now)
+    ]
+    coded = [
+        _placed(codes[taken], rows, len(row_of), absent)
+        for taken, rows in (before, now)
+    ]
+    positions, timed = (
+        positions_of(number, counts)[row_of],
+        _placed(timed, to, len(row_of), np.nan),
+    )
     return WeightedRows(
         np.column_stack([parents["numeric"][row_of], positions, timed, *numbers]),
         np.column_stack([parents["codes"][row_of], step, *coded]).astype(np.int32),
@@ -122,28 +158,42 @@ def transitions(found: Families, link: Link, grid: int = WHOLE) -> WeightedRows:
     )
 
 
-def _split(share: npt.NDArray[np.int64], among: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _split(
+    share: npt.NDArray[np.int64], among: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
     """Returns shares that are split once more; WHOLE + 1 where it is more, which counts nothing: never beyond 2⁴¹."""
-    split: npt.NDArray[np.int64] = np.minimum(share, WHOLE + 1) * np.minimum(among, WHOLE + 1)
+    split: npt.NDArray[np.int64] = np.minimum(share, WHOLE + 1) * np.minimum(
+        among, WHOLE + 1
+    )
     return np.minimum(split, WHOLE + 1)
 
 
-def _timed(found: Families, link: Link, positions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _timed(
+    found: Families, link: Link, positions: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
     """Returns the positions of first distances and of gaps, (children, 2), NaN where a child has none."""
-    order, first, gap = link.order, link.schema.column(str(link.first)), link.schema.column(str(link.gap))
+    order, first, gap = (
+        link.order,
+        link.schema.column(str(link.first)),
+        link.schema.column(str(link.gap)),
+    )
     assert order is not None and first.numeric and gap.numeric
     ticks, later = ticks_at(order, positions), found.later
     starts = ticks[~later]
     if link.since is not None:
         place = link.parent.schema.layout.place(link.since.name)
-        starts = starts - origin_ticks(order, link.since, found.parents["numeric"][found.of[~later], place])
+        starts = starts - origin_ticks(
+            order, link.since, found.parents["numeric"][found.of[~later], place]
+        )
     timed = np.full((len(later), 2), np.nan)
     timed[~later, 0] = positions_of(first, starts)
     timed[later, 1] = positions_of(gap, np.diff(ticks, prepend=ticks[:1])[later])
     return timed
 
 
-def _placed(values: npt.NDArray[Any], rows: npt.NDArray[np.intp], total: int, absent: Any) -> npt.NDArray[Any]:
+def _placed(
+    values: npt.NDArray[Any], rows: npt.NDArray[np.intp], total: int, absent: Any
+) -> npt.NDArray[Any]:
     """Returns a table of ``total`` rows that has ``values`` at ``rows``, and ``absent`` everywhere else."""
     table = np.full((total, values.shape[1]), absent, dtype=values.dtype)
     table[rows] = values
@@ -153,7 +203,10 @@ def _placed(values: npt.NDArray[Any], rows: npt.NDArray[np.intp], total: int, ab
 def _mixed(children: Records) -> npt.NDArray[np.uint64]:
     """Returns 64 bits of each child that follow from its parent and its columns, as if at random (SplitMix64)."""
     bits = children["parent"][:, 0] ^ children["parent"][:, 1]
-    words = np.concatenate([children["numeric"].view(np.uint64), children["codes"].astype(np.uint64)], axis=1)
+    words = np.concatenate(
+        [children["numeric"].view(np.uint64), children["codes"].astype(np.uint64)],
+        axis=1,
+    )
     for word in words.T:
         bits = (bits ^ word) + _MIX[0]
         bits = (bits ^ (bits >> np.uint64(30))) * _MIX[1]
@@ -162,7 +215,9 @@ def _mixed(children: Records) -> npt.NDArray[np.uint64]:
     return np.asarray(bits, dtype=np.uint64)
 
 
-HELD_BYTES = 32 << 20  # of the records of one table that are held in memory before they are written out
+HELD_BYTES = (
+    32 << 20
+)  # of the records of one table that are held in memory before they are written out
 PARTS = 256  # into how many parts a table is split that is not held in memory: one of them is, with what belongs to it
 
 Records = npt.NDArray[Any]  # a structured array, (records,)
@@ -171,11 +226,15 @@ Records = npt.NDArray[Any]  # a structured array, (records,)
 class Spill:
     """Records whose keys, 128 random bits in the field ``by``, say which part they belong to."""
 
-    def __init__(self, dtype: npt.DTypeLike, by: str, *, held_bytes: int = HELD_BYTES) -> None:
+    def __init__(
+        self, dtype: npt.DTypeLike, by: str, *, held_bytes: int = HELD_BYTES
+    ) -> None:
         self.dtype, self._by, self._limit = np.dtype(dtype), by, held_bytes
         self._held: list[Records] = []
         self._file: IO[bytes] | None = None
-        self._runs: list[tuple[int, npt.NDArray[np.int64]]] = []  # where each run begins, and where its parts do
+        self._runs: list[
+            tuple[int, npt.NDArray[np.int64]]
+        ] = []  # where each run begins, and where its parts do
 
     @property
     def whole(self) -> bool:
@@ -197,7 +256,12 @@ class Spill:
             assert self._file is not None
             for start, bounds in self._runs:
                 self._file.seek(start + int(bounds[part]))
-                found.append(np.frombuffer(self._file.read(int(bounds[part + 1] - bounds[part])), self.dtype))
+                found.append(
+                    np.frombuffer(
+                        self._file.read(int(bounds[part + 1] - bounds[part])),
+                        self.dtype,
+                    )
+                )
         except OSError as error:
             raise _broken(error) from None
         return np.concatenate(found)
@@ -213,7 +277,10 @@ class Spill:
         records, self._held = np.concatenate([np.empty(0, self.dtype), *self._held]), []
         parts = (records[self._by][:, 0] % np.uint64(PARTS)).astype(np.intp)
         ordered = records[np.argsort(parts, kind="stable")]
-        bounds = np.concatenate([[0], np.cumsum(np.bincount(parts, minlength=PARTS))]) * self.dtype.itemsize
+        bounds = (
+            np.concatenate([[0], np.cumsum(np.bincount(parts, minlength=PARTS))])
+            * self.dtype.itemsize
+        )
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(prefix="noisegate-")  # noqa: SIM115 - `close` closes it
@@ -236,4 +303,6 @@ def spilled_parts(spills: Sequence[Spill]) -> Iterator[int | None]:
 
 def _broken(error: OSError) -> DataError:
     cure = "make room, or name another folder in the environment variable TMPDIR"
-    return DataError(f"{tempfile.gettempdir()}: cannot keep a temporary file there: {error.strerror}; {cure}")
+    return DataError(
+        f"{tempfile.gettempdir()}: cannot keep a temporary file there: {error.strerror}; {cure}"
+    )

@@ -40,23 +40,38 @@ _PARENTS = 20_000  # parents that are drawn for the fit of a chain
 class LinkFit(MixtureFit):
     """The fit of a mixture to the transitions of one link."""
 
-    def __init__(self, design: LinkDesign, release: Release, settings: MixtureSettings, *, seed: int) -> None:
+    def __init__(
+        self,
+        design: LinkDesign,
+        release: Release,
+        settings: MixtureSettings,
+        *,
+        seed: int,
+    ) -> None:
         self.design, found = design, design.answers(release)
         self._bins, tables = design.tables.read(found)
         self._histograms = design.tables.read_histograms(found)
         self._numbers = design.numbers(found)
         sizes = [*(bins.size for bins in self._bins), *design.tables.coded]
         prior = design.prior(self._histograms, self._bins)
-        ordered = [bins.size - bins.nullable for bins in self._bins] + [0] * len(design.tables.coded)
-        super().__init__(tables, sizes, None, settings, seed=seed, ordered=ordered, prior=prior)
+        ordered = [bins.size - bins.nullable for bins in self._bins] + [0] * len(
+            design.tables.coded
+        )
+        super().__init__(
+            tables, sizes, None, settings, seed=seed, ordered=ordered, prior=prior
+        )
 
     def _known(self, tables: ClassTables) -> ClassTables:
-        return with_start(tables, self.design.columns, self._numbers.masses, self._begins)
+        return with_start(
+            tables, self.design.columns, self._numbers.masses, self._begins
+        )
 
     @property
     def _begins(self) -> npt.NDArray[np.intp]:
         place = self.design.columns.number
-        cuts = np.searchsorted(self.design.tables.fine[place].cuts, self._bins[place].cuts)
+        cuts = np.searchsorted(
+            self.design.tables.fine[place].cuts, self._bins[place].cuts
+        )
         return np.asarray([0, *(cuts + 1)])
 
     @property
@@ -76,21 +91,32 @@ class LinkFit(MixtureFit):
         design, place = self.design, self.design.columns.number
         histograms: Mapping[int, Histogram] = {**self._histograms, place: self._numbers}
         within = within_cells(design.tables, self._bins, histograms)
-        mixture = mixture_of(self.reached, self.tables, design.link.schema.layout, within)
+        mixture = mixture_of(
+            self.reached, self.tables, design.link.schema.layout, within
+        )
         masses = np.add.reduceat(self._numbers.masses, self._begins)
-        return _raked(mixture, place, masses / masses.sum()) if masses.sum() > 0 else mixture
+        return (
+            _raked(mixture, place, masses / masses.sum())
+            if masses.sum() > 0
+            else mixture
+        )
 
 
 def _raked(mixture: Mixture, column: int, shares: npt.NDArray[np.float64]) -> Mixture:
     """Returns the mixture with other shares of the cells of one column, and all else as it was given this."""
-    weights, table = mixture.weights.astype(np.float64), mixture.probabilities[column].astype(np.float64)
+    weights, table = (
+        mixture.weights.astype(np.float64),
+        mixture.probabilities[column].astype(np.float64),
+    )
     joint = weights[:, None] * table * (shares / np.maximum(weights @ table, 1e-12))
     weights = joint.sum(axis=1)
     tables = list(mixture.probabilities)
     tables[column] = joint / np.maximum(weights[:, None], 1e-300)
     live = weights > 0
     return replace(
-        mixture, weights=weights[live] / weights.sum(), probabilities=tuple(np.asarray(one)[live] for one in tables)
+        mixture,
+        weights=weights[live] / weights.sum(),
+        probabilities=tuple(np.asarray(one)[live] for one in tables),
     )
 
 
@@ -98,9 +124,16 @@ class LinkedFit:
     """The fits of all `links`, parents first, one after the other; a `noisegate.models.checkpoint.Resumable`."""
 
     def __init__(
-        self, designs: Sequence[LinkDesign], release: Release, settings: MixtureSettings, *, seed: int
+        self,
+        designs: Sequence[LinkDesign],
+        release: Release,
+        settings: MixtureSettings,
+        *,
+        seed: int,
     ) -> None:
-        self.links = tuple(LinkFit(design, release, settings, seed=seed) for design in designs)
+        self.links = tuple(
+            LinkFit(design, release, settings, seed=seed) for design in designs
+        )
         self._seed = seed
 
     @property
@@ -116,7 +149,9 @@ class LinkedFit:
     @property
     def discrepancy(self) -> float:
         """The largest mean squared distance of a link to its tables, in units of their noise."""
-        found = [link.discrepancy for link in self.links if math.isfinite(link.discrepancy)]
+        found = [
+            link.discrepancy for link in self.links if math.isfinite(link.discrepancy)
+        ]
         return max(found, default=math.inf)
 
     @property
@@ -124,14 +159,21 @@ class LinkedFit:
         """What is wrong with the fit once it has run, in words; None where nothing is."""
         told = ((link.design.link.name, link.warning) for link in self.links)
         again = "noisegate.Pairwise", "noisegate.linked.method.Linked"
-        return next((f"{name}: {warning.replace(*again)}" for name, warning in told if warning), None)
+        return next(
+            (f"{name}: {warning.replace(*again)}" for name, warning in told if warning),
+            None,
+        )
 
     def run(self, report: Callable[[FitState], None] | None = None) -> None:
         """Runs the remaining steps."""
 
         def told(_: FitState) -> None:
             if report:
-                report(FitState(step=self.step, steps=self.steps, discrepancy=self.discrepancy))
+                report(
+                    FitState(
+                        step=self.step, steps=self.steps, discrepancy=self.discrepancy
+                    )
+                )
 
         for link in self.links:
             link.run(told)
@@ -139,7 +181,9 @@ class LinkedFit:
     def state_dict(self) -> dict[str, npt.NDArray[Any]]:
         """Returns everything that `load_state_dict` needs to go on with the same bits, as named arrays."""
         return {
-            f"{link.design.link.name}.{name}": value for link in self.links for name, value in link.state_dict().items()
+            f"{link.design.link.name}.{name}": value
+            for link in self.links
+            for name, value in link.state_dict().items()
         }
 
     def load_state_dict(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -156,7 +200,9 @@ class LinkedFit:
                 above = made.get(link.parent.name)
                 random = public_random(self._seed)
                 parents = None if above is None else above.one_each(_PARENTS, random)
-                if parents is None or not len(parents):  # the first link, or one below a link without children
+                if parents is None or not len(
+                    parents
+                ):  # the first link, or one below a link without children
                     cells = mixture.cells(mixture.draw(_PARENTS, random))
                 else:
                     cells = LinkModel.parent_cells(link, mixture, parents)
@@ -172,7 +218,12 @@ _NEVER, _RARE = 1e-9, 1e-3
 _LONG = 4.0  # with more children in the mean families are long: between simulated clinics of 1.2 and of 11
 
 
-def with_start(tables: ClassTables, columns: LinkColumns, numbers: Floats, begins: npt.NDArray[np.intp]) -> ClassTables:
+def with_start(
+    tables: ClassTables,
+    columns: LinkColumns,
+    numbers: Floats,
+    begins: npt.NDArray[np.intp],
+) -> ClassTables:
     """Returns the tables, of one class, with where their fit sets out; of short families pairs are drawn to it."""
     # `numbers` says how many parents have 0, 1, ... children, (most + 1,); `begins` where its column's cells begin in
     # it.
@@ -180,15 +231,27 @@ def with_start(tables: ClassTables, columns: LinkColumns, numbers: Floats, begin
         return tables
     start = _start(likely_shares(tables)[0], tables.spans, columns, numbers, begins)
     mean = float(np.arange(len(numbers)) @ numbers / numbers.sum())
-    pairs = tables.pairs if mean > _LONG else _shrunk(tables, start, kept=tables.spans[columns.number])
+    pairs = (
+        tables.pairs
+        if mean > _LONG
+        else _shrunk(tables, start, kept=tables.spans[columns.number])
+    )
     return replace(tables, start=start, pairs=pairs)
 
 
 def _start(
-    shares: Floats, spans: tuple[slice, ...], columns: LinkColumns, numbers: Floats, begins: npt.NDArray[np.intp]
+    shares: Floats,
+    spans: tuple[slice, ...],
+    columns: LinkColumns,
+    numbers: Floats,
+    begins: npt.NDArray[np.intp],
 ) -> Start:
     count = np.maximum(np.arange(len(numbers)), 1)
-    by_step = {"first": numbers / count, "next": numbers * (count - 1) / count, "none": numbers * 0}
+    by_step = {
+        "first": numbers / count,
+        "next": numbers * (count - 1) / count,
+        "none": numbers * 0,
+    }
     by_step["first"][0], by_step["none"][0] = 0.0, numbers[0]
     parts = np.stack([by_step[step] for step in STEPS])
     weights = np.maximum(parts.sum(axis=1) / numbers.sum(), _RARE)
@@ -196,10 +259,18 @@ def _start(
     cells = np.tile(shares, (len(STEPS), 1))
     cells[:, spans[columns.number]] = _positive(np.add.reduceat(parts, begins, axis=1))
     cells[:, spans[columns.step]] = _positive(np.eye(len(STEPS)))
-    steps: dict[int, tuple[Step, ...]] = dict.fromkeys(columns.children, ("first", "next"))
-    steps |= dict.fromkeys((column for column in (*columns.previous, columns.gap) if column is not None), ("next",))
+    steps: dict[int, tuple[Step, ...]] = dict.fromkeys(
+        columns.children, ("first", "next")
+    )
+    steps |= dict.fromkeys(
+        (column for column in (*columns.previous, columns.gap) if column is not None),
+        ("next",),
+    )
     steps |= {} if columns.first is None else {columns.first: ("first",)}
-    nullable = {*columns.nullable, *(columns.before[column] for column in columns.nullable)}
+    nullable = {
+        *columns.nullable,
+        *(columns.before[column] for column in columns.nullable),
+    }
     for column, found in steps.items():
         there = shares[spans[column]].copy()
         away = 1 - sum(weights[STEPS.index(step)] for step in found)
@@ -211,11 +282,15 @@ def _start(
 
 
 def _positive(shares: Floats) -> Floats:
-    shares = np.maximum(shares, _NEVER * np.maximum(shares.sum(axis=-1, keepdims=True), 1e-300))
+    shares = np.maximum(
+        shares, _NEVER * np.maximum(shares.sum(axis=-1, keepdims=True), 1e-300)
+    )
     return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
 
 
-def _shrunk(tables: ClassTables, start: Start, *, kept: slice) -> npt.NDArray[np.float32]:
+def _shrunk(
+    tables: ClassTables, start: Start, *, kept: slice
+) -> npt.NDArray[np.float32]:
     """Returns the counts of pairs, all but those of the number drawn to what the start expects where it is noise."""
     expected = tables.counts[0] * (start.cells.T * start.weights) @ start.cells
     found = tables.pairs.copy()
@@ -241,7 +316,14 @@ def denoised(apart: Floats) -> Floats:
 
 
 NUMBER = "number"
-SHARES = {NUMBER: 0.14, HISTOGRAMS: 0.03, COARSE: 0.17, rounds.COUNTS: 0.01, rounds.SINGLES: 0.15, rounds.PAIRS: 0.50}
+SHARES = {
+    NUMBER: 0.14,
+    HISTOGRAMS: 0.03,
+    COARSE: 0.17,
+    rounds.COUNTS: 0.01,
+    rounds.SINGLES: 0.15,
+    rounds.PAIRS: 0.50,
+}
 """Parts of a link's budget."""
 _CLEAR = 6.0
 
@@ -273,7 +355,9 @@ class LinkDesign:
         """The design of the transitions as a table."""
         columns, layout = self.columns, self.link.schema.layout
         numeric = len(layout.numeric)
-        alike = tuple((before, now) for now, before in columns.before.items() if now < numeric)
+        alike = tuple(
+            (before, now) for now, before in columns.before.items() if now < numeric
+        )
         own = frozenset((before, now) for now, before in columns.before.items())
         return Design(
             layout=layout,
@@ -303,7 +387,9 @@ class LinkDesign:
 
     @property
     def _number(self) -> Contingency:
-        return equally_weighted(self.tables.fine, self.tables.coded, [(self.columns.number,)])
+        return equally_weighted(
+            self.tables.fine, self.tables.coded, [(self.columns.number,)]
+        )
 
     def named(self, query: str) -> str:
         """Returns what the plan calls a query of this link."""
@@ -311,9 +397,14 @@ class LinkDesign:
 
     def queries(self, share: float) -> tuple[Query, ...]:
         """Returns the plan's queries, which take `share` of the budget together."""
-        asked = self.tables.queries({name: part * share for name, part in SHARES.items()})
+        asked = self.tables.queries(
+            {name: part * share for name, part in SHARES.items()}
+        )
         number = Query.of(NUMBER, self._number, columns=1, share=SHARES[NUMBER] * share)
-        return tuple(replace(one, name=self.named(one.name)) for one in (replace(number, tables=1), *asked))
+        return tuple(
+            replace(one, name=self.named(one.name))
+            for one in (replace(number, tables=1), *asked)
+        )
 
     def first(self) -> dict[str, Contingency]:
         """Returns the maps of the first round: how many children there are, and histograms."""
@@ -326,8 +417,16 @@ class LinkDesign:
     def answers(self, found: Answered) -> LinkAnswers:
         """Returns what a release, or a session so far, says about this link."""
         own = self.named("")
-        values = {name.removeprefix(own): each for name, each in found.values.items() if name.startswith(own)}
-        stds = {name.removeprefix(own): each for name, each in found.noise_std.items() if name.startswith(own)}
+        values = {
+            name.removeprefix(own): each
+            for name, each in found.values.items()
+            if name.startswith(own)
+        }
+        stds = {
+            name.removeprefix(own): each
+            for name, each in found.noise_std.items()
+            if name.startswith(own)
+        }
         return LinkAnswers(values=values, noise_std=stds)
 
     def numbers(self, answers: LinkAnswers) -> Histogram:
@@ -335,10 +434,14 @@ class LinkDesign:
         values, std = answers.values[NUMBER].ravel(), answers.noise_std[NUMBER]
         return denoise(values, std, records=max(float(values.sum()), std))
 
-    def prior(self, histograms: Mapping[int, Histogram], bins: tuple[NumericBins, ...]) -> dict[int, Floats]:
+    def prior(
+        self, histograms: Mapping[int, Histogram], bins: tuple[NumericBins, ...]
+    ) -> dict[int, Floats]:
         """Returns the shares of the cells of each column that has a histogram, or is like one that has."""
         shares = self.tables.prior(histograms, bins)
-        return shares | {copy: shares[other] for copy, other in self.tables.alike if other in shares}
+        return shares | {
+            copy: shares[other] for copy, other in self.tables.alike if other in shares
+        }
 
     def _names(self, maps: Mapping[str, Contingency]) -> dict[str, Contingency]:
         return {self.named(name): one for name, one in maps.items()}

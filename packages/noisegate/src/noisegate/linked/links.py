@@ -40,32 +40,45 @@ class Link:
     @property
     def order(self) -> NumericColumn | None:
         """The column that puts the children in order."""
-        column = None if self.child.order is None else self.child.schema.column(self.child.order)
+        column = (
+            None
+            if self.child.order is None
+            else self.child.schema.column(self.child.order)
+        )
         return column if column is not None and column.numeric else None
 
     @property
     def since(self) -> NumericColumn | None:
         """The column of the parent that the first child's distance is counted from."""
-        column = None if self.child.since is None else self.parent.schema.column(self.child.since)
+        column = (
+            None
+            if self.child.since is None
+            else self.parent.schema.column(self.child.since)
+        )
         return column if column is not None and column.numeric else None
 
     @cached_property
     def parent_columns(self) -> tuple[Column, ...]:
         """The columns of the parent, as in `schema`."""
-        return tuple(replace(column, name=f"{self.parent.name}.{column.name}") for column in self.parent.schema.columns)
+        return tuple(
+            replace(column, name=f"{self.parent.name}.{column.name}")
+            for column in self.parent.schema.columns
+        )
 
     @cached_property
     def child_columns(self) -> tuple[Column, ...]:
         """The columns of the child as in `schema`, which may all be missing; without the one that orders them."""
         return tuple(
-            replace(column, name=f"{self.child.name}.{column.name}", missing=True) for column in self.described
+            replace(column, name=f"{self.child.name}.{column.name}", missing=True)
+            for column in self.described
         )
 
     @cached_property
     def previous_columns(self) -> tuple[Column, ...]:
         """The columns of the child before as in `schema`, in the order of `child_columns`."""
         return tuple(
-            replace(column, name=self._free(f"previous.{column.name}"), missing=True) for column in self.described
+            replace(column, name=self._free(f"previous.{column.name}"), missing=True)
+            for column in self.described
         )
 
     @property
@@ -100,15 +113,23 @@ class Link:
         if self.order is not None and self.first is not None and self.gap is not None:
             columns.append(first_column(self.order, self.first))
             columns.append(gap_column(self.order, self.gap, self.child.longest_gap))
-        return Schema([*columns, *self.previous_columns, *self.child_columns], missing_values=())
+        return Schema(
+            [*columns, *self.previous_columns, *self.child_columns], missing_values=()
+        )
 
     @cached_property
     def records(self) -> Schema:
         """The schema of a child beside its parent, with names such as ``visits.day`` and the rules on both."""
         columns = qualified(self.parent), qualified(self.child)
-        own = (_renamed(rule, self.child.name) for rule in self.child.schema.constraints)
+        own = (
+            _renamed(rule, self.child.name) for rule in self.child.schema.constraints
+        )
         tokens = {*self.parent.schema.missing_values, *self.child.schema.missing_values}
-        levels = {str(level) for column in (*columns[0], *columns[1]) for level in getattr(column, "levels", ())}
+        levels = {
+            str(level)
+            for column in (*columns[0], *columns[1])
+            for level in getattr(column, "levels", ())
+        }
         return Schema(
             (*columns[0], *columns[1]),
             missing_values=tuple(sorted(tokens - levels)),
@@ -128,7 +149,11 @@ class Link:
     @property
     def described(self) -> Iterable[Column]:
         """The columns of the child that are modelled as they stand."""
-        return (column for column in self.child.schema.columns if column.name != self.child.order)
+        return (
+            column
+            for column in self.child.schema.columns
+            if column.name != self.child.order
+        )
 
     def _free(self, name: str) -> str:
         while name in self.child.schema.names:
@@ -138,13 +163,18 @@ class Link:
 
 def qualified(table: LinkedTable) -> tuple[Column, ...]:
     """Returns the columns of a table with names such as ``visits.day``."""
-    return tuple(replace(column, name=f"{table.name}.{column.name}") for column in table.schema.columns)
+    return tuple(
+        replace(column, name=f"{table.name}.{column.name}")
+        for column in table.schema.columns
+    )
 
 
 def _renamed(rule: Constraint, table: str) -> Constraint:
     if isinstance(rule, Comparison):
         return replace(rule, left=f"{table}.{rule.left}", right=f"{table}.{rule.right}")
-    return Impossible(values={f"{table}.{name}": value for name, value in rule.values.items()})
+    return Impossible(
+        values={f"{table}.{name}": value for name, value in rule.values.items()}
+    )
 
 
 Columns = tuple[int, ...]
@@ -157,7 +187,9 @@ class LinkColumns:
     parents: Columns  # of the parent
     number: int  # how many children it has
     step: int  # whether a row is a parent's first child, a next one, or none
-    first: int | None  # the first child's distance from its origin; None for children without an order
+    first: (
+        int | None
+    )  # the first child's distance from its origin; None for children without an order
     gap: int | None  # the distance to the child before; None likewise
     previous: Columns  # of the child before
     children: Columns  # of the child, in the order of `previous`
@@ -182,7 +214,11 @@ class LinkColumns:
             gap=None if link.gap is None else place[link.gap],
             previous=placed(link.previous_columns),
             children=children,
-            nullable=frozenset(at for at, column in zip(children, link.described, strict=True) if column.missing),
+            nullable=frozenset(
+                at
+                for at, column in zip(children, link.described, strict=True)
+                if column.missing
+            ),
         )
 
     @property

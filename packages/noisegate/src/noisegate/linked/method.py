@@ -63,7 +63,9 @@ class Linked(Method):
     seed: Seed = 0
     """Seed for non-private randomness: the fit's first components and chains. Never of the private noise."""
 
-    def designs(self, schema: LinkedSchema, epsilon: float, *, version: int = DESIGN) -> tuple[LinkDesign, ...]:
+    def designs(
+        self, schema: LinkedSchema, epsilon: float, *, version: int = DESIGN
+    ) -> tuple[LinkDesign, ...]:
         """Returns what is asked about each link at a given ε, parents first, by the rules of a version."""
         if not isinstance(schema, LinkedSchema):
             raise OptionError(
@@ -71,35 +73,55 @@ class Linked(Method):
             )
         cells = self.cells or (_CELLS if epsilon < _PLENTY else _MORE_CELLS)
         root, first = schema.root.name, schema.links[0].name
-        founding = {link.name: link.parent.name == root and link.name == first for link in schema.links}
+        founding = {
+            link.name: link.parent.name == root and link.name == first
+            for link in schema.links
+        }
         fixed: dict[str, Any] = {"cells": cells, "graded": version > 1}
-        return tuple(LinkDesign(link=link, founding=founding[link.name], **fixed) for link in schema.links)
+        return tuple(
+            LinkDesign(link=link, founding=founding[link.name], **fixed)
+            for link in schema.links
+        )
 
     def plan(self, schema: Any, budget: Budget) -> CalibratedPlan:
         """Returns the calibrated plan, with the designs in it. Reads no data."""
         designs = self.designs(schema, budget.epsilon)
-        queries = tuple(query for design in designs for query in design.queries(1 / len(designs)))
+        queries = tuple(
+            query for design in designs for query in design.queries(1 / len(designs))
+        )
         return Plan(queries=queries, design=designs).calibrate(budget)
 
     def forecast(self, schema: Any, budget: Budget, records: float) -> Forecast:
         """Returns how far the first table and its children are expected to be from real ones, for so many units."""
         plan = self.plan(schema, budget)
-        stds = {release.query.name: release.noise_std_natural for release in plan.releases}
-        return self._forecast(plan.design[0], LinkAnswers(values={}, noise_std=stds), records)
+        stds = {
+            release.query.name: release.noise_std_natural for release in plan.releases
+        }
+        return self._forecast(
+            plan.design[0], LinkAnswers(values={}, noise_std=stds), records
+        )
 
-    def forecast_of(self, release: Release, fitting: LinkedFit, records: float) -> Forecast:
+    def forecast_of(
+        self, release: Release, fitting: LinkedFit, records: float
+    ) -> Forecast:
         """Returns the same of a release and its fit; nothing is calibrated or designed again."""
         return self._forecast(fitting.links[0].design, release, records)
 
-    def _forecast(self, design: LinkDesign, found: Answered, records: float) -> Forecast:
+    def _forecast(
+        self, design: LinkDesign, found: Answered, records: float
+    ) -> Forecast:
         expected = forecast_of(design.tables, design.answers(found), records)
         return replace(expected, noise=expected.noise + _CHAINED)
 
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
         """Returns the release: two passes over the rows of each link, the only times that they are used."""
         plan = plan or self.plan(gate.schema, gate.budget)
-        stds = {release.query.name: release.noise_std_natural for release in plan.releases}
-        with gate.open(plan, method=self.name, public=self.public_facts(gate.schema)) as session:
+        stds = {
+            release.query.name: release.noise_std_natural for release in plan.releases
+        }
+        with gate.open(
+            plan, method=self.name, public=self.public_facts(gate.schema)
+        ) as session:
             for design in plan.design:
                 found = session.ask(design.first(), link=design.link.name)
                 answers = design.answers(LinkAnswers(values=found, noise_std=stds))
@@ -109,11 +131,17 @@ class Linked(Method):
     def _designs_of(self, release: Release) -> tuple[LinkDesign, ...]:
         schema: Any = release.stated_schema
         certificate = release.certificate
-        return self.designs(schema, certificate.epsilon, version=certificate.public.get("design", 1))
+        return self.designs(
+            schema, certificate.epsilon, version=certificate.public.get("design", 1)
+        )
 
-    def released_link(self, release: Release, link: Link) -> tuple[tuple[NumericBins, ...], list[Table]]:
+    def released_link(
+        self, release: Release, link: Link
+    ) -> tuple[tuple[NumericBins, ...], list[Table]]:
         """Returns the cells of numeric columns of a link's transitions, and all tables of its last round."""
-        design = next(one for one in self._designs_of(release) if one.link.name == link.name)
+        design = next(
+            one for one in self._designs_of(release) if one.link.name == link.name
+        )
         return design.tables.read(design.answers(release))
 
     def check_fit(self, device: str) -> None:
@@ -121,7 +149,9 @@ class Linked(Method):
         super().check_fit(device)
         require("scipy", f"the fit of {self.name}")
 
-    def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> LinkedFit:
+    def fitting(
+        self, release: Release, *, device: str = "auto", plan: Any = None
+    ) -> LinkedFit:
         """Returns the fit of a release, ready to run, to save and to restore; it computes on the CPU, on any device."""
         check_device(device, f"the fit of {self.name}")
         designs = plan.design if plan else self._designs_of(release)
@@ -132,6 +162,16 @@ class Linked(Method):
         first = fitting.links[0].design.answers(release)
         units = max(float(first.values[COUNTS].sum()), first.noise_std[COUNTS])
         notes = {"warning": fitting.warning} if fitting.warning else {}
-        ended: dict[str, Any] = {"step": fitting.step, "steps": fitting.steps, "discrepancy": fitting.discrepancy}
-        summary = FitSummary(**ended, notes=notes, verdict=verdict_of_fit(self, release, fitting, records=units))
-        return LinkedModel(release=release, links=fitting.model(), summary=summary).judged_by_rules()
+        ended: dict[str, Any] = {
+            "step": fitting.step,
+            "steps": fitting.steps,
+            "discrepancy": fitting.discrepancy,
+        }
+        summary = FitSummary(
+            **ended,
+            notes=notes,
+            verdict=verdict_of_fit(self, release, fitting, records=units),
+        )
+        return LinkedModel(
+            release=release, links=fitting.model(), summary=summary
+        ).judged_by_rules()

@@ -79,7 +79,9 @@ class LinkedModel(Shown):
     """The model of each link, parents first."""
     summary: FitSummary
     """How the fit ended."""
-    convert: Mapping[str, Callable[[pa.Table], Any]] | None = field(default=None, repr=False)
+    convert: Mapping[str, Callable[[pa.Table], Any]] | None = field(
+        default=None, repr=False
+    )
     """Applied to each Arrow table that `sample` returns, by the table's name; None for none."""
 
     @property
@@ -101,9 +103,13 @@ class LinkedModel(Shown):
         """Returns what the model is and promises, as a card for a terminal or a notebook."""
         told = self.certificate.card()
         facts = {"guarantee": self.certificate.guarantee, **told.facts}
-        return ResultCard(title=f"Model of linked tables: {', '.join(self.schema.names)}", facts=facts)
+        return ResultCard(
+            title=f"Model of linked tables: {', '.join(self.schema.names)}", facts=facts
+        )
 
-    def sample(self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def sample(
+        self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Returns synthetic tables by name: `n` records of the first, and all that belongs to them.
 
         Keys are fresh whole numbers from 1 on; each record names one that is there. Children stand in their order.
@@ -122,10 +128,20 @@ class LinkedModel(Shown):
         parts = list(self.batches(n, seed=seed, where=where, dropped=dropped))
         if any(dropped.values()):
             warnings.warn(describe_dropped(dropped), UserWarning, stacklevel=2)
-        parts = parts or [self._tables(0, dict.fromkeys(self.schema.names, 0), public_random(seed), None, {})]
-        tables = {name: pa.concat_tables([part[name] for part in parts]) for name in self.schema.names}
+        parts = parts or [
+            self._tables(
+                0, dict.fromkeys(self.schema.names, 0), public_random(seed), None, {}
+            )
+        ]
+        tables = {
+            name: pa.concat_tables([part[name] for part in parts])
+            for name in self.schema.names
+        }
         forms = self.convert or {}
-        return {name: forms[name](table) if name in forms else table for name, table in tables.items()}
+        return {
+            name: forms[name](table) if name in forms else table
+            for name, table in tables.items()
+        }
 
     def judged_by_rules(self) -> LinkedModel:
         """Returns the model with a verdict that says so where few of its records or families keep to the rules."""
@@ -163,13 +179,20 @@ class LinkedModel(Shown):
             OptionError: as `sample` does.
         """
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-            raise OptionError(f"n={n!r}: the number of records to sample must be a whole number, 0 or more.")
+            raise OptionError(
+                f"n={n!r}: the number of records to sample must be a whole number, 0 or more."
+            )
         if seed is not None:
             check_seed(seed)
         region = region_of(self.schema.root.schema, where) if where else None
         first = self.links[0]
-        if region is not None and not first.chain.mixture.probability(first.among_rows(region)) > 0:
-            raise OptionError(f"where={dict(where or {})!r}: the model gives no such record; ask for less at once.")
+        if (
+            region is not None
+            and not first.chain.mixture.probability(first.among_rows(region)) > 0
+        ):
+            raise OptionError(
+                f"where={dict(where or {})!r}: the model gives no such record; ask for less at once."
+            )
         return self._batches(n, seed, region, {} if dropped is None else dropped)
 
     def _batches(
@@ -180,30 +203,60 @@ class LinkedModel(Shown):
             yield self._tables(min(_BLOCK, n - start), done, random, region, dropped)
 
     def _tables(
-        self, n: int, done: dict[str, int], random: Any, region: Region | None, dropped: dict[str, int]
+        self,
+        n: int,
+        done: dict[str, int],
+        random: Any,
+        region: Region | None,
+        dropped: dict[str, int],
     ) -> dict[str, pa.Table]:
         root = self.schema.root
         rows, tables = {root.name: self.links[0].founders(n, random, region)}, {}
         keys = np.arange(1, n + 1) + done[root.name]
-        tables[root.name] = with_keys(root, decode(rows[root.name], root.schema, stored=True), keys)
+        tables[root.name] = with_keys(
+            root, decode(rows[root.name], root.schema, stored=True), keys
+        )
         done[root.name] += n
         for one in self.links:
             parent, child = one.link.parent, one.link.child
-            numbers, rows[child.name], left_out = one.children(rows[parent.name], random)
+            numbers, rows[child.name], left_out = one.children(
+                rows[parent.name], random
+            )
             dropped[child.name] = dropped.get(child.name, 0) + left_out
-            above = tables[parent.name].take(np.repeat(np.arange(len(numbers)), numbers)).select(key_parts(parent.key))
+            above = (
+                tables[parent.name]
+                .take(np.repeat(np.arange(len(numbers)), numbers))
+                .select(key_parts(parent.key))
+            )
             keys = np.arange(1, len(above) + 1) + done[child.name]
             done[child.name] += len(above)
-            tables[child.name] = with_keys(child, decode(rows[child.name], child.schema, stored=True), keys, above)
+            tables[child.name] = with_keys(
+                child, decode(rows[child.name], child.schema, stored=True), keys, above
+            )
         return tables
 
     def save(self, folder: str | Path) -> Path:
         """Writes the model into the new folder `folder`; a `ModelError` if it exists or cannot be written."""
-        tensors = {f"{one.link.name}.{name}": part for one in self.links for name, part in one.tensors().items()}
+        tensors = {
+            f"{one.link.name}.{name}": part
+            for one in self.links
+            for name, part in one.tensors().items()
+        }
         links = {one.link.name: one.to_json() for one in self.links}
-        forms = {name: form.to_json() for name, form in (self.convert or {}).items() if hasattr(form, "to_json")}
-        model = {"kind": LINKED, "links": links, "fit": self.summary.to_json(), "forms": forms}
-        return write_model(model_path(folder), release=self.release, tensors=tensors, model=model)
+        forms = {
+            name: form.to_json()
+            for name, form in (self.convert or {}).items()
+            if hasattr(form, "to_json")
+        }
+        model = {
+            "kind": LINKED,
+            "links": links,
+            "fit": self.summary.to_json(),
+            "forms": forms,
+        }
+        return write_model(
+            model_path(folder), release=self.release, tensors=tensors, model=model
+        )
 
     @staticmethod
     def load(folder: str | Path) -> LinkedModel:
@@ -214,36 +267,73 @@ class LinkedModel(Shown):
         """
         release, tensors, description = read_model(model_path(folder))
         if description.get("kind") != LINKED:
-            raise ModelError(f"{folder} holds no model of linked tables; open it with noisegate.load.")
+            raise ModelError(
+                f"{folder} holds no model of linked tables; open it with noisegate.load."
+            )
         try:
             links: dict[str, LinkModel] = {}
             for link in _linked(release).links:
                 own = under(tensors, f"{link.name}.")
                 above = links.get(link.parent.name)
-                links[link.name] = LinkModel.from_saved(link, own, description["links"][link.name], above)
+                links[link.name] = LinkModel.from_saved(
+                    link, own, description["links"][link.name], above
+                )
             summary = FitSummary.from_json(description["fit"])
-            saved, forms = extension("noisegate.forms", "saved", "what gives back tables"), description.get("forms", {})
-            made = {one.name: saved(forms.get(one.name), one.synthetic()) for one in _linked(release).tables}
-        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-            raise ModelError(f"{folder}: the model cannot be rebuilt: {error}") from None
+            saved, forms = (
+                extension("noisegate.forms", "saved", "what gives back tables"),
+                description.get("forms", {}),
+            )
+            made = {
+                one.name: saved(forms.get(one.name), one.synthetic())
+                for one in _linked(release).tables
+            }
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            ArithmeticError,
+            AttributeError,
+        ) as error:
+            raise ModelError(
+                f"{folder}: the model cannot be rebuilt: {error}"
+            ) from None
         convert = {name: form for name, form in made.items() if form is not None}
-        return LinkedModel(release=release, links=tuple(links.values()), summary=summary, convert=convert or None)
+        return LinkedModel(
+            release=release,
+            links=tuple(links.values()),
+            summary=summary,
+            convert=convert or None,
+        )
 
 
 def _linked(release: Release) -> LinkedSchema:
     found = release.stated_schema
     if not isinstance(found, LinkedSchema):
-        raise ModelError("the certificate states the schema of one table, and not of linked ones.")
+        raise ModelError(
+            "the certificate states the schema of one table, and not of linked ones."
+        )
     return found
 
 
-def with_keys(table: LinkedTable, records: pa.Table, keys: Array, above: pa.Table | None = None) -> pa.Table:
+def with_keys(
+    table: LinkedTable, records: pa.Table, keys: Array, above: pa.Table | None = None
+) -> pa.Table:
     """Returns records with their keys before their columns; ``above`` has those of each one's parent, and no more."""
     import pyarrow as pa
 
-    parents = dict(zip(key_parts(table.parent_key), [] if above is None else above.columns, strict=True))
-    columns = {name: parents.get(name, pa.array(keys)) for name in key_parts(table.key)} | parents
-    return pa.table({**columns, **dict(zip(records.column_names, records.columns, strict=True))})
+    parents = dict(
+        zip(
+            key_parts(table.parent_key),
+            [] if above is None else above.columns,
+            strict=True,
+        )
+    )
+    columns = {
+        name: parents.get(name, pa.array(keys)) for name in key_parts(table.key)
+    } | parents
+    return pa.table(
+        {**columns, **dict(zip(records.column_names, records.columns, strict=True))}
+    )
 
 
 @dataclass(frozen=True)
@@ -255,8 +345,13 @@ class _Roots:
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
         """Returns `rows` records of the first table, encoded."""
-        drawn = self.mixture.draw(rows, random)  # whose first columns of both kinds are the parents'
-        return EncodedTable(drawn.numeric[:, : len(self.layout.numeric)], drawn.codes[:, : len(self.layout.coded)])
+        drawn = self.mixture.draw(
+            rows, random
+        )  # whose first columns of both kinds are the parents'
+        return EncodedTable(
+            drawn.numeric[:, : len(self.layout.numeric)],
+            drawn.codes[:, : len(self.layout.coded)],
+        )
 
 
 Flags = npt.NDArray[np.bool_]
@@ -277,7 +372,9 @@ def describe_dropped(dropped: Mapping[str, int]) -> str:
         >>> describe_dropped({"visits": 3, "codes": 0})
         "left out, as they broke a rule in each of 31 draws of their family: 3 records of 'visits'."
     """
-    counts = ", ".join(f"{count:,} records of {name!r}" for name, count in dropped.items() if count)
+    counts = ", ".join(
+        f"{count:,} records of {name!r}" for name, count in dropped.items() if count
+    )
     return f"left out, as they broke a rule in each of {_FAMILY_TRIES + 1} draws of their family: {counts}."
 
 
@@ -287,9 +384,13 @@ class LinkModel:
 
     link: Link  # the two tables
     chain: Chain  # how children follow from a parent
-    above: LinkModel | None = None  # the model of the link that makes the parents; None where this one does
+    above: LinkModel | None = (
+        None  # the model of the link that makes the parents; None where this one does
+    )
 
-    def founders(self, n: int, random: torch.Generator, region: Region | None = None) -> Rows:
+    def founders(
+        self, n: int, random: torch.Generator, region: Region | None = None
+    ) -> Rows:
         """Returns `n` records of the first table that keep to its constraints and lie in a region of it.
 
         Args:
@@ -305,7 +406,10 @@ class LinkModel:
         """
         schema = self.link.parent.schema
         is_conditioned = region is not None or bool(schema.constraints)
-        requested = f"the constraints of table {self.link.parent.name!r}" + " and where" * (region is not None)
+        requested = (
+            f"the constraints of table {self.link.parent.name!r}"
+            + " and where" * (region is not None)
+        )
 
         def accept(records: EncodedTable) -> Flags:
             keeps = ~schema.broken(records)
@@ -333,7 +437,9 @@ class LinkModel:
             return self.founders(n, random), Tally(drawn=n, accepted=n, yielded=n)
         limit = _CANDIDATES_PER_PARENT * n
         roots = self._roots(None)
-        records, tally = accepted_within(roots, n, random, accept=lambda found: ~schema.broken(found), limit=limit)
+        records, tally = accepted_within(
+            roots, n, random, accept=lambda found: ~schema.broken(found), limit=limit
+        )
         return records, tally
 
     def verdict_of_roots(self, random: torch.Generator) -> Verdict | None:
@@ -343,7 +449,9 @@ class LinkModel:
             return None
         candidates = self._roots(None).draw(_JUDGED_ROOTS, random)
         kept_share = float(1 - schema.broken(candidates).mean())
-        return verdict_of_rules(kept_share, rejecting_rules(schema, candidates), self.link.parent.name)
+        return verdict_of_rules(
+            kept_share, rejecting_rules(schema, candidates), self.link.parent.name
+        )
 
     def verdict_of_families(self, random: torch.Generator) -> Verdict | None:
         """Returns what is said of the children by the share of families that keep to the rules of the link."""
@@ -352,7 +460,9 @@ class LinkModel:
         parents = self._parents(_JUDGED_FAMILIES, random)
         if not len(parents):
             return None
-        numbers, rows, _ = self._drawn(self.parent_cells(self.link, self.chain.mixture, parents), parents, random)
+        numbers, rows, _ = self._drawn(
+            self.parent_cells(self.link, self.chain.mixture, parents), parents, random
+        )
         owners = np.repeat(np.arange(len(parents)), numbers)
         broken_count = len(np.unique(owners[self._broken(parents, numbers, rows)]))
         beside = self.link.beside(parents.rows(owners), rows)
@@ -370,9 +480,15 @@ class LinkModel:
 
     def _parents(self, n: int, random: torch.Generator) -> Rows:
         """Returns at most `n` records of the parents' table, as far as a bounded number of candidates gives them."""
-        return self.founders_within(n, random)[0] if self.above is None else self.above.one_each(n, random)
+        return (
+            self.founders_within(n, random)[0]
+            if self.above is None
+            else self.above.one_each(n, random)
+        )
 
-    def children(self, parents: Rows, random: torch.Generator) -> tuple[Numbers, Rows, int]:
+    def children(
+        self, parents: Rows, random: torch.Generator
+    ) -> tuple[Numbers, Rows, int]:
         """Draws the children of parents.
 
         Families with a child that breaks a constraint, or comes too late, are drawn again with as many children, 30
@@ -388,11 +504,17 @@ class LinkModel:
             broken = np.unique(np.repeat(np.arange(len(parents)), numbers)[wrong])
             if not len(broken):
                 return numbers, rows, 0
-            again = self._drawn(cells[broken], parents.rows(broken), random, numbers[broken])
+            again = self._drawn(
+                cells[broken], parents.rows(broken), random, numbers[broken]
+            )
             numbers, rows, wrong = _replaced((numbers, rows, wrong), broken, again)
         kept = ~self._broken(parents, numbers, rows)
         owners = np.repeat(np.arange(len(parents)), numbers)[kept]
-        return np.bincount(owners, minlength=len(parents)), rows.rows(kept), int((~kept).sum())
+        return (
+            np.bincount(owners, minlength=len(parents)),
+            rows.rows(kept),
+            int((~kept).sum()),
+        )
 
     def one_each(self, n: int, random: torch.Generator) -> Rows:
         """Returns one of the children of each of `n` parents, encoded, of those that have any.
@@ -402,15 +524,22 @@ class LinkModel:
         parents = self._parents(n, random)
         numbers, rows, _ = self.children(parents, random)
         has, starts = numbers > 0, np.cumsum(numbers) - numbers
-        return rows.rows((starts + uniform(random, len(numbers)) * numbers).astype(np.int64)[has])
+        return rows.rows(
+            (starts + uniform(random, len(numbers)) * numbers).astype(np.int64)[has]
+        )
 
     @staticmethod
     def parent_cells(link: Link, mixture: Mixture, parents: Rows) -> Cells:
         """Returns rows of transitions whose cells of the parent are known, (parents, columns), the others 0."""
-        numeric, cells = len(mixture.within), np.zeros((len(parents), len(mixture.sizes)), dtype=np.int32)
+        numeric, cells = (
+            len(mixture.within),
+            np.zeros((len(parents), len(mixture.sizes)), dtype=np.int32),
+        )
         count = parents.numeric.shape[1]
         for place in range(count):
-            cells[:, place] = mixture.within[place].bins.codes(parents.numeric[:, place])
+            cells[:, place] = mixture.within[place].bins.codes(
+                parents.numeric[:, place]
+            )
         cells[:, numeric : numeric + parents.codes.shape[1]] = parents.codes
         return cells
 
@@ -433,31 +562,76 @@ class LinkModel:
 
     @classmethod
     def from_saved(
-        cls, link: Link, tensors: Mapping[str, Array], description: Mapping[str, Any], above: LinkModel | None
+        cls,
+        link: Link,
+        tensors: Mapping[str, Array],
+        description: Mapping[str, Any],
+        above: LinkModel | None,
     ) -> Self:
         """Returns the model that `tensors` and `to_json` describe."""
-        columns, mixture = LinkColumns.of(link), Mixture.from_saved(link.schema, tensors, description)
+        columns, mixture = (
+            LinkColumns.of(link),
+            Mixture.from_saved(link.schema, tensors, description),
+        )
         drawn = []
         for column in (columns.number, *columns.made):
             given = columns.given(column)
-            effects = tuple(np.asarray(tensors[f"chain/{column}/{other}"], dtype=np.float64) for other in given)
-            most = mixture.sizes[column] - (column in columns.made and column not in columns.nullable)
-            if [part.shape for part in effects] != [(mixture.sizes[other], most) for other in given]:
-                raise ValueError(f"the effects on column {column} do not fit the cells of the others")
+            effects = tuple(
+                np.asarray(tensors[f"chain/{column}/{other}"], dtype=np.float64)
+                for other in given
+            )
+            most = mixture.sizes[column] - (
+                column in columns.made and column not in columns.nullable
+            )
+            if [part.shape for part in effects] != [
+                (mixture.sizes[other], most) for other in given
+            ]:
+                raise ValueError(
+                    f"the effects on column {column} do not fit the cells of the others"
+                )
             drawn.append(ColumnEffects(column=column, given=given, effects=effects))
-        return cls(link=link, chain=Chain(columns=columns, mixture=mixture, drawn=tuple(drawn)), above=above)
+        return cls(
+            link=link,
+            chain=Chain(columns=columns, mixture=mixture, drawn=tuple(drawn)),
+            above=above,
+        )
 
-    def _drawn(self, cells: Cells, parents: Rows, random: torch.Generator, numbers: Numbers | None = None) -> Children:
+    def _drawn(
+        self,
+        cells: Cells,
+        parents: Rows,
+        random: torch.Generator,
+        numbers: Numbers | None = None,
+    ) -> Children:
         families = self.chain.families(cells, random, numbers=numbers)
         rows, late = self._rows(families, parents, random)
-        return families.numbers, rows, late | self._broken(parents, families.numbers, rows)
+        return (
+            families.numbers,
+            rows,
+            late | self._broken(parents, families.numbers, rows),
+        )
 
-    def _rows(self, families: FamilyCells, parents: Rows, random: torch.Generator) -> tuple[Rows, Flags]:
+    def _rows(
+        self, families: FamilyCells, parents: Rows, random: torch.Generator
+    ) -> tuple[Rows, Flags]:
         """Returns the children as the schema of their table encodes them, and which of them come too late."""
-        child, columns, within = self.link.child, self.chain.columns, self.chain.mixture.within
+        child, columns, within = (
+            self.link.child,
+            self.chain.columns,
+            self.chain.mixture.within,
+        )
         layout = child.schema.layout
-        made = dict(zip((column.name for column in self.link.described), columns.children, strict=True))
-        numeric, late = np.empty((len(families.cells), len(layout.numeric))), np.zeros(len(families.cells), np.bool_)
+        made = dict(
+            zip(
+                (column.name for column in self.link.described),
+                columns.children,
+                strict=True,
+            )
+        )
+        numeric, late = (
+            np.empty((len(families.cells), len(layout.numeric))),
+            np.zeros(len(families.cells), np.bool_),
+        )
         for place, column in enumerate(layout.numeric):
             if column.name == child.order:
                 numeric[:, place], late = self._ordered(families, parents, random)
@@ -465,7 +639,12 @@ class LinkModel:
                 at = made[column.name]
                 numeric[:, place] = within[at].draw(families.cells[:, at], random)
         codes = [families.cells[:, made[column.name]] for column in layout.coded]
-        return Rows(numeric, np.stack(codes, axis=1) if codes else np.empty((len(numeric), 0), dtype=np.int32)), late
+        return Rows(
+            numeric,
+            np.stack(codes, axis=1)
+            if codes
+            else np.empty((len(numeric), 0), dtype=np.int32),
+        ), late
 
     def _ordered(
         self, families: FamilyCells, parents: Rows, random: torch.Generator
@@ -477,32 +656,48 @@ class LinkModel:
         for at in columns.times:
             within = self.chain.mixture.within[at]
             has = families.cells[:, at] <= len(within.bins.cuts)
-            apart[has] = numbers_at(within.column, within.draw(families.cells[has, at], random))
+            apart[has] = numbers_at(
+                within.column, within.draw(families.cells[has, at], random)
+            )
         ends = np.cumsum(apart)
         starts = np.cumsum(families.numbers) - families.numbers
         before = np.concatenate([[0.0], ends])[starts]
         ticks = ends - before[families.parents]
         if since is not None:
-            positions = parents.numeric[:, self.link.parent.schema.layout.place(since.name)]
+            positions = parents.numeric[
+                :, self.link.parent.schema.layout.place(since.name)
+            ]
             known = ~np.isnan(positions)
             origins = np.zeros(len(parents))
             origins[known] = origin_ticks(order, since, positions[known])
             ticks = ticks + origins[families.parents]
         if isinstance(order, Continuous):
             return positions_at(order, ticks), ticks > order.upper - order.lower
-        return positions_at(order, np.rint(ticks).astype(np.int64)), np.rint(ticks) > order.last
+        return positions_at(order, np.rint(ticks).astype(np.int64)), np.rint(
+            ticks
+        ) > order.last
 
-    def _broken(self, parents: Rows, numbers: npt.NDArray[np.int64], rows: Rows) -> npt.NDArray[np.bool_]:
+    def _broken(
+        self, parents: Rows, numbers: npt.NDArray[np.int64], rows: Rows
+    ) -> npt.NDArray[np.bool_]:
         if not self.link.records.constraints or not len(rows):
             return np.zeros(len(rows), dtype=np.bool_)
-        return self.link.broken(parents.rows(np.repeat(np.arange(len(parents)), numbers)), rows)
+        return self.link.broken(
+            parents.rows(np.repeat(np.arange(len(parents)), numbers)), rows
+        )
 
 
-def _replaced(families: Children, places: npt.NDArray[np.int64], by: Children) -> Children:
+def _replaced(
+    families: Children, places: npt.NDArray[np.int64], by: Children
+) -> Children:
     (numbers, rows, wrong), (others, made, failed) = families, by
     owners = np.repeat(np.arange(len(numbers)), numbers)
     kept = ~np.isin(owners, places)
     owners = np.concatenate([owners[kept], np.repeat(places, others)])
     order = np.argsort(owners, kind="stable")
     joined = Rows.concatenate([rows.rows(kept), made]).rows(order)
-    return np.bincount(owners, minlength=len(numbers)), joined, np.concatenate([wrong[kept], failed])[order]
+    return (
+        np.bincount(owners, minlength=len(numbers)),
+        joined,
+        np.concatenate([wrong[kept], failed])[order],
+    )

@@ -63,7 +63,9 @@ class LinkedSchema(StoredSchema):
             self._check_link(table)
         for rule in self.constraints:
             self._link_of(rule)
-        _ = [link.records for link in self.links]  # each checks the rules between its columns
+        _ = [
+            link.records for link in self.links
+        ]  # each checks the rules between its columns
 
     @cached_property
     def root(self) -> LinkedTable:
@@ -77,7 +79,11 @@ class LinkedSchema(StoredSchema):
         for rule in self.constraints:
             rules[self._link_of(rule)].append(rule)
         return tuple(
-            Link(parent=self.table(str(table.parent)), child=table, constraints=tuple(rules[table.name]))
+            Link(
+                parent=self.table(str(table.parent)),
+                child=table,
+                constraints=tuple(rules[table.name]),
+            )
             for table in self.tables[1:]
         )
 
@@ -91,7 +97,9 @@ class LinkedSchema(StoredSchema):
         for table in self.tables:
             if table.name == name:
                 return table
-        raise SchemaError(f"no table {name!r} in the schema; its tables are {choices(name, self.names)}")
+        raise SchemaError(
+            f"no table {name!r} in the schema; its tables are {choices(name, self.names)}"
+        )
 
     def children(self, name: str) -> tuple[LinkedTable, ...]:
         """Returns the tables whose parents are the records of the table called ``name``."""
@@ -107,10 +115,14 @@ class LinkedSchema(StoredSchema):
             )
         unknown = next((name for name in parts if name not in self.names), None)
         if unknown is not None:
-            raise DataError(f"table {unknown!r} is not in the schema, whose tables are {choices(unknown, self.names)}")
+            raise DataError(
+                f"table {unknown!r} is not in the schema, whose tables are {choices(unknown, self.names)}"
+            )
         absent = next((name for name in self.names if name not in parts), None)
         if absent is not None:
-            raise DataError(f"no data for table {absent!r} of the schema; give its file or frame too")
+            raise DataError(
+                f"no data for table {absent!r} of the schema; give its file or frame too"
+            )
         return {name: parts[name] for name in self.names}
 
     @classmethod
@@ -119,21 +131,38 @@ class LinkedSchema(StoredSchema):
         tables = form.get("tables")
         check_keys(form, _KEYS, "top of the schema")
         if not isinstance(tables, Mapping) or not tables:
-            raise SchemaError("no tables; add [tables.NAME] and [tables.NAME.columns.COLUMN] for each")
-        return cls._ruled([LinkedTable.from_form(name, table) for name, table in tables.items()], form)
+            raise SchemaError(
+                "no tables; add [tables.NAME] and [tables.NAME.columns.COLUMN] for each"
+            )
+        return cls._ruled(
+            [LinkedTable.from_form(name, table) for name, table in tables.items()], form
+        )
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> LinkedSchema:
         """Returns the schema that :meth:`to_json` wrote; a `SchemaError` says what is wrong with it."""
         tables = form.get("tables") if isinstance(form, Mapping) else None
-        if not isinstance(tables, list) or not all(isinstance(table, Mapping) and "name" in table for table in tables):
+        if not isinstance(tables, list) or not all(
+            isinstance(table, Mapping) and "name" in table for table in tables
+        ):
             raise SchemaError("`tables` must be a list of objects, each with a name")
         check_keys(form, _KEYS, "top of the schema")
-        items = [(table["name"], {key: value for key, value in table.items() if key != "name"}) for table in tables]
-        return cls._ruled([LinkedTable.from_form(name, item, listed=True) for name, item in items], form)
+        items = [
+            (
+                table["name"],
+                {key: value for key, value in table.items() if key != "name"},
+            )
+            for table in tables
+        ]
+        return cls._ruled(
+            [LinkedTable.from_form(name, item, listed=True) for name, item in items],
+            form,
+        )
 
     @classmethod
-    def _ruled(cls, tables: Sequence[LinkedTable], form: Mapping[str, Any]) -> LinkedSchema:
+    def _ruled(
+        cls, tables: Sequence[LinkedTable], form: Mapping[str, Any]
+    ) -> LinkedSchema:
         columns = [column for table in tables for column in qualified(table)]
         return cls(tables, constraints_in(form, columns))
 
@@ -151,36 +180,67 @@ class LinkedSchema(StoredSchema):
     @property
     def hardly_satisfiable(self) -> str | None:
         """Why sampling may come to nothing, or None; see `Schema.hardly_satisfiable`."""
-        return next((why for link in self.links if (why := link.records.hardly_satisfiable) is not None), None)
+        return next(
+            (
+                why
+                for link in self.links
+                if (why := link.records.hardly_satisfiable) is not None
+            ),
+            None,
+        )
 
     def dumps(self) -> str:
         """Returns the schema as TOML text."""
         blocks = [
-            write_toml(table.form() | table.schema.form(), prefix=("tables", table.name)) for table in self.tables
+            write_toml(
+                table.form() | table.schema.form(), prefix=("tables", table.name)
+            )
+            for table in self.tables
         ]
         rules = {"constraints": [rule.form() for rule in self.constraints]}
         return "\n".join([*blocks, *([write_toml(rules)] if self.constraints else [])])
 
     def to_json(self) -> dict[str, Any]:
         """Returns the schema as plain JSON values."""
-        tables = [{"name": table.name, **table.form(), **table.schema.to_json()} for table in self.tables]
-        rules = {"constraints": [rule.form() for rule in self.constraints]} if self.constraints else {}
+        tables = [
+            {"name": table.name, **table.form(), **table.schema.to_json()}
+            for table in self.tables
+        ]
+        rules = (
+            {"constraints": [rule.form() for rule in self.constraints]}
+            if self.constraints
+            else {}
+        )
         return {"tables": tables} | rules
 
     def card(self) -> ResultCard:
         """Returns what the schema says, as a card for a terminal or a notebook."""
         facts, sheets = {}, []
         for table in self.tables:
-            rows = [row_of(column, table.schema.label) for column in table.schema.columns]
-            sheets.append(Sheet(title=f"{table.name}: {len(rows):,} columns", headings=HEADINGS, rows=rows))
+            rows = [
+                row_of(column, table.schema.label) for column in table.schema.columns
+            ]
+            sheets.append(
+                Sheet(
+                    title=f"{table.name}: {len(rows):,} columns",
+                    headings=HEADINGS,
+                    rows=rows,
+                )
+            )
             facts[table.name] = f"{len(rows):,} columns. {self.told(table)}"
-        return ResultCard(title=f"Schema: {len(self.tables)} linked tables", facts=facts, sheets=sheets)
+        return ResultCard(
+            title=f"Schema: {len(self.tables)} linked tables",
+            facts=facts,
+            sheets=sheets,
+        )
 
     def told(self, table: LinkedTable) -> str:
         """Returns in words how the records of a table are linked to those of another."""
         if not table.child:
             return f"Each record is a unit of privacy, named by {' and '.join(key_parts(table.key))}."
-        ordered = "without an order" if table.order is None else f"ordered by {table.order}"
+        ordered = (
+            "without an order" if table.order is None else f"ordered by {table.order}"
+        )
         orphans = "are dropped" if table.orphans == "drop" else "are refused"
         return (
             f"Of each record of {table.parent}, named by {' and '.join(key_parts(table.parent_key))}: up to "
@@ -193,10 +253,17 @@ class LinkedSchema(StoredSchema):
             return
         if table.since not in parent.schema.names:
             names = choices(table.since, parent.schema.names)
-            raise SchemaError(f"{where}: since = {table.since!r} is not a column of {parent.name!r}; these are {names}")
-        since, order = parent.schema.column(table.since), table.schema.column(str(table.order))
+            raise SchemaError(
+                f"{where}: since = {table.since!r} is not a column of {parent.name!r}; these are {names}"
+            )
+        since, order = (
+            parent.schema.column(table.since),
+            table.schema.column(str(table.order)),
+        )
         if not since.numeric or not order.numeric:
-            raise SchemaError(f"{where}: since = {table.since!r} is {since.kind}; name a column of numbers or dates")
+            raise SchemaError(
+                f"{where}: since = {table.since!r} is {since.kind}; name a column of numbers or dates"
+            )
         check_origin(order, since, where)
 
     def _link_of(self, rule: Constraint) -> str:
@@ -214,13 +281,21 @@ def linked_paths(folder: str | Path, schema: LinkedSchema) -> dict[str, Path]:
     """Returns the one file or folder of each table: visits.csv, visits.parquet, or a folder visits."""
     place = Path(folder)
     if not place.is_dir():
-        raise DataError(f"{place}: expected a folder with a file for each of the tables {', '.join(schema.names)}")
+        raise DataError(
+            f"{place}: expected a folder with a file for each of the tables {', '.join(schema.names)}"
+        )
     found: dict[str, Path] = {}
     for name in schema.names:
-        several = [path for path in (place / f"{name}{ending}" for ending in ("", *_ENDINGS)) if path.exists()]
+        several = [
+            path
+            for path in (place / f"{name}{ending}" for ending in ("", *_ENDINGS))
+            if path.exists()
+        ]
         if len(several) != 1:
             told = " and ".join(path.name for path in several) or "no such file"
-            raise DataError(f"{place}: expected one of {name}.csv, {name}.parquet or a folder {name}, found {told}")
+            raise DataError(
+                f"{place}: expected one of {name}.csv, {name}.parquet or a folder {name}, found {told}"
+            )
         found[name] = several[0]
     return found
 
@@ -230,15 +305,21 @@ def _in_order(tables: Any) -> tuple[LinkedTable, ...]:
     left = list(tables)
     for table in left:
         if not isinstance(table, LinkedTable):
-            raise SchemaError(f"expected tables such as LinkedTable(...), found {type(table).__name__}")
-    names = [table.name.casefold() for table in left]  # of files, on systems where case does not tell them apart
+            raise SchemaError(
+                f"expected tables such as LinkedTable(...), found {type(table).__name__}"
+            )
+    names = [
+        table.name.casefold() for table in left
+    ]  # of files, on systems where case does not tell them apart
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise SchemaError(f"table {twice!r} is described more than once; keep one")
     roots = [table.name for table in left if not table.child]
     if len(roots) != 1 or len(left) < 2:
         says = f"{len(roots)} of {len(left)} tables are without a parent ({', '.join(roots) or 'none'})"
-        raise SchemaError(f"{says}; expected two tables or more, and one without: state parent = ... for the others")
+        raise SchemaError(
+            f"{says}; expected two tables or more, and one without: state parent = ... for the others"
+        )
     found: dict[str, LinkedTable] = {}
     while left:
         ready = [table for table in left if not table.child or table.parent in found]
@@ -264,12 +345,16 @@ def _keyed(table: LinkedTable, found: Mapping[str, LinkedTable]) -> LinkedTable:
         return table
     parent = found[table.parent]
     if parent.key is None:
-        raise SchemaError(f"table {parent.name!r}: key is missing; {table.name!r} is linked to it, so name its key")
+        raise SchemaError(
+            f"table {parent.name!r}: key is missing; {table.name!r} is linked to it, so name its key"
+        )
     if parent.orphans == "drop" and table.orphans != "drop":
         raise SchemaError(
             f'table {table.name!r}: orphans = "drop" is needed as in {parent.name!r}: children of dropped records go'
         )
-    table = table if table.parent_key is not None else replace(table, parent_key=parent.key)
+    table = (
+        table if table.parent_key is not None else replace(table, parent_key=parent.key)
+    )
     if len(key_parts(table.parent_key)) != len(key_parts(parent.key)):
         raise SchemaError(
             f"table {table.name!r}: parent_key = {table.parent_key!r}, and the key of {parent.name!r} is "

@@ -63,11 +63,18 @@ class LinkedSource:
         key: bytes | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        self.linked, self.batch_rows, self._show_values, self._held_bytes = schema, batch_rows, show_values, held_bytes
+        self.linked, self.batch_rows, self._show_values, self._held_bytes = (
+            schema,
+            batch_rows,
+            show_values,
+            held_bytes,
+        )
         self._progress, self._seen = progress, 0
         self._key = secrets.token_bytes(32) if key is None else key
         parts = schema.parts(data)
-        self._origins = {table.name: _origins(parts[table.name], table) for table in schema.tables}
+        self._origins = {
+            table.name: _origins(parts[table.name], table) for table in schema.tables
+        }
         self.name = ", ".join(origins[0].name for origins in self._origins.values())
         self._parents: dict[str, Spill] = {}  # by their own keys, with shares
         self._children: dict[str, Spill] = {}  # by the keys of their parents
@@ -84,7 +91,10 @@ class LinkedSource:
 
     def link(self, name: str) -> LinkRows:
         """Returns the rows of the link to the table called `name`."""
-        return LinkRows(tables=self, of=next(link for link in self.linked.links if link.name == name))
+        return LinkRows(
+            tables=self,
+            of=next(link for link in self.linked.links if link.name == name),
+        )
 
     def beside(self, data: Any) -> LinkedSource:
         """Returns a source of other tables of the same schema, whose keys are hashed under the same secret."""
@@ -105,17 +115,27 @@ class LinkedSource:
     def check(self) -> None:
         """Checks names and types of the columns of all tables; no record is read."""
         for table in self.linked.tables:
-            known = replace(table.schema, ignore=tuple({*table.schema.ignore, *table.keys}))
+            known = replace(
+                table.schema, ignore=tuple({*table.schema.ignore, *table.keys})
+            )
             headers = []
             for origin in self._origins[table.name]:
                 columns = origin.columns()
                 for key in table.keys:
                     check_unit_column(key, columns, origin.name, "the key")
                 names = [name for name, _ in columns]
-                check_header(names, known, origin.name, show_names=origin.typed or self._show_values)
+                check_header(
+                    names,
+                    known,
+                    origin.name,
+                    show_names=origin.typed or self._show_values,
+                )
                 headers.append((origin.name, names))
                 empty = {
-                    name: pa.array([], kind.value_type if pt.is_dictionary(kind) else kind) for name, kind in columns
+                    name: pa.array(
+                        [], kind.value_type if pt.is_dictionary(kind) else kind
+                    )
+                    for name, kind in columns
                 }
                 told(partial(encode, empty, table.schema), origin, show_values=False)
             check_alike(headers, show_names=True)
@@ -127,21 +147,29 @@ class LinkedSource:
 
     def stamps(self) -> dict[Path, Stamp]:
         """Returns what the files look like from outside."""
-        return {file.path: stamp(file.path) for origins in self._origins.values() for file in files_of(origins)}
+        return {
+            file.path: stamp(file.path)
+            for origins in self._origins.values()
+            for file in files_of(origins)
+        }
 
     def apart(self) -> LinkedSource:
         """Returns a source of the same tables in files, of which nothing was read; it can be pickled, key and all."""
         other = copy(self)
         other._progress, other._parents, other._children = None, {}, {}
         other._origins = {
-            name: [replace(file, path=absolute(file.path)) for file in files_of(origins)]
+            name: [
+                replace(file, path=absolute(file.path)) for file in files_of(origins)
+            ]
             for name, origins in self._origins.items()
         }
         return other
 
     def no_records(self) -> DataError:
         """Returns the error of tables without a unit."""
-        return DataError(f"{self._origins[self.linked.root.name][0].name}: there are no records; expected at least one")
+        return DataError(
+            f"{self._origins[self.linked.root.name][0].name}: there are no records; expected at least one"
+        )
 
     def transitions(
         self, link: Link, grid: int = WHOLE, *, share: tuple[int, int] | None = None
@@ -150,7 +178,9 @@ class LinkedSource:
         # With a ``share``, which one of how many, of those parents alone whose hashed key falls into it. A DataError if
         # a record does not fit the schema, a key is missing or there twice, or a record has no parent.
         for found in self.families(link):
-            made = transitions(found if share is None else found.share(*share), link, grid)
+            made = transitions(
+                found if share is None else found.share(*share), link, grid
+            )
             for start in range(0, len(made), self.batch_rows):
                 yield made.rows(slice(start, start + self.batch_rows))
 
@@ -168,12 +198,19 @@ class LinkedSource:
             spill = self._children[link.name] = self._spill(link.child, "parent")
             for records in self._records(link.child):
                 spill.add(records)
-            parents = self._spill(link.child, "key") if self.linked.children(link.name) else None
+            parents = (
+                self._spill(link.child, "key")
+                if self.linked.children(link.name)
+                else None
+            )
             # Of all links at once, so that a key that is wrong is told before anything is asked.
             for found in self.families(link):
                 found.add_weights(totals)
                 if parents is not None:
-                    found.children["share"], found.children["unit"] = found.shares, found.parents["unit"][found.of]
+                    found.children["share"], found.children["unit"] = (
+                        found.shares,
+                        found.parents["unit"][found.of],
+                    )
                     parents.add(found.children)
             if parents is not None:
                 self._parents[link.name] = parents
@@ -191,7 +228,12 @@ class LinkedSource:
         parents, children = self._parents[link.parent.name], self._children[link.name]
         for part in spilled_parts((parents, children)):
             try:
-                found = families(parents.part(part), children.part(part), order, drop=table.orphans == "drop")
+                found = families(
+                    parents.part(part),
+                    children.part(part),
+                    order,
+                    drop=table.orphans == "drop",
+                )
             except Unmatched as problem:
                 error = self._unmatched(link, twice=problem.twice)
             else:
@@ -214,8 +256,16 @@ class LinkedSource:
 
     def _spill(self, table: LinkedTable, by: str) -> Spill:
         layout = table.schema.layout
-        fields: list[Any] = [("key", "u8", (2,)), ("parent", "u8", (2,)), ("share", "i8"), ("unit", "i8")]
-        fields += [("numeric", "f8", (len(layout.numeric),)), ("codes", "i4", (len(layout.coded),))]
+        fields: list[Any] = [
+            ("key", "u8", (2,)),
+            ("parent", "u8", (2,)),
+            ("share", "i8"),
+            ("unit", "i8"),
+        ]
+        fields += [
+            ("numeric", "f8", (len(layout.numeric),)),
+            ("codes", "i4", (len(layout.coded),)),
+        ]
         return Spill(np.dtype(fields), by, held_bytes=self._held_bytes)
 
     def _records(self, table: LinkedTable) -> Iterator[Records]:
@@ -223,19 +273,38 @@ class LinkedSource:
         dtype = self._spill(table, "key").dtype
         for origin in self._origins[table.name]:
             done = 0
-            for arrays in origin.batches((*table.schema.names, *table.keys), self.batch_rows):
-                rows = told(partial(encode, arrays, table.schema), origin, done, show_values=self._show_values)
+            for arrays in origin.batches(
+                (*table.schema.names, *table.keys), self.batch_rows
+            ):
+                rows = told(
+                    partial(encode, arrays, table.schema),
+                    origin,
+                    done,
+                    show_values=self._show_values,
+                )
                 records = np.zeros(len(rows), dtype)
-                records["share"], records["numeric"], records["codes"] = 1, rows.numeric, rows.codes
-                records["unit"] = np.arange(self._seen, self._seen + len(rows))  # others take their parent's
+                records["share"], records["numeric"], records["codes"] = (
+                    1,
+                    rows.numeric,
+                    rows.codes,
+                )
+                records["unit"] = np.arange(
+                    self._seen, self._seen + len(rows)
+                )  # others take their parent's
                 used = np.ones(len(rows), dtype=np.bool_)
                 if table.key is not None and self.linked.children(table.name):
-                    read = partial(self._hashes, table, table.key, arrays, may_miss=False)
+                    read = partial(
+                        self._hashes, table, table.key, arrays, may_miss=False
+                    )
                     records["key"], _ = told(read, origin, done, show_values=False)
                 if table.parent_key is not None:
                     may = table.orphans == "drop"
-                    read = partial(self._hashes, table, table.parent_key, arrays, may_miss=may)
-                    records["parent"], used = told(read, origin, done, show_values=False)
+                    read = partial(
+                        self._hashes, table, table.parent_key, arrays, may_miss=may
+                    )
+                    records["parent"], used = told(
+                        read, origin, done, show_values=False
+                    )
                 done += len(rows)
                 self._seen += len(rows)
                 if self._progress is not None:
@@ -243,17 +312,28 @@ class LinkedSource:
                 yield records if used.all() else records[used]
 
     def _hashes(
-        self, table: LinkedTable, key: Key, arrays: Mapping[str, pa.Array], *, may_miss: bool
+        self,
+        table: LinkedTable,
+        key: Key,
+        arrays: Mapping[str, pa.Array],
+        *,
+        may_miss: bool,
     ) -> tuple[npt.NDArray[np.uint64], Mask]:
         """Returns the keys in their columns as hashes, (records, 2), and which records have one."""
         missing = pa.array(table.schema.missing_values, pa.string())
-        hashes, places, absent = named({column: arrays[column] for column in key_parts(key)}, missing, self._key)
+        hashes, places, absent = named(
+            {column: arrays[column] for column in key_parts(key)}, missing, self._key
+        )
         if absent.any() and not may_miss:
             says = "the key is missing; fill it in, or leave the record out"
             if key == table.parent_key:
                 says = f'the key of its parent is missing; fill it in, or set orphans = "drop" for {table.name!r}'
             raise Problem(int(np.argmax(absent)), f"column {_told(key)}: {says}")
-        return (hashes[places] if len(hashes) else np.zeros((len(places), 2), dtype=np.uint64)), ~absent
+        return (
+            hashes[places]
+            if len(hashes)
+            else np.zeros((len(places), 2), dtype=np.uint64)
+        ), ~absent
 
 
 def _told(key: Key) -> str:
@@ -299,7 +379,9 @@ class LinkRows:
         tables = self.tables.apart()
         stamps = tables.stamps()
         for number in range(shares):
-            yield Part(LinkRows(tables=tables, of=self.of, share=(number, shares)), stamps)
+            yield Part(
+                LinkRows(tables=tables, of=self.of, share=(number, shares)), stamps
+            )
 
     def no_records(self) -> DataError:
         """Returns the error of tables that hold no record."""
@@ -307,7 +389,11 @@ class LinkRows:
 
 
 def open_linked(
-    data: Any, schema: LinkedSchema, *, show_values: bool, progress: Callable[[int], None] | None
+    data: Any,
+    schema: LinkedSchema,
+    *,
+    show_values: bool,
+    progress: Callable[[int], None] | None,
 ) -> LinkedSource:
     """Returns linked tables as a gate holds them; nothing is read yet."""
     return LinkedSource(data, schema, show_values=show_values, progress=progress)

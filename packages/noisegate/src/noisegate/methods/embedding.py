@@ -71,7 +71,9 @@ class MeanEmbeddingMethod(Method):
 
     def maps(self, schema: Schema) -> dict[str, FeatureMap]:
         """Returns the feature map of each query, counts last."""
-        return {name: one.feature_map for name, one in self._with_counts(schema).items()}
+        return {
+            name: one.feature_map for name, one in self._with_counts(schema).items()
+        }
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
         """Returns the calibrated plan, with the feature maps in it. Reads no data."""
@@ -84,7 +86,13 @@ class MeanEmbeddingMethod(Method):
         if layout.label is None and budget.adjacency is Adjacency.REPLACE_ONE:
             del embeddings[COUNTS]
         return tuple(
-            Query.of(name, feature_map, columns=layout.classes or 1 if per_class else 1, share=share, bound=bound)
+            Query.of(
+                name,
+                feature_map,
+                columns=layout.classes or 1 if per_class else 1,
+                share=share,
+                bound=bound,
+            )
             for name, (feature_map, share, bound, per_class) in embeddings.items()
         )
 
@@ -93,16 +101,29 @@ class MeanEmbeddingMethod(Method):
         self.check_gate(gate)
         plan = plan or self.plan(gate.schema, gate.budget)
         maps = self.next_round(gate.schema, plan, {}, {})
-        return gate.sum(plan, maps, method=self.name, public=self.public_facts(gate.schema))
+        return gate.sum(
+            plan, maps, method=self.name, public=self.public_facts(gate.schema)
+        )
 
     def next_round(
-        self, schema: Schema, plan: CalibratedPlan, values: Mapping[str, Any], noise_std: Mapping[str, float]
+        self,
+        schema: Schema,
+        plan: CalibratedPlan,
+        values: Mapping[str, Any],
+        noise_std: Mapping[str, float],
     ) -> Mapping[str, FeatureMap]:
         """Returns the maps of the one round; see `Method`."""
         if values:
             return {}
-        maps = plan.maps or self.maps(schema)  # a plan has none where they depend on public records
-        return {release.query.name: maps[release.query.name] for release in plan.releases}
+        maps = plan.maps or self.maps(
+            schema
+        )  # a plan has none where they depend on public records
+        return {
+            release.query.name: maps[release.query.name] for release in plan.releases
+        }
 
     def _with_counts(self, schema: Schema) -> dict[str, Embedding]:
-        return {**self.embeddings(schema), COUNTS: Embedding(Counts(), self.counts_share)}
+        return {
+            **self.embeddings(schema),
+            COUNTS: Embedding(Counts(), self.counts_share),
+        }

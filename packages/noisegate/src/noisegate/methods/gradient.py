@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
 
 STATE_FILE, JOURNAL_FILE = "training.safetensors", "steps.journal"
-_CURE = "What it held is lost and its cost stays spent; remove its folder to start again."
+_CURE = (
+    "What it held is lost and its cost stays spent; remove its folder to start again."
+)
 
 
 class Trainer(Resumable, Protocol):
@@ -62,13 +64,31 @@ class GradientMethod(Method):
         """Returns the loss of one record, which the gate differentiates; or a method has a `session` of its own."""
         raise NotImplementedError
 
-    def session(self, gate: Gate, plan: CalibratedGradientPlan, *, journal: Path | None, **options: Any) -> Any:
+    def session(
+        self,
+        gate: Gate,
+        plan: CalibratedGradientPlan,
+        *,
+        journal: Path | None,
+        **options: Any,
+    ) -> Any:
         """Returns the session of the steps at a gate, gradients of `loss`; `options` are those of `Gate.gradients`."""
-        options |= {"method": self.name, "public": self.public_facts(gate.schema), "journal": journal}
-        return gate.gradients(plan, self.loss(gate.schema), represent=self.represent(gate.schema), **options)
+        options |= {
+            "method": self.name,
+            "public": self.public_facts(gate.schema),
+            "journal": journal,
+        }
+        return gate.gradients(
+            plan,
+            self.loss(gate.schema),
+            represent=self.represent(gate.schema),
+            **options,
+        )
 
     @abstractmethod
-    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> Trainer:
+    def training(
+        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+    ) -> Trainer:
         """Returns the training at its start; `batch` is the expected number of records of a step."""
 
     def represent(self, schema: Schema) -> FeatureMap | None:
@@ -78,7 +98,9 @@ class GradientMethod(Method):
     def before_steps(self, gate: Gate, session: Any, training: Any) -> None:
         """Asks queries that come before the steps, and starts the training from their answers; here, none."""
 
-    def queries(self, schema: Schema, budget: Budget, trained: Mapping[str, Tensor]) -> Mapping[str, FeatureMap]:
+    def queries(
+        self, schema: Schema, budget: Budget, trained: Mapping[str, Tensor]
+    ) -> Mapping[str, FeatureMap]:
         """Returns the feature map of each query that follows the steps, by what was trained."""
         raise NotImplementedError
 
@@ -125,18 +147,31 @@ class GradientMethod(Method):
         self.check_gate(gate)
         assert gate.records is not None
         plan = plan or self.plan(gate.schema, gate.budget)
-        training = self.training(gate.schema, plan, plan.plan.sampling_probability * gate.records, device)
+        training = self.training(
+            gate.schema, plan, plan.plan.sampling_probability * gate.records, device
+        )
         # Found now and not when all is spent.
-        plan.plan.check({name: tuple(value.shape) for name, value in training.result().items()})
+        plan.plan.check(
+            {name: tuple(value.shape) for name, value in training.result().items()}
+        )
         folder = None if plan.releases or not self.resumable else folder
-        journal, state = (None, None) if folder is None else (folder / JOURNAL_FILE, folder / STATE_FILE)
-        session = self.session(gate, plan, journal=journal, device=device, microbatch=microbatch)
+        journal, state = (
+            (None, None)
+            if folder is None
+            else (folder / JOURNAL_FILE, folder / STATE_FILE)
+        )
+        session = self.session(
+            gate, plan, journal=journal, device=device, microbatch=microbatch
+        )
         checkpoint = Checkpoint(state, training, journal=journal, cure=_CURE)
         checkpoint.resume()
         with session, checkpoint:
             self.before_steps(gate, session, training)
             while session.remaining_steps:
-                noisy, done = session.step(training.parameters()), plan.plan.steps - session.remaining_steps
+                noisy, done = (
+                    session.step(training.parameters()),
+                    plan.plan.steps - session.remaining_steps,
+                )
                 with checkpoint.step():
                     training.step(noisy)
                     check_finite(training.parameters(), done)

@@ -57,19 +57,31 @@ class Planned(Shown):
 
     def card(self) -> ResultCard:
         """Returns the verdict, the reasons for it and the plan, as a card for a terminal or a notebook."""
-        card, verdict = self.plan.card(), {} if self.verdict is None else {"verdict": self.verdict.headline}
+        card, verdict = (
+            self.plan.card(),
+            {} if self.verdict is None else {"verdict": self.verdict.headline},
+        )
         told = {"method": self.method.name, **verdict, **card.facts}
-        notes = [*filter(None, [self.reason]), *(bound.text() for bound in self.error_bounds)]
+        notes = [
+            *filter(None, [self.reason]),
+            *(bound.text() for bound in self.error_bounds),
+        ]
         return replace(card, facts=told, notes=notes)
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON values."""
-        told = {"method": self.method.name, "reason": self.reason, **self.plan.describe(self.records)}
+        told = {
+            "method": self.method.name,
+            "reason": self.reason,
+            **self.plan.describe(self.records),
+        }
         told["verdict"] = None if self.verdict is None else self.verdict.to_json()
         return told | {"error_bounds": [bound.to_json() for bound in self.error_bounds]}
 
 
-AUDITED_STEPS: Mapping[str, Any] = MappingProxyType({"steps": 20, "sampling_probability": 0.2})
+AUDITED_STEPS: Mapping[str, Any] = MappingProxyType(
+    {"steps": 20, "sampling_probability": 0.2}
+)
 """Of `Method.audit_settings`, for what is trained step by step."""
 
 
@@ -109,7 +121,9 @@ class Method(Settings, ABC):
     """The version of the rules by which the settings become questions, for the certificate; None where it has none."""
 
     @classmethod
-    def for_schema(cls, schema: Schema, settings: Mapping[str, Any] | None = None) -> Self:
+    def for_schema(
+        cls, schema: Schema, settings: Mapping[str, Any] | None = None
+    ) -> Self:
         """Returns the method for the records of a schema; where these are images, what follows from it is filled in.
 
         Raises:
@@ -158,7 +172,11 @@ class Method(Settings, ABC):
         """
 
     def next_round(
-        self, schema: Schema, plan: Any, values: Mapping[str, Any], noise_std: Mapping[str, float]
+        self,
+        schema: Schema,
+        plan: Any,
+        values: Mapping[str, Any],
+        noise_std: Mapping[str, float],
     ) -> Mapping[str, FeatureMap]:
         """Returns what is asked in one pass after what was answered; nothing once all is answered.
 
@@ -169,10 +187,16 @@ class Method(Settings, ABC):
             OptionError: if what is asked depends on more than that, as where records train something step by step.
         """
         cure = "take 'pairwise', or a method of mean embeddings such as 'dp-merf' (for images 'joint')."
-        raise OptionError(f"method={self.name!r} does not ask in rounds of sums that several silos can share; {cure}")
+        raise OptionError(
+            f"method={self.name!r} does not ask in rounds of sums that several silos can share; {cure}"
+        )
 
     def decisions(
-        self, schema: Schema, plan: Any, values: Mapping[str, Any], noise_std: Mapping[str, float]
+        self,
+        schema: Schema,
+        plan: Any,
+        values: Mapping[str, Any],
+        noise_std: Mapping[str, float],
     ) -> dict[str, Any]:
         """Returns as JSON what `next_round` decides by such answers; a design with it as `fixed` asks the same."""
         return {}
@@ -190,21 +214,32 @@ class Method(Settings, ABC):
         from noisegate.models.checkpoint import FitSummary
         from noisegate.models.synthesizer import Synthesizer
 
-        model, verdict = self.model(release, fitting), verdict_of_fit(self, release, fitting)
+        model, verdict = (
+            self.model(release, fitting),
+            verdict_of_fit(self, release, fitting),
+        )
         warning = getattr(fitting, "warning", None)
         notes = {"warning": warning} if warning else {}
-        ended = {"step": fitting.step, "steps": fitting.steps, "discrepancy": fitting.discrepancy}
+        ended = {
+            "step": fitting.step,
+            "steps": fitting.steps,
+            "discrepancy": fitting.discrepancy,
+        }
         summary = FitSummary(**ended, notes=notes, verdict=verdict)
         made = Synthesizer(release=release, model=model, summary=summary)
         if release.schema.constraints:
             return made.judged_by_rules()
         return made
 
-    def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast | None:
+    def forecast(
+        self, schema: Schema, budget: Budget, records: float
+    ) -> Forecast | None:
         """Returns how far records are expected to be from so many real ones; None where nobody knows."""
         return None
 
-    def forecast_of(self, release: Release, fitting: Any, records: float) -> Forecast | None:
+    def forecast_of(
+        self, release: Release, fitting: Any, records: float
+    ) -> Forecast | None:
         """Returns the same of what has left the gate; None where nobody knows."""
         return None
 
@@ -218,7 +253,9 @@ class Method(Settings, ABC):
 
         return bool(fitting.discrepancy > FAR)
 
-    def released_tables(self, release: Release) -> tuple[Sequence[NumericBins], list[Table]]:
+    def released_tables(
+        self, release: Release
+    ) -> tuple[Sequence[NumericBins], list[Table]]:
         """Returns the cells of numeric columns and the noisy tables of columns in a release, for its public page.
 
         Here it is the counts of the classes, and of all records where there are none.
@@ -227,13 +264,23 @@ class Method(Settings, ABC):
         if counts is None or layout.label is None or counts.size != layout.classes:
             return (), []
         label = len(layout.numeric) + layout.label
-        return (), [Table(columns=(label,), counts=counts.ravel(), noise_std=release.noise_std["counts"])]
+        return (), [
+            Table(
+                columns=(label,),
+                counts=counts.ravel(),
+                noise_std=release.noise_std["counts"],
+            )
+        ]
 
-    def unfitted_tables(self, release: Release) -> tuple[Sequence[NumericBins], list[Table]]:
+    def unfitted_tables(
+        self, release: Release
+    ) -> tuple[Sequence[NumericBins], list[Table]]:
         """Returns noisy tables that the fit never saw, in the same form; none where none were bought."""
         return (), []
 
-    def verdict(self, schema: Schema, budget: Budget, records: int | None = None) -> Verdict | None:
+    def verdict(
+        self, schema: Schema, budget: Budget, records: int | None = None
+    ) -> Verdict | None:
         """Returns in words what to expect, before anything is spent; None where the method has no forecast.
 
         `records` is their number, as far as the public knows; None for how many each word takes.
@@ -247,7 +294,14 @@ class Method(Settings, ABC):
         """
         return verdict_of_plan(self, schema, budget, records)
 
-    def planned(self, schema: Schema, budget: Budget, records: int | None = None, *, reason: bool = False) -> Planned:
+    def planned(
+        self,
+        schema: Schema,
+        budget: Budget,
+        records: int | None = None,
+        *,
+        reason: bool = False,
+    ) -> Planned:
         """Returns what is known of a run before it, with the `reason` of the choice where nobody made it."""
         return Planned(
             method=self,
@@ -260,13 +314,18 @@ class Method(Settings, ABC):
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns what is taken as public, for the certificate: the settings, and the version of the rules."""
-        return {"settings": self.to_json(), **({} if self.rules_version is None else {"design": self.rules_version})}
+        return {
+            "settings": self.to_json(),
+            **({} if self.rules_version is None else {"design": self.rules_version}),
+        }
 
     def why(self, schema: Schema, epsilon: float) -> str | None:
         """Returns in one sentence what the method does with such records, and why; "auto" says it."""
         return None
 
-    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[Any, ...]:
+    def error_bounds(
+        self, schema: Schema, budget: Budget, records: int
+    ) -> tuple[Any, ...]:
         """Returns, before any data is read, how far queries are from the kernels that they stand for.
 
         One bound for each query whose dimension is a trade-off, or what the noise on all of them costs, with its `text`
@@ -278,7 +337,9 @@ class Method(Settings, ABC):
         """Finds what would stop the query at a gate, before anything is spent; an OptionError if it is no gate."""
         if not hasattr(gate, "budget"):
             cure = "give noisegate.Gate(data, schema=schema, epsilon=1.0); or fit(data, schema=schema, epsilon=1.0)."
-            raise OptionError(f"gate={type(gate).__name__}: a method asks through a gate; {cure}")
+            raise OptionError(
+                f"gate={type(gate).__name__}: a method asks through a gate; {cure}"
+            )
 
     def check_fit(self, device: str) -> None:
         """Finds what would stop the fit, before any budget is spent.
@@ -295,7 +356,9 @@ class Method(Settings, ABC):
             check_device(device, what)
         self.fit_settings()
 
-    def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> Fit:
+    def fitting(
+        self, release: Release, *, device: str = "auto", plan: Any = None
+    ) -> Fit:
         """Returns the fit of a release, ready to run, to save and to restore; here, one that is done.
 
         The `device` is "auto", "cpu", "cuda" or "mps"; the `plan` that of the release, which holds the feature maps,
@@ -319,7 +382,9 @@ class Method(Settings, ABC):
         fitting.run(report)
         made = self.synthesizer(release, fitting)
         if "warning" in made.summary.notes:
-            with suppress(FitWarning):  # where warnings are errors, nothing is lost for it
+            with suppress(
+                FitWarning
+            ):  # where warnings are errors, nothing is lost for it
                 warnings.warn(made.summary.notes["warning"], FitWarning, stacklevel=2)
         return made
 
@@ -357,15 +422,26 @@ class Method(Settings, ABC):
             self.check_gate(data)
             return self._fit_gate(data, device=device, report=report, convert=convert)
         if hasattr(data, "budget"):
-            raise OptionError(f"{next(iter(run))}: a gate knows what it spends on; give this to the gate, or records.")
+            raise OptionError(
+                f"{next(iter(run))}: a gate knows what it spends on; give this to the gate, or records."
+            )
         if report is not None or convert is not None:
-            raise OptionError("report, convert: these are for a gate; with records use progress=True or observer=.")
+            raise OptionError(
+                "report, convert: these are for a gate; with records use progress=True or observer=."
+            )
         import noisegate
 
-        return cast("Synthesizer", noisegate.fit(data, method=self, device=device, **run))
+        return cast(
+            "Synthesizer", noisegate.fit(data, method=self, device=device, **run)
+        )
 
-    def _fit_gate(self, gate: Gate, *, device: str, report: Any, convert: Any) -> Synthesizer:
+    def _fit_gate(
+        self, gate: Gate, *, device: str, report: Any, convert: Any
+    ) -> Synthesizer:
         self.check_fit(device)
         plan = self.plan(gate.schema, gate.budget)
         release = self.query(gate, plan)
-        return replace(self.fit_release(release, device=device, report=report, plan=plan), convert=convert)
+        return replace(
+            self.fit_release(release, device=device, report=report, plan=plan),
+            convert=convert,
+        )

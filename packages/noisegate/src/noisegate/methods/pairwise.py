@@ -24,12 +24,28 @@ from noisegate.methods.registry import register
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Layout, Schema
-from noisegate.settings import Count, Names, NoneOrMore, Options, Relative, Seed, TwoOrMore, settings
+from noisegate.settings import (
+    Count,
+    Names,
+    NoneOrMore,
+    Options,
+    Relative,
+    Seed,
+    TwoOrMore,
+    settings,
+)
 from noisegate.tables import design as rounds
 from noisegate.tables.descent import MixtureSettings
 from noisegate.tables.design import Columns, Design
 from noisegate.tables.forecast import Forecast, forecast, forecast_of
-from noisegate.tables.released import COARSE, HISTOGRAMS, Floats, Table, Values, read_tables
+from noisegate.tables.released import (
+    COARSE,
+    HISTOGRAMS,
+    Floats,
+    Table,
+    Values,
+    read_tables,
+)
 
 if TYPE_CHECKING:
     from noisegate.features.binning import NumericBins
@@ -51,12 +67,20 @@ def moments_query(design: Design, columns: Columns, share: float) -> tuple[Query
     whole = moments_of(design.layout, columns)
     later = bool(design.bought)
     fixed = {"columns": 1, "norm": whole.norm, "share": share, "adaptive": later}
-    return (Query(name=MOMENTS, dim=whole.dim, feature_map=None if later else whole, **fixed),)  # type: ignore[arg-type]
+    return (
+        Query(
+            name=MOMENTS, dim=whole.dim, feature_map=None if later else whole, **fixed
+        ),
+    )  # type: ignore[arg-type]
 
 
-def moments_map(design: Design, columns: Columns, values: Values, stds: Mapping[str, float]) -> Moments:
+def moments_map(
+    design: Design, columns: Columns, values: Values, stds: Mapping[str, float]
+) -> Moments:
     """Returns the map: columns with a histogram within the range where it says that records are."""
-    return moments_of(design.layout, columns, dict(moments_ranges(design, columns, values, stds)))
+    return moments_of(
+        design.layout, columns, dict(moments_ranges(design, columns, values, stds))
+    )
 
 
 def moments_ranges(
@@ -66,16 +90,30 @@ def moments_ranges(
     if design.fixed:
         return [(place, tuple(ends)) for place, ends in design.fixed["ranges"]]
     found = design.released_histograms(values, stds) if design.bought else {}
-    return [(place, _range(*cells[-1])) for place, cells in found.items() if place in columns]
+    return [
+        (place, _range(*cells[-1]))
+        for place, cells in found.items()
+        if place in columns
+    ]
 
 
 def _range(bins: NumericBins, table: Table) -> tuple[float, float, float]:
     """Returns the ends of a range, and about how many records may lie beyond either."""
     counts, least = table.counts[: len(bins.cuts) + 1], _SEEN * table.noise_std
-    ends, far = np.asarray([0.0, *bins.cuts, 1.0]), np.sqrt(np.arange(1, len(counts) + 1))
-    first, last = (int(((each > least) | (np.cumsum(each) > least * far)).argmax()) for each in (counts, counts[::-1]))
+    ends, far = (
+        np.asarray([0.0, *bins.cuts, 1.0]),
+        np.sqrt(np.arange(1, len(counts) + 1)),
+    )
+    first, last = (
+        int(((each > least) | (np.cumsum(each) > least * far)).argmax())
+        for each in (counts, counts[::-1])
+    )
     low, high = float(ends[first]), float(ends[len(counts) - last])
-    return (low, high, least if (low, high) != (0.0, 1.0) else 0.0) if low < high else (0.0, 1.0, 0.0)
+    return (
+        (low, high, least if (low, high) != (0.0, 1.0) else 0.0)
+        if low < high
+        else (0.0, 1.0, 0.0)
+    )
 
 
 WIDE = 40
@@ -84,7 +122,9 @@ DESIGN = 6
 """Version of the rules by which cells and tables follow from settings and released histograms; 1 is not stated."""
 _CLEAR = 2.0
 Pairs = Annotated[tuple[tuple[str, str], ...], "a list of lists of 2 column names"]
-Triples = Annotated[tuple[tuple[str, str, str], ...], "a list of lists of 3 column names"]
+Triples = Annotated[
+    tuple[tuple[str, str, str], ...], "a list of lists of 3 column names"
+]
 
 
 @register("pairwise")
@@ -137,7 +177,9 @@ class Pairwise(Method):
     seed: Seed = 0
     """Seed for non-private randomness: the fit's first components. Never of the private noise."""
 
-    def design(self, schema: Schema, epsilon: float, *, version: int = DESIGN) -> Design:
+    def design(
+        self, schema: Schema, epsilon: float, *, version: int = DESIGN
+    ) -> Design:
         """Returns what is asked about a table at a given ε; an OptionError if a named column is not in the schema.
 
         `version` is that of the rules, which a release states: what was asked once is read by the same ones.
@@ -145,24 +187,48 @@ class Pairwise(Method):
         layout = schema.layout
         # Fewer at small ε, and in wide tables, where noise is more: chosen on public and simulated tables, see
         # docs/choosing.md.
-        narrow = min(1.0, math.sqrt(_NARROW / (len(layout.numeric) + len(layout.coded))))
+        narrow = min(
+            1.0, math.sqrt(_NARROW / (len(layout.numeric) + len(layout.coded)))
+        )
         cells = self.cells or max(round((24 if epsilon < 3 else 36) * narrow), 4)
-        fixed: dict[str, Any] = {"most_pairs": self.most_pairs, "screened": False, "pairs": (), "scaled": version > 1}
+        fixed: dict[str, Any] = {
+            "most_pairs": self.most_pairs,
+            "screened": False,
+            "pairs": (),
+            "scaled": version > 1,
+        }
         fixed["graded"], fixed["patient"] = version > 3, version == 5
         yielding = version > 1 and self.pairs == "auto" and not self.triples
         clear = _CLEAR if version > 2 and self.cells is None else None
-        bare = Design(layout=layout, cells=cells, yielding=yielding, clear=clear, **fixed)
+        bare = Design(
+            layout=layout, cells=cells, yielding=yielding, clear=clear, **fixed
+        )
         # The label is in every table anyway where its classes are told apart.
         triples = (columns_named(layout, names, "triples") for names in self.triples)
-        unlabelled = (tuple(column for column in triple if column != bare.label) for triple in triples)
+        unlabelled = (
+            tuple(column for column in triple if column != bare.label)
+            for triple in triples
+        )
         bare = replace(bare, triples=tuple(dict.fromkeys(unlabelled)))
         if self.pairs == "none":
             return bare
         if not isinstance(self.pairs, str):
             named = [columns_named(layout, names, "pairs") for names in self.pairs]
-            return replace(bare, pairs=tuple(dict.fromkeys(pair for pair in named if bare.label not in pair)))
-        check_groups(len(bare.columns), f"pairs={self.pairs!r}", "pairs='none', or a list of those that matter")
-        if len(bare.columns) > 1 and (self.pairs == "chosen" or (self.pairs == "auto" and len(bare.columns) > WIDE)):
+            return replace(
+                bare,
+                pairs=tuple(
+                    dict.fromkeys(pair for pair in named if bare.label not in pair)
+                ),
+            )
+        check_groups(
+            len(bare.columns),
+            f"pairs={self.pairs!r}",
+            "pairs='none', or a list of those that matter",
+        )
+        if len(bare.columns) > 1 and (
+            self.pairs == "chosen"
+            or (self.pairs == "auto" and len(bare.columns) > WIDE)
+        ):
             return replace(bare, screened=True, pairs=None)
         return replace(bare, pairs=tuple(combinations(bare.columns, 2)))
 
@@ -179,16 +245,33 @@ class Pairwise(Method):
         columns = self.moments_columns(schema.layout) if self.moments_share else ()
         asked = moments_query(design, columns, self.moments_share) if columns else ()
         queries = (*design.queries(shares), *asked)
-        if (tables := unfitted_tables(schema.layout) if self.report_share else None) is not None:
-            fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True, "tables": len(tables.tables)}
-            queries += (Query(name=UNFITTED, dim=tables.dim, share=self.report_share, feature_map=tables, **fixed),)
+        if (
+            tables := unfitted_tables(schema.layout) if self.report_share else None
+        ) is not None:
+            fixed: dict[str, Any] = {
+                "columns": 1,
+                "norm": 1.0,
+                "nonnegative": True,
+                "tables": len(tables.tables),
+            }
+            queries += (
+                Query(
+                    name=UNFITTED,
+                    dim=tables.dim,
+                    share=self.report_share,
+                    feature_map=tables,
+                    **fixed,
+                ),
+            )
         return Plan(queries=queries, design=design).calibrate(budget)
 
     def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast:
         """Returns how far records are expected to be from so many real ones."""
         return forecast(self.plan(schema, budget), records)
 
-    def forecast_of(self, release: Release, fitting: PairwiseFit, records: float) -> Forecast:
+    def forecast_of(
+        self, release: Release, fitting: PairwiseFit, records: float
+    ) -> Forecast:
         """Returns the same of a release and its fit; nothing is calibrated or designed again."""
         return forecast_of(fitting.design, release, records)
 
@@ -201,15 +284,23 @@ class Pairwise(Method):
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
         """Returns the release: two or three passes over the records, the only times that they are used."""
         plan = plan or self.plan(gate.schema, gate.budget)
-        stds = {release.query.name: release.noise_std_natural for release in plan.releases}
+        stds = {
+            release.query.name: release.noise_std_natural for release in plan.releases
+        }
         values: dict[str, Any] = {}
-        with gate.open(plan, method=self.name, public=self.public_facts(gate.schema)) as session:
+        with gate.open(
+            plan, method=self.name, public=self.public_facts(gate.schema)
+        ) as session:
             while asked := self.next_round(gate.schema, plan, values, stds):
                 values |= session.ask(asked)
         return session.release()
 
     def next_round(
-        self, schema: Schema, plan: CalibratedPlan, values: Values, noise_std: Mapping[str, float]
+        self,
+        schema: Schema,
+        plan: CalibratedPlan,
+        values: Values,
+        noise_std: Mapping[str, float],
     ) -> Mapping[str, FeatureMap]:
         """Returns histograms, then in wide tables the coarse look at pairs, then all tables; see `Method`."""
         design: Design = plan.design
@@ -221,8 +312,12 @@ class Pairwise(Method):
             return {}
         asked: dict[str, FeatureMap] = {**design.final(values, noise_std)}
         if MOMENTS in noise_std:
-            asked[MOMENTS] = moments_map(design, self.moments_columns(schema.layout), values, noise_std)
-        return asked | ({UNFITTED: plan.maps[UNFITTED]} if UNFITTED in plan.maps else {})
+            asked[MOMENTS] = moments_map(
+                design, self.moments_columns(schema.layout), values, noise_std
+            )
+        return asked | (
+            {UNFITTED: plan.maps[UNFITTED]} if UNFITTED in plan.maps else {}
+        )
 
     def moments_columns(self, layout: Layout) -> Columns:
         """Returns the columns whose second moments are asked for; an OptionError if one is not in the schema."""
@@ -230,20 +325,37 @@ class Pairwise(Method):
             return columns_named(layout, self.moments, "moments")
         return tuple(range(len(layout.numeric) + len(layout.coded)))
 
-    def released_moments(self, release: Release) -> tuple[Moments, Floats, float] | None:
+    def released_moments(
+        self, release: Release
+    ) -> tuple[Moments, Floats, float] | None:
         """Returns the map, the sums of its entries and the noise on each, in records; None where there are none."""
         if MOMENTS not in release.values:
             return None
-        design, columns = self._design_of(release), self.moments_columns(release.schema.layout)
+        design, columns = (
+            self._design_of(release),
+            self.moments_columns(release.schema.layout),
+        )
         found = moments_map(design, columns, release.values, release.noise_std)
-        return found, release.values[MOMENTS][:, 0] / found.weight, release.noise_std[MOMENTS] / found.weight
+        return (
+            found,
+            release.values[MOMENTS][:, 0] / found.weight,
+            release.noise_std[MOMENTS] / found.weight,
+        )
 
-    def released_histograms(self, release: Release) -> dict[int, list[tuple[NumericBins, Table]]]:
+    def released_histograms(
+        self, release: Release
+    ) -> dict[int, list[tuple[NumericBins, Table]]]:
         """Returns the histograms of each bought column as they were released, the fine one first."""
-        return self._design_of(release).released_histograms(release.values, release.noise_std)
+        return self._design_of(release).released_histograms(
+            release.values, release.noise_std
+        )
 
     def decisions(
-        self, schema: Schema, plan: CalibratedPlan, values: Values, noise_std: Mapping[str, float]
+        self,
+        schema: Schema,
+        plan: CalibratedPlan,
+        values: Values,
+        noise_std: Mapping[str, float],
     ) -> dict[str, Any]:
         """Returns the cells and pairs that answers decide; see `Method`."""
         found: dict[str, Any] = plan.design.decisions(values, noise_std)
@@ -256,7 +368,9 @@ class Pairwise(Method):
         """Returns the same with the number of cells that it takes at an ε."""
         return replace(self, cells=self.design(schema, epsilon).cells)
 
-    def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> PairwiseFit:
+    def fitting(
+        self, release: Release, *, device: str = "auto", plan: Any = None
+    ) -> PairwiseFit:
         """Returns the fit of a release, ready to run, to save and to restore; it computes on the CPU, on any device."""
         from noisegate.tables.mixture_fit import PairwiseFit
 
@@ -264,24 +378,40 @@ class Pairwise(Method):
         design = plan.design if plan else self._design_of(release)
         return PairwiseFit(design, release, self.fit_settings(), seed=self.seed)
 
-    def released_tables(self, release: Release) -> tuple[tuple[NumericBins, ...], list[Table]]:
+    def released_tables(
+        self, release: Release
+    ) -> tuple[tuple[NumericBins, ...], list[Table]]:
         """Returns the cells of numeric columns, and all tables of the last round; see `Method`."""
         return self._design_of(release).read(release)
 
-    def unfitted_tables(self, release: Release) -> tuple[tuple[NumericBins, ...], list[Table]]:
+    def unfitted_tables(
+        self, release: Release
+    ) -> tuple[tuple[NumericBins, ...], list[Table]]:
         """Returns the counts that the fit never saw, and the cells of numeric columns in them; see `Method`."""
-        found = unfitted_tables(release.schema.layout) if UNFITTED in release.values else None
+        found = (
+            unfitted_tables(release.schema.layout)
+            if UNFITTED in release.values
+            else None
+        )
         if found is None:
             return (), []
-        return found.bins, read_tables(found, release.values[UNFITTED], release.noise_std[UNFITTED])
+        return found.bins, read_tables(
+            found, release.values[UNFITTED], release.noise_std[UNFITTED]
+        )
 
     def _design_of(self, release: Release) -> Design:
         """Returns what was asked, by the rules of its time."""
         certificate = release.certificate
-        design = self.design(release.schema, certificate.epsilon, version=certificate.public.get("design", 1))
+        design = self.design(
+            release.schema,
+            certificate.epsilon,
+            version=certificate.public.get("design", 1),
+        )
         return replace(design, fixed=certificate.public.get("fixed", {}))
 
-    def model(self, release: Release, fitting: PairwiseFit) -> Mixture | LabelledMixture:
+    def model(
+        self, release: Release, fitting: PairwiseFit
+    ) -> Mixture | LabelledMixture:
         """Returns the mixture that a fit has reached."""
         return fitting.model()
 
@@ -318,7 +448,9 @@ def columns_named(layout: Layout, names: Sequence[str], option: str) -> Columns:
     for name in names:
         if name not in known:
             note = f"it has {', '.join(known)}."
-            raise OptionError(f"{option} names {name!r}, which is not a column of the schema; {note}")
+            raise OptionError(
+                f"{option} names {name!r}, which is not a column of the schema; {note}"
+            )
     if len(set(names)) < len(names):
         raise OptionError(f"{option}={list(names)!r} names a column twice.")
     return tuple(sorted(known.index(name) for name in names))
@@ -342,11 +474,18 @@ def unfitted_tables(layout: Layout) -> Contingency | None:
     label = None if layout.label is None else len(bins) + layout.label
     tables: list[tuple[int, ...]]
     if label in columns and len(columns) > 1:
-        tables = [(column, label) if column < label else (label, column) for column in columns if column != label]
+        tables = [
+            (column, label) if column < label else (label, column)
+            for column in columns
+            if column != label
+        ]
     else:
         tables = list(pairwise(columns)) or [(column,) for column in columns]
     if not tables:
         return None
     step = max(len(tables) / _MOST_TABLES, 1.0)
-    kept = [tables[math.floor(place * step)] for place in range(min(len(tables), _MOST_TABLES))]
+    kept = [
+        tables[math.floor(place * step)]
+        for place in range(min(len(tables), _MOST_TABLES))
+    ]
     return equally_weighted(bins, coded, kept)

@@ -19,7 +19,9 @@ METHODS: Registry[Method] = Registry("noisegate.methods", "method")
 register = METHODS.register
 
 
-def method_named(name: Any, schema: Schema | Any = None, *, makes: str | None = None) -> type[Method]:
+def method_named(
+    name: Any, schema: Schema | Any = None, *, makes: str | None = None
+) -> type[Method]:
     """Returns the method called `name`, for "auto" the best for a schema's records, or for tables.
 
     An OptionError if there is none, or it makes something else than `makes`: "records", "classifier" or None for any.
@@ -28,7 +30,9 @@ def method_named(name: Any, schema: Schema | Any = None, *, makes: str | None = 
         images = isinstance(schema, Schema) and schema.images is not None
         name = _LINKED if is_linked(schema) else _IMAGES if images else _TABLES
     if not isinstance(name, str):
-        raise OptionError(f"method={name!r} must be the name of a method, such as 'pairwise'.")
+        raise OptionError(
+            f"method={name!r} must be the name of a method, such as 'pairwise'."
+        )
     method = METHODS.find(name, AUTO)
     if makes not in (None, method.makes):
         raise OptionError(
@@ -53,9 +57,15 @@ def make_for(name: Any, schema: Schema | Any, settings: Mapping[str, Any]) -> Me
     """
     method = method_named(name, schema)
     if is_linked(schema) != (method.name == _LINKED):
-        what, cure = ("linked tables", _LINKED) if is_linked(schema) else ("one table", AUTO)
-        raise OptionError(f"method={name!r}: the schema describes {what}; take method={cure!r}.")
-    return method(**settings) if is_linked(schema) else method.for_schema(schema, settings)
+        what, cure = (
+            ("linked tables", _LINKED) if is_linked(schema) else ("one table", AUTO)
+        )
+        raise OptionError(
+            f"method={name!r}: the schema describes {what}; take method={cure!r}."
+        )
+    return (
+        method(**settings) if is_linked(schema) else method.for_schema(schema, settings)
+    )
 
 
 def method_of(certificate: Certificate, *, seed: int | None = None) -> Method:
@@ -63,7 +73,10 @@ def method_of(certificate: Certificate, *, seed: int | None = None) -> Method:
 
     An OptionError if there is none, or its queries were drawn from another seed; a ModelError for an unknown setting.
     """
-    method, settings = method_named(certificate.method), certificate.public.get("settings", {})
+    method, settings = (
+        method_named(certificate.method),
+        certificate.public.get("settings", {}),
+    )
     if seed is not None and seed != settings.get("seed"):
         if not method.seeded_fit:
             raise OptionError(
@@ -84,6 +97,10 @@ def list_methods() -> list[dict[str, str]]:
     """
     found = {name: METHODS.find(name) for name in one_name_each("noisegate.methods")}
     return [
-        {"name": name, "makes": method.makes, "summary": (inspect.getdoc(method) or "").partition("\n")[0]}
+        {
+            "name": name,
+            "makes": method.makes,
+            "summary": (inspect.getdoc(method) or "").partition("\n")[0],
+        }
         for name, method in found.items()
     ]

@@ -52,7 +52,11 @@ class FitState:
     @property
     def closeness(self) -> str:
         """How close the fit is to its release, for a progress line; nothing before it was measured."""
-        return f"distance / noise {self.discrepancy:.2f}" if math.isfinite(self.discrepancy) else ""
+        return (
+            f"distance / noise {self.discrepancy:.2f}"
+            if math.isfinite(self.discrepancy)
+            else ""
+        )
 
 
 class Fit(Resumable, Protocol):
@@ -97,8 +101,20 @@ class Checkpoint:
     file. Without the file `journal`, which counts steps, none was begun, so that there is nothing to resume.
     """
 
-    def __init__(self, path: Path | None, training: Resumable, *, cure: str, journal: Path | None = None) -> None:
-        self._path, self._training, self._cure, self._journal = path, training, cure, journal
+    def __init__(
+        self,
+        path: Path | None,
+        training: Resumable,
+        *,
+        cure: str,
+        journal: Path | None = None,
+    ) -> None:
+        self._path, self._training, self._cure, self._journal = (
+            path,
+            training,
+            cure,
+            journal,
+        )
         self._consistent, self._saved = True, time.monotonic()
 
     def resume(self) -> None:
@@ -108,21 +124,27 @@ class Checkpoint:
         from safetensors import SafetensorError
 
         try:
-            self._training.load_state_dict(_safetensors(self._training.state_dict()).load_file(self._path))
+            self._training.load_state_dict(
+                _safetensors(self._training.state_dict()).load_file(self._path)
+            )
         except (OSError, SafetensorError, KeyError, RuntimeError, ValueError) as error:
             raise ModelError(f"{self._path} is broken: {error}. {self._cure}") from None
 
     def save(self) -> None:
         """Writes the state, whole or not at all; a full disk loses the state only."""
         self._saved = time.monotonic()
-        if self._path is None or (self._journal is not None and not self._journal.exists()):
+        if self._path is None or (
+            self._journal is not None and not self._journal.exists()
+        ):
             return
         from safetensors import SafetensorError
 
         state = self._training.state_dict()
         partial = self._path.with_name(f".{self._path.name}")
         copied: dict[str, Any] = {  # contiguous, and nothing else changes them
-            name: np.array(one, order="C") if isinstance(one, np.ndarray) else one.detach().cpu().contiguous().clone()
+            name: np.array(one, order="C")
+            if isinstance(one, np.ndarray)
+            else one.detach().cpu().contiguous().clone()
             for name, one in state.items()
         }
         try:
@@ -143,7 +165,9 @@ class Checkpoint:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    def __exit__(
+        self, kind: object, error: BaseException | None, trace: object
+    ) -> None:
         if error is not None and self._consistent:
             self.save()
 
@@ -156,10 +180,14 @@ def _safetensors(state: State) -> Any:
 
 def check_finite(tensors: Mapping[str, Tensor], step: int) -> None:
     """Refuses what is trained, after a step, by a DivergedError if a number is not finite."""
-    broken = [name for name, value in tensors.items() if not bool(value.isfinite().all())]
+    broken = [
+        name for name, value in tensors.items() if not bool(value.isfinite().all())
+    ]
     if broken:
         note = "What was spent stays spent; the last state that was kept is that of an earlier step."
-        raise DivergedError(f"step {step}: {broken[0]!r} is not finite any more. Lower the learning rate. {note}")
+        raise DivergedError(
+            f"step {step}: {broken[0]!r} is not finite any more. Lower the learning rate. {note}"
+        )
 
 
 def restore(values: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
@@ -172,12 +200,20 @@ def restore(values: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
 
 def joined(**parts: Mapping[str, _Value]) -> dict[str, _Value]:
     """Returns the tensors of several parts, each under the name of its part: "part/name"."""
-    return {f"{part}/{name}": value for part, tensors in parts.items() for name, value in tensors.items()}
+    return {
+        f"{part}/{name}": value
+        for part, tensors in parts.items()
+        for name, value in tensors.items()
+    }
 
 
 def under(tensors: Mapping[str, _Value], prefix: str) -> dict[str, _Value]:
     """Returns the tensors whose names begin with `prefix`, without it."""
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }
 
 
 _OF_CHANCE, _RECOGNISED = 2.5, 0.55
@@ -201,27 +237,45 @@ class FitSummary:
         """Returns the summary, with the share of images, as made, that fit the means of their own class best."""
         # Where that is too few, of so many `classes`, for the means to have a say, images of a class are no good; where
         # it is hardly more than by chance, they are noise. `kept` says whether the others are made again.
-        told = (
-            f"of 100 images that the generator makes, {100 * agreement:.0f} fit the released means of their class best"
-        )
+        told = f"of 100 images that the generator makes, {100 * agreement:.0f} fit the released means of their class best"
         recognised = agreement * classes - 1 >= _RECOGNISED * (classes - 1)
-        reasons = [f"{told}; {'the others are made again' if kept else 'too few for means to judge by: all are taken'}"]
+        reasons = [
+            f"{told}; {'the others are made again' if kept else 'too few for means to judge by: all are taken'}"
+        ]
         if not recognised:
-            reasons.append("the classes of the generated images are hard to distinguish: look at the pictures")
+            reasons.append(
+                "the classes of the generated images are hard to distinguish: look at the pictures"
+            )
         figures = {"agreement": agreement}
         bad: Word = "rough" if kept or agreement * classes >= _OF_CHANCE else "noise"
-        found = Verdict(word=None if recognised else bad, source="fit", reasons=tuple(reasons), figures=figures)
+        found = Verdict(
+            word=None if recognised else bad,
+            source="fit",
+            reasons=tuple(reasons),
+            figures=figures,
+        )
         return replace(self.with_verdict(found), notes={**self.notes, **figures})
 
     def with_verdict(self, found: Verdict) -> Self:
         """Returns the summary with what else is found."""
-        return replace(self, verdict=Verdict.together([part for part in (self.verdict, found) if part]))
+        return replace(
+            self,
+            verdict=Verdict.together([part for part in (self.verdict, found) if part]),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The summary as JSON values; a distance that was not measured is None."""
-        told: dict[str, Any] = {"step": self.step, "steps": self.steps, "notes": dict(self.notes)}
-        told["discrepancy"] = self.discrepancy if math.isfinite(self.discrepancy) else None
-        return told | {"verdict": None if self.verdict is None else self.verdict.to_json()}
+        told: dict[str, Any] = {
+            "step": self.step,
+            "steps": self.steps,
+            "notes": dict(self.notes),
+        }
+        told["discrepancy"] = (
+            self.discrepancy if math.isfinite(self.discrepancy) else None
+        )
+        return told | {
+            "verdict": None if self.verdict is None else self.verdict.to_json()
+        }
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Self:

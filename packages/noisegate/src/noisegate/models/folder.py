@@ -39,11 +39,26 @@ from noisegate.privacy.events import (
     ZeroConcentratedEvent,
 )
 from noisegate.privacy.grid import UNITS, GridBound
-from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, check_stated_noise, read_arrays, read_json
-from noisegate.privacy.schema_certificate import SchemaVerification, check_stated, verify_schema
+from noisegate.privacy.release import (
+    CERTIFICATE_FILE,
+    VALUES_FILE,
+    Release,
+    check_stated_noise,
+    read_arrays,
+    read_json,
+)
+from noisegate.privacy.schema_certificate import (
+    SchemaVerification,
+    check_stated,
+    verify_schema,
+)
 
 FORMAT = 1
-MODEL_FILE, GENERATOR_FILE, PAGE_FILE = "model.json", "generator.safetensors", "certificate.md"
+MODEL_FILE, GENERATOR_FILE, PAGE_FILE = (
+    "model.json",
+    "generator.safetensors",
+    "certificate.md",
+)
 PUBLIC_PAGE, SIGNATURE = "public.html", "signature.json"
 """The page that may be published with the model; no part of what is verified."""
 HASHED = (CERTIFICATE_FILE, PAGE_FILE, VALUES_FILE, GENERATOR_FILE)
@@ -76,10 +91,14 @@ class Verification:
 def check_new(folder: Path) -> None:
     """Checks that `folder` can be made, before anything costly is done."""
     if folder.exists():
-        raise ModelError(f"{folder} exists; choose another {said('out')}, or remove it first.")
+        raise ModelError(
+            f"{folder} exists; choose another {said('out')}, or remove it first."
+        )
     parent = folder.absolute().parent
     if not parent.is_dir():
-        raise ModelError(f"{parent} is not a folder; make it first, or choose another {said('out')}.")
+        raise ModelError(
+            f"{parent} is not a folder; make it first, or choose another {said('out')}."
+        )
     if not os.access(parent, os.W_OK):
         raise ModelError(f"{parent} cannot be written; choose another {said('out')}.")
 
@@ -95,11 +114,15 @@ def write_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
                 path.chmod(beside.stat().st_mode & 0o666)
             beside.rename(folder)
     except (OSError, SafetensorError) as error:
-        raise ModelError(f"{folder} cannot be written: {getattr(error, 'strerror', None) or error}.") from None
+        raise ModelError(
+            f"{folder} cannot be written: {getattr(error, 'strerror', None) or error}."
+        ) from None
     return folder
 
 
-def write_model(folder: Path, *, release: Release, tensors: Tensors, model: Mapping[str, Any]) -> Path:
+def write_model(
+    folder: Path, *, release: Release, tensors: Tensors, model: Mapping[str, Any]
+) -> Path:
     """Writes a new model folder: the tensors of the fitted model or classifier, and how to rebuild it as JSON."""
 
     def fill(path: Path) -> None:
@@ -107,7 +130,10 @@ def write_model(folder: Path, *, release: Release, tensors: Tensors, model: Mapp
 
         release.save(path)
         (path / PAGE_FILE).write_text(render(release.certificate), encoding="utf-8")
-        save_file({name: np.ascontiguousarray(value) for name, value in tensors.items()}, path / GENERATOR_FILE)
+        save_file(
+            {name: np.ascontiguousarray(value) for name, value in tensors.items()},
+            path / GENERATOR_FILE,
+        )
         content = {
             "format": FORMAT,
             "model": dict(model),
@@ -115,14 +141,18 @@ def write_model(folder: Path, *, release: Release, tensors: Tensors, model: Mapp
             "files": {name: file_hash(path / name) for name in HASHED},
         }
         content[_DIGEST] = description_digest(content)
-        (path / MODEL_FILE).write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        (path / MODEL_FILE).write_text(
+            json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8"
+        )
 
     return write_folder(folder, fill)
 
 
 def description_digest(description: Mapping[str, Any]) -> str:
     """Returns the SHA-256 of the canonical form of what `model.json` says, but for this digest."""
-    said = json.loads(json.dumps({key: value for key, value in description.items() if key != _DIGEST}))
+    said = json.loads(
+        json.dumps({key: value for key, value in description.items() if key != _DIGEST})
+    )
     return hashlib.sha256(canonical_json(said)).hexdigest()
 
 
@@ -131,16 +161,26 @@ def kind_in(folder: Path) -> Any:
     return _checked_description(folder)["model"].get("kind")
 
 
-def read_model(folder: Path) -> tuple[Release, dict[str, npt.NDArray[Any]], dict[str, Any]]:
+def read_model(
+    folder: Path,
+) -> tuple[Release, dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """Returns release, tensors and description; a ModelError if anything is missing, broken or was changed."""
     description = _checked_description(folder)
     release = Release.load(folder)
     if release.certificate.digest() != description["certificate"]:
-        raise ModelError(f"{folder / CERTIFICATE_FILE} is not the certificate that {MODEL_FILE} names.")
+        raise ModelError(
+            f"{folder / CERTIFICATE_FILE} is not the certificate that {MODEL_FILE} names."
+        )
     tensors = read_arrays(folder / GENERATOR_FILE)
     # A position is NaN where a record of a reference lacks a value; the model checks that its column may.
-    if not all(np.isfinite(tensor).all() for name, tensor in tensors.items() if not name.endswith("numeric")):
-        raise ModelError(f"{folder / GENERATOR_FILE} holds numbers that are not finite: nothing can be drawn from it.")
+    if not all(
+        np.isfinite(tensor).all()
+        for name, tensor in tensors.items()
+        if not name.endswith("numeric")
+    ):
+        raise ModelError(
+            f"{folder / GENERATOR_FILE} holds numbers that are not finite: nothing can be drawn from it."
+        )
     return release, tensors, description["model"]
 
 
@@ -165,12 +205,23 @@ def _verified(release: Release, folder: Path, files: tuple[str, ...]) -> Verific
     try:
         page = (folder / PAGE_FILE).read_text(encoding="utf-8")
     except OSError as error:
-        raise ModelError(f"{folder / PAGE_FILE} cannot be read: {error.strerror}; it belongs to the folder.") from None
+        raise ModelError(
+            f"{folder / PAGE_FILE} cannot be read: {error.strerror}; it belongs to the folder."
+        ) from None
     # Another version may word the page differently; what it states must still be the certificate's.
-    if page != render(certificate) and (certificate.version == __version__ or headline(certificate) not in page):
-        raise ModelError(f"{folder / PAGE_FILE} does not say what {CERTIFICATE_FILE} states: do not rely on it.")
+    if page != render(certificate) and (
+        certificate.version == __version__ or headline(certificate) not in page
+    ):
+        raise ModelError(
+            f"{folder / PAGE_FILE} does not say what {CERTIFICATE_FILE} states: do not rely on it."
+        )
     others = tuple(sorted({path.name for path in folder.iterdir()} - set(files)))
-    return Verification(certificate=certificate, recomputed_epsilon=recomputed, files=files, others=others)
+    return Verification(
+        certificate=certificate,
+        recomputed_epsilon=recomputed,
+        files=files,
+        others=others,
+    )
 
 
 def verify(path: str | Path) -> Verification | SchemaVerification:
@@ -193,7 +244,10 @@ def verify(path: str | Path) -> Verification | SchemaVerification:
     check_on_disk(path, "folder")
     if path.is_file():
         return verify_schema(path)
-    model = any((path / name).exists() for name in (MODEL_FILE, GENERATOR_FILE)) or not (path / VALUES_FILE).exists()
+    model = (
+        any((path / name).exists() for name in (MODEL_FILE, GENERATOR_FILE))
+        or not (path / VALUES_FILE).exists()
+    )
     return verify_model(path) if model else verify_release(path)
 
 
@@ -201,41 +255,90 @@ def _check_events(release: Release, folder: Path) -> None:
     """Checks that the certificate's events, their sizes and sensitivities are those that give what the folder holds."""
     certificate = release.certificate
     # The values of an adaptive mechanism are named after its event; what they are was chosen in the course of the run.
-    concentrated = [event for event in certificate.events if isinstance(event, ZeroConcentratedEvent)]
+    concentrated = [
+        event
+        for event in certificate.events
+        if isinstance(event, ZeroConcentratedEvent)
+    ]
     adaptive = tuple(f"{event.name}/" for event in concentrated)
-    events = {event.name: event for event in certificate.events if isinstance(event, _SUMS)}
-    sizes = {name: values.size for name, values in release.values.items() if not name.startswith(adaptive)}
+    events = {
+        event.name: event for event in certificate.events if isinstance(event, _SUMS)
+    }
+    sizes = {
+        name: values.size
+        for name, values in release.values.items()
+        if not name.startswith(adaptive)
+    }
     if "secure_sum" in certificate.public and certificate.silos is None:
-        sizes = {name: size // 2 for name, size in sizes.items()}  # each number in two halves: `masks.as_numbers`
-    if (stream := certificate.stream) is not None:  # the event states what all periods release, to come or not
+        sizes = {
+            name: size // 2 for name, size in sizes.items()
+        }  # each number in two halves: `masks.as_numbers`
+    if (
+        stream := certificate.stream
+    ) is not None:  # the event states what all periods release, to come or not
         singles = {name: values.shape for name, values in release.by_period.items()}
-        if any(shape != (sizes.get(name), stream.period) for name, shape in singles.items()):
-            raise ModelError(f"{folder / VALUES_FILE}: its sums of single periods are not those of its queries.")
+        if any(
+            shape != (sizes.get(name), stream.period) for name, shape in singles.items()
+        ):
+            raise ModelError(
+                f"{folder / VALUES_FILE}: its sums of single periods are not those of its queries."
+            )
         sizes = {name: size * stream.periods for name, size in sizes.items()}
     later = certificate.public.get("adaptive")
     for name, size in sizes.items():
         # Its size was chosen in the course of the run; the event states the largest, which is what was paid for.
-        if isinstance(later, list) and name in later and name in events and size <= events[name].coordinates:
+        if (
+            isinstance(later, list)
+            and name in later
+            and name in events
+            and size <= events[name].coordinates
+        ):
             sizes[name] = events[name].coordinates
     for name, size in _trained(certificate, folder).items():
         # What was trained on the sums of an event: post-processing, of any size.
-        if isinstance(events.get(name), SampledGaussianEvent) and sizes.get(name) == size:
+        if (
+            isinstance(events.get(name), SampledGaussianEvent)
+            and sizes.get(name) == size
+        ):
             sizes[name] = events[name].coordinates
-    paid = [certificate.events, *(one.events for one in (certificate.silos.members if certificate.silos else ()))]
-    summed = [[event for event in events_of if isinstance(event, _SUMS)] for events_of in paid]
+    paid = [
+        certificate.events,
+        *(
+            one.events
+            for one in (certificate.silos.members if certificate.silos else ())
+        ),
+    ]
+    summed = [
+        [event for event in events_of if isinstance(event, _SUMS)] for events_of in paid
+    ]
     known = all(len(events_of) == len(sizes) + len(concentrated) for events_of in paid)
-    if not known or any({event.name: event.coordinates for event in sums} != sizes for sums in summed):
-        raise ModelError(f"{folder / CERTIFICATE_FILE} speaks of other releases than {VALUES_FILE} holds.")
-    least = GridBound(units=UNITS, nonnegative=True).of_unit(certificate.contributions or 1)
+    if not known or any(
+        {event.name: event.coordinates for event in sums} != sizes for sums in summed
+    ):
+        raise ModelError(
+            f"{folder / CERTIFICATE_FILE} speaks of other releases than {VALUES_FILE} holds."
+        )
+    least = GridBound(units=UNITS, nonnegative=True).of_unit(
+        certificate.contributions or 1
+    )
     for event in (event for sums in summed for event in sums):
-        below, of = least.sensitivity(certificate.adjacency), getattr(event, "record", event.sensitivity)
+        below, of = (
+            least.sensitivity(certificate.adjacency),
+            getattr(event, "record", event.sensitivity),
+        )
         if isinstance(event, BatchGaussianEvent):
             below = 2 * UNITS
         elif isinstance(event, ShardGaussianEvent):
             # Of vectors without negative coordinates, where no shard may be left out.
-            below = least.sensitivity(Adjacency.REPLACE_ONE) if event.rate == 1 else 2 * UNITS
+            below = (
+                least.sensitivity(Adjacency.REPLACE_ONE)
+                if event.rate == 1
+                else 2 * UNITS
+            )
         elif isinstance(event, SampledGaussianEvent):
-            below = UNITS  # a step states the norm of one record, whatever the adjacency
+            below = (
+                UNITS  # a step states the norm of one record, whatever the adjacency
+            )
         if of < below:
             raise ModelError(
                 f"{folder / CERTIFICATE_FILE}: event {event.name!r} states sensitivity={of:g}, "
@@ -250,22 +353,37 @@ def _trained(certificate: Certificate, folder: Path) -> dict[str, int]:
     """Returns how many numbers were trained on the sums of each event, where they are not the event's own."""
     try:
         runs = certificate.public.get("gradients", {}).items()
-        trained = {name: run["trained"].values() for name, run in runs if "trained" in run}
-        return {name: sum(math.prod(map(int, shape)) for shape in shapes) for name, shapes in trained.items()}
+        trained = {
+            name: run["trained"].values() for name, run in runs if "trained" in run
+        }
+        return {
+            name: sum(math.prod(map(int, shape)) for shape in shapes)
+            for name, shapes in trained.items()
+        }
     except (AttributeError, TypeError, ValueError, OverflowError):
-        raise ModelError(f"{folder / CERTIFICATE_FILE}: the shapes of what was trained are broken.") from None
+        raise ModelError(
+            f"{folder / CERTIFICATE_FILE}: the shapes of what was trained are broken."
+        ) from None
 
 
 def _check_rho(event: ZeroConcentratedEvent, release: Release, folder: Path) -> None:
     """Checks that measuring alone, without choosing, cost no more than the event states."""
     certificate = release.certificate
     # OpenDP counts a replaced record as two (`MarginalPlan.distance`), and noise on counts grows with the distance.
-    distance = (certificate.contributions or 1) * (2 if certificate.adjacency is Adjacency.REPLACE_ONE else 1)
+    distance = (certificate.contributions or 1) * (
+        2 if certificate.adjacency is Adjacency.REPLACE_ONE else 1
+    )
     tables = [name for name in release.values if name.startswith(f"{event.name}/")]
-    if not all(_TABLE.fullmatch(name.removeprefix(f"{event.name}/")) for name in tables):
-        raise ModelError(f"{folder / VALUES_FILE} holds values of {event.name!r} that are not noisy tables of columns.")
+    if not all(
+        _TABLE.fullmatch(name.removeprefix(f"{event.name}/")) for name in tables
+    ):
+        raise ModelError(
+            f"{folder / VALUES_FILE} holds values of {event.name!r} that are not noisy tables of columns."
+        )
     stds = [release.noise_std[name] for name in tables]
-    spent = math.fsum(distance**2 / (2 * std**2) if std > 0 else math.inf for std in stds)
+    spent = math.fsum(
+        distance**2 / (2 * std**2) if std > 0 else math.inf for std in stds
+    )
     if not spent <= event.rho * (1 + 1e-6):
         raise ModelError(
             f"{folder / CERTIFICATE_FILE}: event {event.name!r} states rho={event.rho:g}, but values with the noise in "
@@ -282,21 +400,45 @@ def _checked_description(folder: Path) -> dict[str, Any]:
             or type(description["format"]) is not int
             or description["format"] != FORMAT
         ):
-            raise ModelError(f"{path} is not of a format that this version of noisegate reads.")
-        if description.get(_DIGEST, digest := description_digest(description)) != digest:
-            raise ModelError(f"{path} was changed after the model was written: its digest differs.")
+            raise ModelError(
+                f"{path} is not of a format that this version of noisegate reads."
+            )
+        if (
+            description.get(_DIGEST, digest := description_digest(description))
+            != digest
+        ):
+            raise ModelError(
+                f"{path} was changed after the model was written: its digest differs."
+            )
         files = description["files"]
         if set(files) != set(HASHED) or not isinstance(description["model"], dict):
-            raise ModelError(f"{path} is not of a format that this version of noisegate reads.")
+            raise ModelError(
+                f"{path} is not of a format that this version of noisegate reads."
+            )
         for name, expected in files.items():
             if (folder / name).is_symlink() or not (folder / name).is_file():
-                raise ModelError(f"{folder / name} does not exist, or is a link; {folder} is not a whole model folder.")
+                raise ModelError(
+                    f"{folder / name} does not exist, or is a link; {folder} is not a whole model folder."
+                )
             if file_hash(folder / name) != expected:
-                raise ModelError(f"{folder / name} was changed after the model was written: its hash differs.")
+                raise ModelError(
+                    f"{folder / name} was changed after the model was written: its hash differs."
+                )
     except FileNotFoundError as error:
-        raise ModelError(f"{error.filename} does not exist; {folder} is not a whole model folder.") from None
-    except (OSError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path} is broken: {type(error).__name__}: {error}.") from None
+        raise ModelError(
+            f"{error.filename} does not exist; {folder} is not a whole model folder."
+        ) from None
+    except (
+        OSError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        RecursionError,
+    ) as error:
+        raise ModelError(
+            f"{path} is broken: {type(error).__name__}: {error}."
+        ) from None
     return description
 
 

@@ -13,7 +13,12 @@ import numpy.typing as npt
 
 from noisegate.features.binning import NumericBins
 from noisegate.models.record_model import Array
-from noisegate.models.within_cell import MOST_GROUPS, Choice, WithinCell, stratified_uniforms
+from noisegate.models.within_cell import (
+    MOST_GROUPS,
+    Choice,
+    WithinCell,
+    stratified_uniforms,
+)
 from noisegate.schema import EncodedTable, Layout, Region, Schema
 from noisegate.seeds import uniform
 
@@ -25,7 +30,9 @@ _SWEEPS = 2
 # Of correlations of scores: smaller ones are not followed, larger ones taken for this.
 _LEAST, _MOST = 0.1, 0.95
 _RIDGE = 0.03  # the smallest eigenvalue of their matrix
-_GRID = 2.0**-20  # what matrices are rounded to, so that a sample is the same on every processor
+_GRID = (
+    2.0**-20
+)  # what matrices are rounded to, so that a sample is the same on every processor
 _FAR = 8.0
 
 
@@ -42,7 +49,9 @@ class Copula:
     """
 
     columns: tuple[int, ...]
-    ends: tuple[Floats, ...]  # for each of these the share below each end of a cell, (cells + 1,); missing left out
+    ends: tuple[
+        Floats, ...
+    ]  # for each of these the share below each end of a cell, (cells + 1,); missing left out
     precision: Floats  # of their scores, (columns, columns)
 
     @classmethod
@@ -54,17 +63,31 @@ class Copula:
         for table in tables:
             below = np.append(0.0, np.cumsum(weights @ table))
             ends.append(below / max(below[-1], 1e-300))
-            shares, density = np.diff(ends[-1]), np.exp(-(quantiles(ends[-1]) ** 2) / 2) / math.sqrt(2 * math.pi)
-            mean = np.divide(density[:-1] - density[1:], shares, out=np.zeros_like(shares), where=shares > 0)
+            shares, density = (
+                np.diff(ends[-1]),
+                np.exp(-(quantiles(ends[-1]) ** 2) / 2) / math.sqrt(2 * math.pi),
+            )
+            mean = np.divide(
+                density[:-1] - density[1:],
+                shares,
+                out=np.zeros_like(shares),
+                where=shares > 0,
+            )
             means.append(table @ mean / max(math.sqrt(float(shares @ mean**2)), 1e-6))
         scores = np.array(means).reshape(-1, len(weights))
-        found = (scores * weights) @ scores.T / np.maximum((present * weights) @ present.T, 1e-6)
+        found = (
+            (scores * weights)
+            @ scores.T
+            / np.maximum((present * weights) @ present.T, 1e-6)
+        )
         found = np.clip(found, -_MOST, _MOST) * (np.abs(found) >= _LEAST)
         np.fill_diagonal(found, 1.0)
         columns = np.flatnonzero((found != 0).sum(axis=1) > 1)
         if not len(columns):
             return None
-        values, vectors = np.linalg.eigh(np.round(found[np.ix_(columns, columns)] / _GRID) * _GRID)
+        values, vectors = np.linalg.eigh(
+            np.round(found[np.ix_(columns, columns)] / _GRID) * _GRID
+        )
         precision = np.linalg.inv((vectors * np.maximum(values, _RIDGE)) @ vectors.T)
         return cls(
             columns=tuple(columns.tolist()),
@@ -72,22 +95,35 @@ class Copula:
             precision=np.round(precision / _GRID) * _GRID,
         )
 
-    def draw(self, cells: Sequence[npt.NDArray[np.integer]], random: torch.Generator) -> dict[int, Floats]:
+    def draw(
+        self, cells: Sequence[npt.NDArray[np.integer]], random: torch.Generator
+    ) -> dict[int, Floats]:
         """Returns for each of `columns` where in its cell each record's score lies, (rows,), from 0 to below 1."""
         rows = len(cells[0])
-        held = [cells[column] < len(ends) - 1 for column, ends in zip(self.columns, self.ends, strict=True)]
+        held = [
+            cells[column] < len(ends) - 1
+            for column, ends in zip(self.columns, self.ends, strict=True)
+        ]
         low, high = (
             np.array([np.where(there, ends[np.minimum(cells[column], len(ends) - 2) + side], float(side))
                       for column, ends, there in zip(self.columns, self.ends, held, strict=True)])
             for side in (0, 1)
         )  # fmt: skip
         least, most = quantiles(low), quantiles(high)
-        scores = quantiles(low + uniform(random, low.size).reshape(low.shape) * (high - low))
+        scores = quantiles(
+            low + uniform(random, low.size).reshape(low.shape) * (high - low)
+        )
         for _ in range(_SWEEPS):
             for at, own in enumerate(np.diag(self.precision).tolist()):
                 mean = scores[at] - self.precision[at] @ scores / own
-                first, last = (shares((end[at] - mean) * math.sqrt(own)) for end in (least, most))
-                drawn = quantiles(first + uniform(random, rows) * (last - first)) / math.sqrt(own) + mean
+                first, last = (
+                    shares((end[at] - mean) * math.sqrt(own)) for end in (least, most)
+                )
+                drawn = (
+                    quantiles(first + uniform(random, rows) * (last - first))
+                    / math.sqrt(own)
+                    + mean
+                )
                 scores[at] = np.clip(drawn, least[at], most[at])
         within = (shares(scores) - low) / np.maximum(high - low, 1e-300)
         return dict(zip(self.columns, np.clip(within, 0.0, 1 - 2.0**-53), strict=True))
@@ -97,7 +133,9 @@ class Copula:
 def _normal() -> tuple[Floats, Floats]:
     """Returns scores and the shares below them."""
     scores = np.linspace(-_FAR, _FAR, 2**13 + 1)
-    return scores, np.array([math.erfc(-score / math.sqrt(2)) / 2 for score in scores.tolist()])
+    return scores, np.array(
+        [math.erfc(-score / math.sqrt(2)) / 2 for score in scores.tolist()]
+    )
 
 
 def shares(scores: Floats) -> Floats:
@@ -130,9 +168,13 @@ class Mixture:
     """K components, each with one distribution over the cells of every column."""
 
     layout: Layout  # the columns; numeric ones come first, then coded ones, the label among them
-    within: tuple[WithinCell, ...]  # for each numeric column, its bins and where in them values lie
+    within: tuple[
+        WithinCell, ...
+    ]  # for each numeric column, its bins and where in them values lie
     weights: npt.NDArray[np.floating[Any]]  # share of each component, (K,)
-    probabilities: tuple[npt.NDArray[np.floating[Any]], ...]  # for each column, (K, cells); a row sums to 1
+    probabilities: tuple[
+        npt.NDArray[np.floating[Any]], ...
+    ]  # for each column, (K, cells); a row sums to 1
 
     copula: bool = False  # whether numbers go together within their cells too, see `noisegate.models.mixture`
 
@@ -142,15 +184,25 @@ class Mixture:
         shapes = tuple(np.shape(table) for table in self.probabilities)
         expected = tuple((len(self.weights), size) for size in self.sizes)
         if shapes != expected or not 1 <= len(self.weights) <= MOST_GROUPS:
-            raise ValueError(f"expected probabilities of shape {expected}, found {shapes}")
+            raise ValueError(
+                f"expected probabilities of shape {expected}, found {shapes}"
+            )
         for masses in (self.weights[None], *self.probabilities):
-            if not ((masses >= 0).all() and np.allclose(masses.sum(axis=1, dtype=np.float64), 1, atol=1e-3)):
-                raise ValueError("weights and probabilities must not be negative and must sum to 1")
+            if not (
+                (masses >= 0).all()
+                and np.allclose(masses.sum(axis=1, dtype=np.float64), 1, atol=1e-3)
+            ):
+                raise ValueError(
+                    "weights and probabilities must not be negative and must sum to 1"
+                )
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of cells of each column, numeric ones first."""
-        return (*(cells.bins.size for cells in self.within), *(column.size for column in self.layout.coded))
+        return (
+            *(cells.bins.size for cells in self.within),
+            *(column.size for column in self.layout.coded),
+        )
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
         """Returns `rows` records, spread out over the mixture; `random` is public randomness, on the CPU.
@@ -163,50 +215,86 @@ class Mixture:
         """
         whole = np.zeros(rows, dtype=np.int64)
         components = Choice(self._weights, np.zeros(len(self.weights), dtype=np.int64))
-        component = components.pick(whole, stratified_uniforms(whole, random, systematic=True))
+        component = components.pick(
+            whole, stratified_uniforms(whole, random, systematic=True)
+        )
         cells = [
-            choice.pick(component, stratified_uniforms(component, random)) - component * size
+            choice.pick(component, stratified_uniforms(component, random))
+            - component * size
             for choice, size in zip(self._choices, self.sizes, strict=True)
         ]
-        along = self._scores.draw(cells[: len(self.within)], random) if self._scores is not None else {}
-        numeric = [within.draw(cells[at], random, along.get(at)) for at, within in enumerate(self.within)]
-        return EncodedTable(_columns(numeric, rows, np.float64), _columns(cells[len(numeric) :], rows, np.int32))
+        along = (
+            self._scores.draw(cells[: len(self.within)], random)
+            if self._scores is not None
+            else {}
+        )
+        numeric = [
+            within.draw(cells[at], random, along.get(at))
+            for at, within in enumerate(self.within)
+        ]
+        return EncodedTable(
+            _columns(numeric, rows, np.float64),
+            _columns(cells[len(numeric) :], rows, np.int32),
+        )
 
     def cells(self, records: EncodedTable) -> npt.NDArray[np.int32]:
         """Returns the cell of each record in each column, (rows, columns)."""
-        numeric = [within.bins.codes(records.numeric[:, place]) for place, within in enumerate(self.within)]
+        numeric = [
+            within.bins.codes(records.numeric[:, place])
+            for place, within in enumerate(self.within)
+        ]
         return np.stack([*numeric, *records.codes.T], axis=1)
 
-    def log_joint(self, cells: npt.NDArray[np.integer[Any]], column: int) -> npt.NDArray[np.float64]:
+    def log_joint(
+        self, cells: npt.NDArray[np.integer[Any]], column: int
+    ) -> npt.NDArray[np.float64]:
         """Returns log p(x, k) for every cell k of a column, (rows, cells), x the row's cells in all others."""
         others = [table for place, table in enumerate(self._tables) if place != column]
-        cells, shares = np.delete(cells, column, axis=1), self._weights[:, None] * self._tables[column]
+        cells, shares = (
+            np.delete(cells, column, axis=1),
+            self._weights[:, None] * self._tables[column],
+        )
         sizes, rows = [table.shape[1] for table in others], None
-        if sizes and math.prod(sizes) < len(cells):  # many records are alike: each kind of them is computed once
+        if sizes and math.prod(sizes) < len(
+            cells
+        ):  # many records are alike: each kind of them is computed once
             strides = np.append(np.cumprod(sizes[:0:-1], dtype=np.int64)[::-1], 1)
-            _, first, rows = np.unique(cells @ strides, return_index=True, return_inverse=True)
+            _, first, rows = np.unique(
+                cells @ strides, return_index=True, return_inverse=True
+            )
             cells = cells[first]
-        sums, block = np.empty((len(cells), shares.shape[1])), max(_BLOCK // len(shares), 1)
+        sums, block = (
+            np.empty((len(cells), shares.shape[1])),
+            max(_BLOCK // len(shares), 1),
+        )
         with np.errstate(divide="ignore"):
             logs = [np.log(table.T) for table in others]
             for start in range(0, len(cells), block):
                 terms = np.zeros((len(cells[start : start + block]), len(shares)))
-                for log, codes in zip(logs, cells[start : start + block].T, strict=True):
+                for log, codes in zip(
+                    logs, cells[start : start + block].T, strict=True
+                ):
                     terms += log[codes]
                 highest = terms.max(axis=1, keepdims=True)
                 shift = np.where(np.isfinite(highest), highest, 0.0)
-                sums[start : start + block] = shift + np.log(np.exp(terms - shift) @ shares)
+                sums[start : start + block] = shift + np.log(
+                    np.exp(terms - shift) @ shares
+                )
         return sums if rows is None else sums[rows]
 
     def marginal(self, columns: Sequence[int]) -> npt.NDArray[np.float64]:
         """Returns the joint distribution, by cells, of one to four distinct columns, numeric ones first."""
         if not 1 <= len(columns) <= _MOST_COLUMNS or len(set(columns)) < len(columns):
-            raise ValueError(f"a marginal is of one to four distinct columns, found {list(columns)}")
+            raise ValueError(
+                f"a marginal is of one to four distinct columns, found {list(columns)}"
+            )
         chosen = [self._tables[column] for column in columns]
         half = (len(chosen) + 1) // 2
         # Two halves, so that most of the work is one matrix product.
         left = _outer([self._weights[:, None], *chosen[:half]])
-        joint = left.T @ _outer(chosen[half:]) if half < len(chosen) else left.sum(axis=0)
+        joint = (
+            left.T @ _outer(chosen[half:]) if half < len(chosen) else left.sum(axis=0)
+        )
         return np.asarray(joint.reshape([self.sizes[column] for column in columns]))
 
     def probability(self, region: Region) -> float:
@@ -225,36 +313,66 @@ class Mixture:
             kept = table[live] * factors.get(column, 1.0)
             tables.append(kept / kept.sum(axis=1, keepdims=True))
         spans = region.spans.items()
-        cut = {place: self.within[place].restricted(span)[0] for place, span in spans if span is not None}
+        cut = {
+            place: self.within[place].restricted(span)[0]
+            for place, span in spans
+            if span is not None
+        }
         within = tuple(cut.get(place, cells) for place, cells in enumerate(self.within))
         weights = shares[live] / shares.sum()
-        return replace(self, within=within, weights=weights, probabilities=tuple(tables))
+        return replace(
+            self, within=within, weights=weights, probabilities=tuple(tables)
+        )
 
     def tensors(self) -> dict[str, Array]:
         """Returns weights, probabilities and fine cells."""
         tensors: dict[str, Array] = {"weights": self.weights}
-        tensors |= {f"probabilities/{column}": table for column, table in enumerate(self.probabilities)}
+        tensors |= {
+            f"probabilities/{column}": table
+            for column, table in enumerate(self.probabilities)
+        }
         for place, cells in enumerate(self.within):
-            parts = {"cuts": np.asarray(cells.bins.cuts), "low": cells.low, "high": cells.high, "shares": cells.shares}
+            parts = {
+                "cuts": np.asarray(cells.bins.cuts),
+                "low": cells.low,
+                "high": cells.high,
+                "shares": cells.shares,
+            }
             tensors |= {f"within/{place}/{name}": part for name, part in parts.items()}
         return tensors
 
     def to_json(self) -> dict[str, Any]:
         """Returns the number of components and of cells; everything else is in `tensors`."""
-        return {"components": len(self.weights), "cells": list(self.sizes), "copula": self.copula}
+        return {
+            "components": len(self.weights),
+            "cells": list(self.sizes),
+            "copula": self.copula,
+        }
 
     @classmethod
-    def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+    def from_saved(
+        cls,
+        schema: Schema,
+        tensors: Mapping[str, Array],
+        description: Mapping[str, Any],
+    ) -> Self:
         """Returns the model that `tensors` and `to_json` describe."""
         layout = schema.layout
         within = []
         for place, column in enumerate(layout.numeric):
-            cuts, low, high, shares = (tensors[f"within/{place}/{name}"] for name in ("cuts", "low", "high", "shares"))
+            cuts, low, high, shares = (
+                tensors[f"within/{place}/{name}"]
+                for name in ("cuts", "low", "high", "shares")
+            )
             nullable = description["cells"][place] > len(cuts) + 1
             bins = NumericBins(tuple(cuts.tolist()), nullable)
-            within.append(WithinCell(column=column, bins=bins, low=low, high=high, shares=shares))
+            within.append(
+                WithinCell(column=column, bins=bins, low=low, high=high, shares=shares)
+            )
         columns = len(layout.numeric) + len(layout.coded)
-        probabilities = tuple(tensors[f"probabilities/{column}"] for column in range(columns))
+        probabilities = tuple(
+            tensors[f"probabilities/{column}"] for column in range(columns)
+        )
         return cls(
             layout=layout,
             within=tuple(within),
@@ -278,13 +396,18 @@ class Mixture:
     def _scores(self) -> Copula | None:
         numeric = zip(self._tables, self.within, strict=False)
         cells = [table[:, : len(within.bins.cuts) + 1] for table, within in numeric]
-        return Copula.of(self._weights, cells) if self.copula and len(cells) > 1 else None
+        return (
+            Copula.of(self._weights, cells) if self.copula and len(cells) > 1 else None
+        )
 
     @cached_property
     def _choices(self) -> tuple[Choice, ...]:
         """For each column, the cells of all components, one group a component."""
         groups = np.arange(len(self.weights))
-        return tuple(Choice(table.ravel(), np.repeat(groups, table.shape[1])) for table in self._tables)
+        return tuple(
+            Choice(table.ravel(), np.repeat(groups, table.shape[1]))
+            for table in self._tables
+        )
 
     def factors(self, region: Region) -> dict[int, Floats]:
         """Returns, for each column that the region names, the share of each cell that lies in it, (cells,)."""
@@ -292,9 +415,15 @@ class Mixture:
         for place, span in region.spans.items():
             cells = self.within[place]
             missing = np.arange(cells.bins.size) > len(cells.bins.cuts)
-            factors[place] = missing.astype(np.float64) if span is None else cells.restricted(span)[1]
+            factors[place] = (
+                missing.astype(np.float64)
+                if span is None
+                else cells.restricted(span)[1]
+            )
         for place, code in region.codes.items():
-            factors[len(self.within) + place] = np.eye(self.layout.coded[place].size)[code]
+            factors[len(self.within) + place] = np.eye(self.layout.coded[place].size)[
+                code
+            ]
         return factors
 
     def _shares(self, factors: Mapping[int, Floats]) -> Floats:
@@ -305,9 +434,15 @@ class Mixture:
         return shares
 
 
-def _columns(columns: Sequence[npt.NDArray[Any]], rows: int, kind: type) -> npt.NDArray[Any]:
+def _columns(
+    columns: Sequence[npt.NDArray[Any]], rows: int, kind: type
+) -> npt.NDArray[Any]:
     """Returns columns side by side, (rows, columns), of which there may be none."""
-    return np.stack(columns, axis=1).astype(kind) if columns else np.empty((rows, 0), dtype=kind)
+    return (
+        np.stack(columns, axis=1).astype(kind)
+        if columns
+        else np.empty((rows, 0), dtype=kind)
+    )
 
 
 def _outer(tables: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:

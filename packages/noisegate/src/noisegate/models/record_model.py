@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Protocol,
+    Self,
+    TypeAlias,
+    runtime_checkable,
+)
 
 import numpy.typing as npt
 
@@ -42,7 +50,12 @@ class RecordModel(Protocol):
         ...
 
     @classmethod
-    def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+    def from_saved(
+        cls,
+        schema: Schema,
+        tensors: Mapping[str, Array],
+        description: Mapping[str, Any],
+    ) -> Self:
         """Returns the model that `tensors` and `to_json` describe.
 
         Raises:
@@ -87,7 +100,9 @@ def model_class(kind: str) -> Any:
     known = extensions("noisegate.models")
     if kind not in known:
         listed = ", ".join(sorted(known))
-        raise ModelError(f"a model of kind {kind!r} is not known to this version; it knows {listed}{more()}.")
+        raise ModelError(
+            f"a model of kind {kind!r} is not known to this version; it knows {listed}{more()}."
+        )
     try:
         return known[kind].load()
     except ModuleNotFoundError as error:

@@ -114,9 +114,13 @@ def accepted_batches(
         return
     tally = Tally()
     limit = max_candidates(rows)
-    yield from _accept(model, rows, random, accept, tally, limit, batch_rows, expected=rows)
+    yield from _accept(
+        model, rows, random, accept, tally, limit, batch_rows, expected=rows
+    )
     if tally.yielded < rows:
-        reasons = "" if tally.last_candidates is None else explain(tally.last_candidates)
+        reasons = (
+            "" if tally.last_candidates is None else explain(tally.last_candidates)
+        )
         raise RejectionError(
             f"{requested}: of {tally.drawn:,} candidates that the model drew only {tally.accepted:,} did (about "
             f"{tally.share:.1g}), and {rows:,} records are wanted. At most {limit:,} candidates are drawn for so many. "
@@ -162,7 +166,9 @@ def _accept(
         while found < wanted and not _is_hopeless(tally, limit, expected):
             # As many as should do, by what was accepted so far; the surplus is dropped, which favours no record.
             share = (tally.accepted + 1) / (tally.drawn + 1)
-            count = min(batch_rows, int((wanted - found) / share) + 1, limit - tally.drawn)
+            count = min(
+                batch_rows, int((wanted - found) / share) + 1, limit - tally.drawn
+            )
             candidates = model.draw(count, random)
             records = candidates.rows(accept(candidates))
             tally.drawn += len(candidates)
@@ -187,13 +193,17 @@ def _is_hopeless(tally: Tally, limit: int, expected: int) -> bool:
     return tally.drawn >= PROBE_CANDIDATES and tally.share * limit < expected / 2
 
 
-def mixed(parts: Sequence[Iterator[EncodedTable]], random: torch.Generator) -> Iterator[EncodedTable]:
+def mixed(
+    parts: Sequence[Iterator[EncodedTable]], random: torch.Generator
+) -> Iterator[EncodedTable]:
     """Yields one batch of each of several iterators, shuffled together, until all are done; one alone as it is."""
     if len(parts) == 1:
         yield from parts[0]
         return
     for batches in zip_longest(*parts):
-        together = EncodedTable.concatenate([batch for batch in batches if batch is not None])
+        together = EncodedTable.concatenate(
+            [batch for batch in batches if batch is not None]
+        )
         yield together.rows(permutation(random, len(together)))
 
 
@@ -202,10 +212,15 @@ def rejecting_rules(schema: Schema, records: EncodedTable) -> list[tuple[str, fl
     if not len(records):
         return []
     shares = [
-        (str(rule), float(rule.broken(records, schema.layout, schema.missing_values).mean()))
+        (
+            str(rule),
+            float(rule.broken(records, schema.layout, schema.missing_values).mean()),
+        )
         for rule in schema.constraints
     ]
-    return sorted(((rule, share) for rule, share in shares if share > 0), key=lambda one: -one[1])
+    return sorted(
+        ((rule, share) for rule, share in shares if share > 0), key=lambda one: -one[1]
+    )
 
 
 def explain_rejection(rules: Sequence[tuple[str, float]]) -> str:
@@ -222,12 +237,19 @@ def describe_rules(rules: Sequence[tuple[str, float]]) -> str:
         >>> describe_rules([("walk <= game", 0.15), ("double <= hit", 0.123)])
         "'walk <= game' rejects 15.0%, 'double <= hit' 12.3%"
     """
-    named = [f"'{rule}' {'rejects ' * (not index)}{share:.1%}" for index, (rule, share) in enumerate(rules)]
+    named = [
+        f"'{rule}' {'rejects ' * (not index)}{share:.1%}"
+        for index, (rule, share) in enumerate(rules)
+    ]
     others = len(named) - _MAX_NAMED_RULES
-    return ", ".join(named[:_MAX_NAMED_RULES]) + (f", and {others} more rules reject some" if others > 0 else "")
+    return ", ".join(named[:_MAX_NAMED_RULES]) + (
+        f", and {others} more rules reject some" if others > 0 else ""
+    )
 
 
-def verdict_of_rules(kept_share: float, rules: Sequence[tuple[str, float]], table: str = "") -> Verdict | None:
+def verdict_of_rules(
+    kept_share: float, rules: Sequence[tuple[str, float]], table: str = ""
+) -> Verdict | None:
     """Returns what is said of a model by the share of its records that keep to the rules; None where most do."""
     if kept_share >= USUALLY_KEPT:
         return None
@@ -242,4 +264,10 @@ def verdict_of_rules(kept_share: float, rules: Sequence[tuple[str, float]], tabl
         f"({describe_rules(rules)}); the others are drawn again, which shifts the columns that rules name"
     )
     cure = "the schema without the rules that reject most, more records, or a larger epsilon"
-    return Verdict(word=word, source="fit", reasons=(reason,), cures=(cure,), figures={"kept_share": kept_share})
+    return Verdict(
+        word=word,
+        source="fit",
+        reasons=(reason,),
+        cures=(cure,),
+        figures={"kept_share": kept_share},
+    )

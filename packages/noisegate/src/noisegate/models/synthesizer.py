@@ -18,9 +18,21 @@ from noisegate.atomic import check_on_disk
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.models.checkpoint import FitSummary
-from noisegate.models.folder import CLASSIFIER, LINKED, NETWORK_CLASSIFIER, kind_in, read_model, write_model
+from noisegate.models.folder import (
+    CLASSIFIER,
+    LINKED,
+    NETWORK_CLASSIFIER,
+    kind_in,
+    read_model,
+    write_model,
+)
 from noisegate.models.output.sample_file import ImageBatch, image_batch
-from noisegate.models.record_model import ConditionalModel, FittedModel, RecordModel, model_class
+from noisegate.models.record_model import (
+    ConditionalModel,
+    FittedModel,
+    RecordModel,
+    model_class,
+)
 from noisegate.models.rejection import (
     BATCH_ROWS,
     USUALLY_KEPT,
@@ -47,9 +59,16 @@ if TYPE_CHECKING:
 _TRIED = 4096
 _FORMS = "what gives back tables of their kind"
 _BATCH_NUMBERS = 2**23  # of the numbers of a batch of images: 64 MB as float64
-MOST_ROWS = 2**53  # more records than this are counted no more exactly, and no disk holds them
+MOST_ROWS = (
+    2**53
+)  # more records than this are counted no more exactly, and no disk holds them
 
-_UNFIT = (LookupError, TypeError, ValueError, ArithmeticError)  # what parts of a model that do not fit together end in
+_UNFIT = (
+    LookupError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+)  # what parts of a model that do not fit together end in
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -93,7 +112,9 @@ class Synthesizer(Shown):
             facts = {"verdict": self.verdict.headline, **facts}
         of = "Synthesizer of" if self.schema.images else "Synthesizer of a table:"
         title = schema.title.replace("Schema:", of, 1)
-        return ResultCard(title=title, facts=facts, sheets=[*schema.sheets, *certificate.sheets])
+        return ResultCard(
+            title=title, facts=facts, sheets=[*schema.sheets, *certificate.sheets]
+        )
 
     @property
     def verdict(self) -> Verdict | None:
@@ -115,11 +136,17 @@ class Synthesizer(Shown):
     @cached_property
     def rejecting_rules(self) -> list[tuple[str, float]]:
         """The constraints that records of the model break, and about which share breaks each, most first."""
-        return rejecting_rules(self.schema, self._candidates) if self.schema.constraints else []
+        return (
+            rejecting_rules(self.schema, self._candidates)
+            if self.schema.constraints
+            else []
+        )
 
     @cached_property
     def _candidates(self) -> EncodedTable:
-        (records,) = _drawn(self.model.draw(rows, public_random(0)) for rows in (_TRIED,))
+        (records,) = _drawn(
+            self.model.draw(rows, public_random(0)) for rows in (_TRIED,)
+        )
         return records
 
     @property
@@ -139,7 +166,11 @@ class Synthesizer(Shown):
         Drawing them again shifts columns, so it is no good copy, however near the model is to the release.
         """
         found = verdict_of_rules(self.kept_share, self.rejecting_rules)
-        return self if found is None else replace(self, summary=self.summary.with_verdict(found))
+        return (
+            self
+            if found is None
+            else replace(self, summary=self.summary.with_verdict(found))
+        )
 
     def sample(
         self,
@@ -178,20 +209,33 @@ class Synthesizer(Shown):
         """
         import pyarrow as pa
 
-        batches = self.batches(n, seed=seed, where=where, even=even, independent=independent)
+        batches = self.batches(
+            n, seed=seed, where=where, even=even, independent=independent
+        )
         if self.often_broken is not None:
             warnings.warn(self.often_broken, UserWarning, stacklevel=2)
         columns, layout = len(self.schema.columns), self.schema.layout
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
+        memory = (
+            os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+            if hasattr(os, "sysconf")
+            else math.inf
+        )
         if n * columns > memory:
             raise OptionError(
                 f"n={n:,}: that many records of {columns:,} columns need more than {n * columns / 1e9:,.0f} GB, and "
                 f"this machine has {memory / 1e9:,.0f} GB of memory. Ask for fewer, or iterate over batches(n)."
             )
-        none = EncodedTable(np.zeros((0, len(layout.numeric))), np.zeros((0, len(layout.coded)), dtype=np.int32))
-        table = pa.concat_tables(list(batches) or [decode(none, self.schema, stored=True)])
+        none = EncodedTable(
+            np.zeros((0, len(layout.numeric))),
+            np.zeros((0, len(layout.coded)), dtype=np.int32),
+        )
+        table = pa.concat_tables(
+            list(batches) or [decode(none, self.schema, stored=True)]
+        )
         if like is not None:
-            return extension("noisegate.forms", "native", _FORMS)(like, self.schema, exact=True)(table)
+            return extension("noisegate.forms", "native", _FORMS)(
+                like, self.schema, exact=True
+            )(table)
         return self.convert(table) if self.convert else table
 
     def infer(self, *questions: str, level: float = 0.95, finite: bool = False) -> Any:
@@ -201,11 +245,16 @@ class Synthesizer(Shown):
 
     def effective_n(self) -> Any:
         """Returns how many records rows of this model are worth; see `noisegate.inference.worth.effective_n`."""
-        return extension("noisegate.answers", "worth", "what says what rows are worth")(self)
+        return extension("noisegate.answers", "worth", "what says what rows are worth")(
+            self
+        )
 
     def batches(self, n: int, **asked: Any) -> Iterator[pa.Table]:
         """Returns `n` synthetic records in Arrow tables of at most 16,384, in constant memory; see `sample`."""
-        return (decode(records, self.schema, stored=True) for records in self.records(n, **asked))
+        return (
+            decode(records, self.schema, stored=True)
+            for records in self.records(n, **asked)
+        )
 
     def images(self, n: int, **asked: Any) -> Iterator[ImageBatch]:
         """Returns `n` synthetic images with their labels, in batches, in constant memory.
@@ -220,7 +269,9 @@ class Synthesizer(Shown):
                 "this model was fitted to a table and makes no images: take sample(n). A model of images is fitted "
                 "with a schema of images, as noisegate.schema.pixel_schema(28, 28, labels=range(10)) makes it."
             )
-        return (image_batch(records, self.schema) for records in self.records(n, **asked))
+        return (
+            image_batch(records, self.schema) for records in self.records(n, **asked)
+        )
 
     def to_datasets(self, n: int, **asked: Any) -> Any:
         """Returns `n` synthetic records as a Hugging Face data set, described by the certificate; see `sample`.
@@ -241,7 +292,13 @@ class Synthesizer(Shown):
         return data_set(table, str(self.certificate))
 
     def package(
-        self, folder: str | Path, n: int, *, name: str | None = None, licence: str | None = None, **asked: Any
+        self,
+        folder: str | Path,
+        n: int,
+        *,
+        name: str | None = None,
+        licence: str | None = None,
+        **asked: Any,
     ) -> Path:
         """Writes a new folder to hand out: `n` synthetic records, descriptions of them, and the certificate.
 
@@ -261,9 +318,18 @@ class Synthesizer(Shown):
         """
         from noisegate.models.output.sample_file import sample_writer
 
-        batches = (self.batches if self.schema.images is None else self.images)(n, **asked)
-        new_package = extension("noisegate.descriptions", "package", "what describes records")
-        package = new_package(Path(folder), None if name is None else Path(name), self.release, licence=licence)
+        batches = (self.batches if self.schema.images is None else self.images)(
+            n, **asked
+        )
+        new_package = extension(
+            "noisegate.descriptions", "package", "what describes records"
+        )
+        package = new_package(
+            Path(folder),
+            None if name is None else Path(name),
+            self.release,
+            licence=licence,
+        )
         with package as path, sample_writer(path, self.schema, n) as write:
             for batch in batches:
                 write(batch)
@@ -280,32 +346,53 @@ class Synthesizer(Shown):
     ) -> Iterator[EncodedTable]:
         """Returns `n` synthetic records as the schema encodes them, in batches; what is wrong is found at once."""
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-            raise OptionError(f"n={n!r}: the number of records to sample must be a whole number, 0 or more.")
+            raise OptionError(
+                f"n={n!r}: the number of records to sample must be a whole number, 0 or more."
+            )
         if n >= MOST_ROWS:
-            raise OptionError(f"n={n:,}: at most {MOST_ROWS - 1:,} records are sampled at once; ask for fewer.")
+            raise OptionError(
+                f"n={n:,}: at most {MOST_ROWS - 1:,} records are sampled at once; ask for fewer."
+            )
         if seed is not None:
             check_seed(seed)
         conditions = [where] if even is None else self._for_each(even, where)
         random = public_random(seed, independent=independent)
         form = self.schema.images
-        most = BATCH_ROWS if form is None else min(max(_BATCH_NUMBERS // form.shape.size, 1), BATCH_ROWS)
+        most = (
+            BATCH_ROWS
+            if form is None
+            else min(max(_BATCH_NUMBERS // form.shape.size, 1), BATCH_ROWS)
+        )
         rows = max(most // len(conditions), 1)
         parts = [
-            self._accepted(n // len(conditions) + (place < n % len(conditions)), random, condition, rows)
+            self._accepted(
+                n // len(conditions) + (place < n % len(conditions)),
+                random,
+                condition,
+                rows,
+            )
             for place, condition in enumerate(conditions)
         ]
         return _drawn(mixed(parts, random))
 
     def _accepted(
-        self, n: int, random: torch.Generator, where: Mapping[str, Any] | None, batch_rows: int
+        self,
+        n: int,
+        random: torch.Generator,
+        where: Mapping[str, Any] | None,
+        batch_rows: int,
     ) -> Iterator[EncodedTable]:
         region = region_of(self.schema, where) if where else None
         model, asked = self.model, "the constraints of the schema"
         if region is not None:
-            asked = f"where={dict(where or {})!r}" + (f" and {asked}" if self.schema.constraints else "")
+            asked = f"where={dict(where or {})!r}" + (
+                f" and {asked}" if self.schema.constraints else ""
+            )
             if isinstance(model, ConditionalModel):
                 if not model.probability(region) > 0:
-                    raise OptionError(f"{asked}: the model gives no such record; ask for less at once.")
+                    raise OptionError(
+                        f"{asked}: the model gives no such record; ask for less at once."
+                    )
                 model = model.given(region)
 
         def accept(records: EncodedTable) -> npt.NDArray[np.bool_]:
@@ -326,7 +413,9 @@ class Synthesizer(Shown):
             batch_rows=batch_rows,
         )
 
-    def records_within(self, n: int, *, seed: int, limit: int) -> tuple[EncodedTable, Tally]:
+    def records_within(
+        self, n: int, *, seed: int, limit: int
+    ) -> tuple[EncodedTable, Tally]:
         """Returns the first of `n` synthetic records that so many candidates of the model give, to look at the model.
 
         Args:
@@ -342,17 +431,29 @@ class Synthesizer(Shown):
             records = EncodedTable.concatenate(list(self.records(n, seed=seed)))
             return records, Tally(drawn=n, accepted=n, yielded=n)
         model = self.model
-        return accepted_within(model, n, random, accept=lambda found: ~self.schema.broken(found), limit=limit)
+        return accepted_within(
+            model,
+            n,
+            random,
+            accept=lambda found: ~self.schema.broken(found),
+            limit=limit,
+        )
 
-    def _for_each(self, even: str, where: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    def _for_each(
+        self, even: str, where: Mapping[str, Any] | None
+    ) -> list[Mapping[str, Any]]:
         try:
             column = self.schema.column(even)
         except SchemaError as error:
             raise OptionError(f"even: {error}") from None
         if column.numeric:
-            raise OptionError(f"even={even!r}: the column holds numbers; name one of levels or of truth values.")
+            raise OptionError(
+                f"even={even!r}: the column holds numbers; name one of levels or of truth values."
+            )
         if where and even in where:
-            raise OptionError(f"even={even!r}: where={dict(where)!r} says the value of that column; leave one out.")
+            raise OptionError(
+                f"even={even!r}: where={dict(where)!r} says the value of that column; leave one out."
+            )
         return [{**(where or {}), even: value} for value in column.levels]
 
     def save(self, folder: str | Path) -> Path:
@@ -361,10 +462,19 @@ class Synthesizer(Shown):
         Raises:
             ModelError: if the folder exists or cannot be written.
         """
-        model = {"kind": self.model.kind, **self.model.to_json(), "fit": self.summary.to_json()}
+        model = {
+            "kind": self.model.kind,
+            **self.model.to_json(),
+            "fit": self.summary.to_json(),
+        }
         if (form := getattr(self.convert, "to_json", None)) is not None:
             model["form"] = form()
-        return write_model(model_path(folder), release=self.release, tensors=self.model.tensors(), model=model)
+        return write_model(
+            model_path(folder),
+            release=self.release,
+            tensors=self.model.tensors(),
+            model=model,
+        )
 
     @staticmethod
     def load(folder: str | Path) -> Synthesizer:
@@ -380,13 +490,21 @@ class Synthesizer(Shown):
                 "noisegate.load; `noisegate explain` shows what one of dp-llm answers to."
             )
         try:
-            model = model_class(description["kind"]).from_saved(release.schema, tensors, description)
+            model = model_class(description["kind"]).from_saved(
+                release.schema, tensors, description
+            )
             summary = FitSummary.from_json(description["fit"])
             saved = extension("noisegate.forms", "saved", _FORMS)
-            convert = saved(description.get("form"), release.schema)  # older models have none
+            convert = saved(
+                description.get("form"), release.schema
+            )  # older models have none
         except (*_UNFIT, AttributeError, RuntimeError, MemoryError) as error:
-            raise ModelError(f"{folder}: the model cannot be rebuilt: {error}") from None
-        return Synthesizer(release=release, model=model, summary=summary, convert=convert)
+            raise ModelError(
+                f"{folder}: the model cannot be rebuilt: {error}"
+            ) from None
+        return Synthesizer(
+            release=release, model=model, summary=summary, convert=convert
+        )
 
 
 def load(folder: str | Path) -> FittedModel:
@@ -414,7 +532,9 @@ def load(folder: str | Path) -> FittedModel:
 def region_of(schema: Schema, where: Mapping[str, Any]) -> Region:
     """Returns the records that are asked for, by values of columns; an `OptionError` where there can be none."""
     if not isinstance(where, Mapping):
-        raise OptionError(f"where={where!r} must map names of columns to values, as in {{'sex': 'Female'}}.")
+        raise OptionError(
+            f"where={where!r} must map names of columns to values, as in {{'sex': 'Female'}}."
+        )
     try:
         return schema.region(where)
     except SchemaError as error:
@@ -423,7 +543,11 @@ def region_of(schema: Schema, where: Mapping[str, Any]) -> Region:
 
 def model_path(given: Any) -> Path:
     """Returns the path of a model folder; a `ModelError` where none is given."""
-    if not isinstance(given, str | Path) or not str(given).strip() or "\0" in str(given):
+    if (
+        not isinstance(given, str | Path)
+        or not str(given).strip()
+        or "\0" in str(given)
+    ):
         raise ModelError(f"folder={given!r} must be the path of a model folder.")
     check_on_disk(Path(given), "folder")
     return Path(given)
@@ -434,4 +558,6 @@ def _drawn(batches: Iterator[EncodedTable]) -> Iterator[EncodedTable]:
     try:
         yield from batches
     except _UNFIT as error:
-        raise ModelError(f"the model draws no records, its parts do not fit together: {error}.") from error
+        raise ModelError(
+            f"the model draws no records, its parts do not fit together: {error}."
+        ) from error

@@ -11,7 +11,14 @@ import numpy.typing as npt
 
 from noisegate.features.binning import NumericBins
 from noisegate.schema import Continuous, NumericColumn
-from noisegate.schema.layout import Span, numbers_at, positions_of, positions_of_ranks, ranks_at, ranks_within
+from noisegate.schema.layout import (
+    Span,
+    numbers_at,
+    positions_of,
+    positions_of_ranks,
+    ranks_at,
+    ranks_within,
+)
 from noisegate.seeds import permutation, uniform
 
 if TYPE_CHECKING:
@@ -19,8 +26,12 @@ if TYPE_CHECKING:
 
 
 _GRAIN = 2.0**32
-_BELOW_ONE = 1 - 2.0**-53  # the largest float64 below 1, which a sum may be rounded up to
-MOST_GROUPS = 2**20  # a group's number plus a multiple of 2**-32 is exact in float64 up to here
+_BELOW_ONE = (
+    1 - 2.0**-53
+)  # the largest float64 below 1, which a sum may be rounded up to
+MOST_GROUPS = (
+    2**20
+)  # a group's number plus a multiple of 2**-32 is exact in float64 up to here
 
 
 class Choice:
@@ -40,10 +51,14 @@ class Choice:
         last = np.searchsorted(groups, groups, side="right") - 1
         before = np.where(first > 0, running[first - 1], 0.0)
         total = running[last] - before
-        within = np.divide(running - before, total, out=np.ones_like(running), where=total > 0)
+        within = np.divide(
+            running - before, total, out=np.ones_like(running), where=total > 0
+        )
         self._levels = groups + within
 
-    def pick(self, groups: npt.NDArray[Any], uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+    def pick(
+        self, groups: npt.NDArray[Any], uniform: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.intp]:
         """Returns the place of one cell among all cells for each row, (rows,), of its group by a number in [0, 1)."""
         # On a grid of 2**-32 the sum is exact: no number is rounded up into the next group.
         level = groups + np.floor(uniform * _GRAIN) / _GRAIN
@@ -68,13 +83,19 @@ def stratified_uniforms(
     if getattr(random, "independent", False):
         return uniform(random, len(groups)) if along is None else along
     count = np.bincount(groups)
-    order = permutation(random, len(groups)) if along is None else np.argsort(along, kind="stable")
+    order = (
+        permutation(random, len(groups))
+        if along is None
+        else np.argsort(along, kind="stable")
+    )
     # Sorting 16-bit integers is a radix sort, several times as fast.
     shuffled = groups[order].astype(np.uint16 if len(count) <= 2**16 else np.int64)
     order = order[np.argsort(shuffled, kind="stable")]
     rank = np.arange(len(groups)) - np.repeat(np.cumsum(count) - count, count)
     offset = uniform(random, len(count) if systematic else len(groups))
-    numbers = (rank + (np.repeat(offset, count) if systematic else offset)) / np.repeat(count, count)
+    numbers = (rank + (np.repeat(offset, count) if systematic else offset)) / np.repeat(
+        count, count
+    )
     evenly = np.empty(len(groups))
     evenly[order] = np.minimum(numbers, _BELOW_ONE)
     return evenly
@@ -111,12 +132,21 @@ class WithinCell:
         value at the lower edge, in the last cell the upper bound; cells that hold one step need no flag.
         """
         spikes = np.zeros(len(masses), dtype=np.bool_) if spikes is None else spikes
-        if not (len(edges) == len(masses) + 1 == len(spikes) + 1) or not np.isin(bins.cuts, edges).all():
-            raise ValueError(f"column {column.name!r}: edges, masses, spikes and cuts do not fit together")
+        if (
+            not (len(edges) == len(masses) + 1 == len(spikes) + 1)
+            or not np.isin(bins.cuts, edges).all()
+        ):
+            raise ValueError(
+                f"column {column.name!r}: edges, masses, spikes and cuts do not fit together"
+            )
         if edges[0] != 0 or edges[-1] != 1 or not (np.diff(edges) > 0).all():
-            raise ValueError(f"column {column.name!r}: fine edges must ascend from 0 to 1")
+            raise ValueError(
+                f"column {column.name!r}: fine edges must ascend from 0 to 1"
+            )
         if not (np.isfinite(masses).all() and (masses >= 0).all()):
-            raise ValueError(f"column {column.name!r}: masses must be finite and not negative")
+            raise ValueError(
+                f"column {column.name!r}: masses must be finite and not negative"
+            )
         low, high, size = ends_of(column, edges)
         at = np.where(np.arange(len(masses)) < len(masses) - 1, low, 1.0)
         low, high = np.where(spikes, at, low), np.where(spikes, at, high)
@@ -126,12 +156,18 @@ class WithinCell:
         bin_of = bins.codes(low)
         intervals = len(bins.cuts) + 1
         if len(np.unique(bin_of)) < intervals:
-            raise ValueError(f"column {column.name!r}: a bin holds no value that the column can have")
+            raise ValueError(
+                f"column {column.name!r}: a bin holds no value that the column can have"
+            )
         for fallback in (size, np.ones(len(masses))):
             empty = np.bincount(bin_of, masses, intervals)[bin_of] == 0
             masses = np.where(empty, fallback, masses)
         return cls(
-            column=column, bins=bins, low=low, high=high, shares=masses / np.bincount(bin_of, masses, intervals)[bin_of]
+            column=column,
+            bins=bins,
+            low=low,
+            high=high,
+            shares=masses / np.bincount(bin_of, masses, intervals)[bin_of],
         )
 
     @cached_property
@@ -139,7 +175,12 @@ class WithinCell:
         """The bin of each fine cell, (fine,)."""
         return self.bins.codes(self.low)
 
-    def draw(self, cells: npt.NDArray[np.integer], random: torch.Generator, along: Floats | None = None) -> Floats:
+    def draw(
+        self,
+        cells: npt.NDArray[np.integer],
+        random: torch.Generator,
+        along: Floats | None = None,
+    ) -> Floats:
         """Returns a value in each of `cells`, in encoded units, (rows,); NaN for the cell of missing values."""
         # Each value alone has the distribution of its cell; those of one cell are spread out, see `Mixture.draw`, and
         # in the order of the numbers `along`, (rows,), where these are given.
@@ -149,13 +190,17 @@ class WithinCell:
         order = None if along is None else along[present]
         chosen = self._choice.pick(held, stratified_uniforms(held, random, along=order))
         low, high = self.low[chosen], self.high[chosen]
-        apart = getattr(random, "independent", False)  # where in a fine cell is another draw then
+        apart = getattr(
+            random, "independent", False
+        )  # where in a fine cell is another draw then
         uniform = stratified_uniforms(chosen, random, along=None if apart else order)
         if isinstance(self.column, Continuous):
             values[present] = low + uniform * (high - low)
         else:
             start, stop = ranks_at(self.column, low), ranks_at(self.column, high)
-            ranks = start + np.minimum(uniform * (stop - start + 1), stop - start).astype(np.int64)
+            ranks = start + np.minimum(
+                uniform * (stop - start + 1), stop - start
+            ).astype(np.int64)
             values[present] = positions_of_ranks(self.column, ranks)
         return values
 
@@ -166,20 +211,34 @@ class WithinCell:
             start, stop = positions_of(column, np.asarray(span))
             low, high = np.maximum(self.low, start), np.minimum(self.high, stop)
             width = self.high - self.low
-            part = np.divide(np.maximum(high - low, 0), width, out=np.zeros_like(width), where=width > 0)
+            part = np.divide(
+                np.maximum(high - low, 0),
+                width,
+                out=np.zeros_like(width),
+                where=width > 0,
+            )
             numbers = numbers_at(column, self.low)
             single = (width == 0) & (numbers >= span[0]) & (numbers <= span[1])
-            low, high, part = np.where(single, self.low, low), np.where(single, self.high, high), part + single
+            low, high, part = (
+                np.where(single, self.low, low),
+                np.where(single, self.high, high),
+                part + single,
+            )
         else:
             first, last = ranks_at(column, self.low), ranks_at(column, self.high)
             lowest, highest = ranks_within(column, span)
             start, stop = np.maximum(first, lowest), np.minimum(last, highest)
             part = np.maximum(stop - start + 1, 0) / (last - first + 1)
-            low, high = positions_of_ranks(column, start), positions_of_ranks(column, stop)
+            low, high = (
+                positions_of_ranks(column, start),
+                positions_of_ranks(column, stop),
+            )
         held = self.shares * part > 0
         bin_of, shares = self.bin_of[held], (self.shares * part)[held]
         kept = np.bincount(bin_of, shares, self.bins.size)
-        return replace(self, low=low[held], high=high[held], shares=shares / kept[bin_of]), np.minimum(kept, 1.0)
+        return replace(
+            self, low=low[held], high=high[held], shares=shares / kept[bin_of]
+        ), np.minimum(kept, 1.0)
 
     @cached_property
     def _choice(self) -> Choice:
@@ -195,4 +254,8 @@ def ends_of(column: NumericColumn, edges: Floats) -> tuple[Floats, Floats, Float
     for _ in range(4):
         start += positions_of_ranks(column, start) < edges[:-1]
     stop = np.append(start[1:], column.last + 1) - 1
-    return positions_of_ranks(column, start), positions_of_ranks(column, stop), (stop - start + 1).astype(np.float64)
+    return (
+        positions_of_ranks(column, start),
+        positions_of_ranks(column, stop),
+        (stop - start + 1).astype(np.float64),
+    )

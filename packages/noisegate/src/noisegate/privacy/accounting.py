@@ -23,7 +23,11 @@ from noisegate.privacy.events import (
 
 # Variance, in squared grid units, given up in the proof of the discrete Gaussian (G-04).
 SMOOTHING_VARIANCE = 4.0
-_ETA = 2 * math.exp(-2 * math.pi**2 * SMOOTHING_VARIANCE) / (1 - math.exp(-2 * math.pi**2 * SMOOTHING_VARIANCE))
+_ETA = (
+    2
+    * math.exp(-2 * math.pi**2 * SMOOTHING_VARIANCE)
+    / (1 - math.exp(-2 * math.pi**2 * SMOOTHING_VARIANCE))
+)
 _KAPPA = 2 * _ETA / (1 - _ETA)  # at least ln((1+η)/(1−η))
 # Total-variation distance of one rounded float64 draw from the ideal rounded Gaussian.
 ROUNDED_DISTANCE = 2.0**-42
@@ -55,7 +59,9 @@ def effective_multiplier(event: _Gaussian) -> float:
         )
     if isinstance(event, ContinualGaussianEvent):
         numbers = -(-event.coordinates // event.periods)
-        least = continual_sensitivity(event.weights, event.record, event.corrected, numbers)
+        least = continual_sensitivity(
+            event.weights, event.record, event.corrected, numbers
+        )
         if event.sensitivity < least or event.noise_std > MAXIMUM_STD / 2**10:
             raise CalibrationError(
                 f"event {event.name!r}: its matrix has a sensitivity of {least:g}, or noise too large."
@@ -65,7 +71,9 @@ def effective_multiplier(event: _Gaussian) -> float:
     return event.noise_multiplier
 
 
-def continual_sensitivity(weights: Sequence[int], record: float, corrected: int, numbers: int) -> float:
+def continual_sensitivity(
+    weights: Sequence[int], record: float, corrected: int, numbers: int
+) -> float:
     """Returns the L2 sensitivity of all periods of a `ContinualGaussianEvent`, of so many `numbers` each (G-34).
 
     To take noise back is rounded, which moves a number of a period by less than one grid unit more.
@@ -78,12 +86,17 @@ def noise_taken(weights: Sequence[int], periods: int) -> list[float]:
     """Returns by how much the fresh noise of a period is in the noise of its own sum, and of those after it."""
     taken: list[float] = []
     for period in range(periods):
-        back = sum(one * other for one, other in zip(weights[1:], reversed(taken), strict=False))
+        back = sum(
+            one * other
+            for one, other in zip(weights[1:], reversed(taken), strict=False)
+        )
         taken.append(float(period == 0) - back / TOEPLITZ)
     return taken
 
 
-def prefix_noise(weights: Sequence[int], period: int, window: int | None = None) -> float:
+def prefix_noise(
+    weights: Sequence[int], period: int, window: int | None = None
+) -> float:
     """Returns the noise of the total of all periods so far, or of the last `window`, over the fresh noise of one."""
     totals = list(accumulate(noise_taken(weights, period)))
     gone = [*[0.0] * min(window or period, period), *totals]
@@ -96,7 +109,9 @@ def sampler_slack(events: Sequence[Event], epsilon: float) -> tuple[float, float
     for event in events:
         if isinstance(event, ZeroConcentratedEvent):
             continue  # its ρ is of the noise as it was drawn
-        draws = event.coordinates * (event.steps if isinstance(event, SampledGaussianEvent) else 1)
+        draws = event.coordinates * (
+            event.steps if isinstance(event, SampledGaussianEvent) else 1
+        )
         if event.sampler is Sampler.DISCRETE_GAUSSIAN:
             kappa += draws * _KAPPA
         elif event.sampler is Sampler.SUMMED_GAUSSIAN:
@@ -108,7 +123,9 @@ def sampler_slack(events: Sequence[Event], epsilon: float) -> tuple[float, float
             distance += draws * ROUNDED_DISTANCE
     odds = threshold_odds(events)
     let_through = -math.log1p(-odds) if odds < 1 else math.inf
-    factor = 1 + math.exp(epsilon + let_through) if epsilon + let_through < 700 else math.inf
+    factor = (
+        1 + math.exp(epsilon + let_through) if epsilon + let_through < 700 else math.inf
+    )
     return 2 * kappa + let_through, odds + (distance * factor if distance else 0.0)
 
 
@@ -121,12 +138,18 @@ def threshold_odds(events: Sequence[Event]) -> float:
     for event in events:
         if isinstance(event, ThresholdedGaussianEvent):
             above = event.threshold - event.weight - 1
-            tail = 0.5 * math.erfc(above / event.noise_std / math.sqrt(2)) if above >= 0 else 1.0
+            tail = (
+                0.5 * math.erfc(above / event.noise_std / math.sqrt(2))
+                if above >= 0
+                else 1.0
+            )
             odds += event.keys * tail * (1 + 1e-9)
     return odds
 
 
-def epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> float:
+def epsilon(
+    events: Sequence[Event], delta: float, adjacency: Adjacency = Adjacency.ADD_REMOVE
+) -> float:
     """Returns an upper bound on ε for which the composition of `events` is (ε, δ)-DP.
 
     Each event already states its sensitivity under `adjacency`, which Poisson-sampled ones need. The bound is infinite
@@ -157,15 +180,23 @@ def epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency = Adjace
     return math.inf
 
 
-def _ideal_epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency) -> float:
-    concentrated = [event for event in events if isinstance(event, ZeroConcentratedEvent)]
+def _ideal_epsilon(
+    events: Sequence[Event], delta: float, adjacency: Adjacency
+) -> float:
+    concentrated = [
+        event for event in events if isinstance(event, ZeroConcentratedEvent)
+    ]
     steps = [event for event in events if isinstance(event, SampledGaussianEvent)]
     if concentrated and steps:
         raise CalibrationError(
             f"event {concentrated[0].name!r} is stated in zCDP and {steps[0].name!r} is of Poisson "
             "samples: no bound is proved for them together. Choose other methods for this data set."
         )
-    others = [event for event in events if isinstance(event, GaussianEvent | ThresholdedGaussianEvent)]
+    others = [
+        event
+        for event in events
+        if isinstance(event, GaussianEvent | ThresholdedGaussianEvent)
+    ]
     mu = total_mu([*others, *(event for event in steps if event.rate == 1)], adjacency)
     if sampled := tuple(event for event in steps if event.rate < 1):
         return _sampled_epsilon(mu, sampled, delta, adjacency)
@@ -175,9 +206,13 @@ def _ideal_epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency) 
     return zcdp_epsilon(rho * (1 + 1e-14), delta)
 
 
-def total_mu(events: Sequence[_Gaussian], adjacency: Adjacency = Adjacency.ADD_REMOVE) -> float:
+def total_mu(
+    events: Sequence[_Gaussian], adjacency: Adjacency = Adjacency.ADD_REMOVE
+) -> float:
     """Returns the Gaussian-DP parameter √(Σ (Δᵢ/σᵢ)²) of the composition of events on all records."""
-    return math.sqrt(math.fsum(_square_of_mu(event, adjacency) for event in events)) * (1 + 1e-14)
+    return math.sqrt(math.fsum(_square_of_mu(event, adjacency) for event in events)) * (
+        1 + 1e-14
+    )
 
 
 def _square_of_mu(event: _Gaussian, adjacency: Adjacency) -> float:
@@ -191,7 +226,12 @@ def _square_of_mu(event: _Gaussian, adjacency: Adjacency) -> float:
 
 
 @lru_cache(maxsize=4)
-def _sampled_epsilon(mu: float, events: tuple[SampledGaussianEvent, ...], delta: float, adjacency: Adjacency) -> float:
+def _sampled_epsilon(
+    mu: float,
+    events: tuple[SampledGaussianEvent, ...],
+    delta: float,
+    adjacency: Adjacency,
+) -> float:
     """Returns ε of samples and a Gaussian mechanism; takes up to a second, and NumPy, which other events do without."""
     require("scipy", "the cost of steps on Poisson samples")
     from noisegate.privacy import composition
@@ -203,17 +243,33 @@ def _sampled_epsilon(mu: float, events: tuple[SampledGaussianEvent, ...], delta:
             "accounted; raise delta."
         )
     if sum(event.steps for event in events) > _MOST_STEPS:
-        raise CalibrationError(f"event {events[0].name!r}: above {_MOST_STEPS:g} steps no bound is computed.")
-    steps = [Steps(rate=event.rate, shift=_shift(event), count=event.steps) for event in events]
+        raise CalibrationError(
+            f"event {events[0].name!r}: above {_MOST_STEPS:g} steps no bound is computed."
+        )
+    steps = [
+        Steps(rate=event.rate, shift=_shift(event), count=event.steps)
+        for event in events
+    ]
     if mu > 0:
         steps.append(Steps(rate=1.0, shift=mu, count=1))
     # What a record may do to a sample: be in it or not, in one of the neighbours; or be another one in the other.
-    present, absent, replaced = (Pair(upper=u, lower=v) for u, v in ((True, False), (False, True), (True, True)))
+    present, absent, replaced = (
+        Pair(upper=u, lower=v) for u, v in ((True, False), (False, True), (True, True))
+    )
     # The pair of a replaced record dominates both others (G-26), so it does for all steps beside those of shards.
     of_shards = any(isinstance(event, ShardGaussianEvent) for event in events)
-    if mu == 0 and not of_shards and adjacency is Adjacency.ADD_REMOVE and sum(event.steps for event in events) == 1:
+    if (
+        mu == 0
+        and not of_shards
+        and adjacency is Adjacency.ADD_REMOVE
+        and sum(event.steps for event in events) == 1
+    ):
         return single_step_epsilon(events[0].rate, _shift(events[0]), delta)
-    pairs = (replaced,) if of_shards or adjacency is Adjacency.REPLACE_ONE else (present, absent)
+    pairs = (
+        (replaced,)
+        if of_shards or adjacency is Adjacency.REPLACE_ONE
+        else (present, absent)
+    )
     return composition.composed_epsilon(steps, pairs, delta)
 
 
@@ -226,7 +282,11 @@ def single_step_epsilon(rate: float, shift: float, delta: float) -> float:
         return 0.0
     # The record is there: P − e^ε·Q = q·(N(m) − (1 + (e^ε − 1)/q)·N(0)).
     whole = gaussian_epsilon(shift, delta / rate)
-    present = math.log1p(rate * math.expm1(whole)) if whole < 30 else whole + math.log(rate + math.exp(-whole))
+    present = (
+        math.log1p(rate * math.expm1(whole))
+        if whole < 30
+        else whole + math.log(rate + math.exp(-whole))
+    )
     target, most = math.log(delta), -math.log1p(-rate)
 
     def above(epsilon: float) -> bool:
@@ -234,7 +294,9 @@ def single_step_epsilon(rate: float, shift: float, delta: float) -> float:
         if epsilon >= most:
             return False
         left = -math.expm1(epsilon - most)
-        return math.log(left) + log_delta(shift, epsilon + math.log(rate / left)) > target
+        return (
+            math.log(left) + log_delta(shift, epsilon + math.log(rate / left)) > target
+        )
 
     absent = _crossing(above)[1] if above(0.0) else 0.0
     return max(present, absent) * (1 + 2 * _SAFETY)
@@ -334,14 +396,20 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 def rho_for(epsilon: float, delta: float) -> float:
     """Returns a lower bound on the largest ρ for which `zcdp_epsilon(ρ, delta)` is at most `epsilon`."""
     # Twice the safety of `zcdp_epsilon`, so that an event calibrated here is found to cost no more than was asked.
-    return _crossing(lambda rho: zcdp_epsilon(rho, delta) <= epsilon)[0] * (1 - 4 * _SAFETY)
+    return _crossing(lambda rho: zcdp_epsilon(rho, delta) <= epsilon)[0] * (
+        1 - 4 * _SAFETY
+    )
 
 
 def _epsilon_at(log_excess: float, rho: float, delta: float) -> float:
     """Returns ε(α) for α = 1 + exp(log_excess)."""
     excess = math.exp(log_excess)
     alpha = 1 + excess
-    return alpha * rho + math.log1p(-1 / alpha) - (math.log(delta) + math.log(alpha)) / excess
+    return (
+        alpha * rho
+        + math.log1p(-1 / alpha)
+        - (math.log(delta) + math.log(alpha)) / excess
+    )
 
 
 def together(
@@ -349,7 +417,9 @@ def together(
 ) -> tuple[float, float] | None:
     """Returns ε of Gaussian events that came before, and of all events, at one δ; None where others are among them."""
     both = (*before, *events)
-    if not all(isinstance(event, GaussianEvent | ThresholdedGaussianEvent) for event in both):
+    if not all(
+        isinstance(event, GaussianEvent | ThresholdedGaussianEvent) for event in both
+    ):
         return None
     found = epsilon(before, delta, adjacency), epsilon(both, delta, adjacency)
     return found if math.isfinite(found[1]) else None

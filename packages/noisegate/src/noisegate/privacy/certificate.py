@@ -32,7 +32,14 @@ from noisegate.privacy.events import (
 )
 from noisegate.privacy.silos import Silos, Stream
 
-HEADINGS = "query", "values released", "sensitivity (grid)", "noise (grid)", "noise multiplier", "noise drawn by"
+HEADINGS = (
+    "query",
+    "values released",
+    "sensitivity (grid)",
+    "noise (grid)",
+    "noise multiplier",
+    "noise drawn by",
+)
 _SAMPLERS = {
     Sampler.DISCRETE_GAUSSIAN: "exact discrete Gaussian (OpenDP)",
     Sampler.ROUNDED_GAUSSIAN: "float64 Gaussian from ChaCha20, rounded to a grid",
@@ -56,12 +63,22 @@ def row(event: Event) -> str:
     """Returns the event as a row of a table in Markdown, under `HEADINGS`."""
     if isinstance(event, ZeroConcentratedEvent):
         return f"| {event.name} | adaptively chosen marginals | - | rho = {event.rho:.6g} | - | {event.mechanism} |"
-    times = f" x {event.steps} steps at rate {event.rate:g}" if isinstance(event, SampledGaussianEvent) else ""
+    times = (
+        f" x {event.steps} steps at rate {event.rate:g}"
+        if isinstance(event, SampledGaussianEvent)
+        else ""
+    )
     if isinstance(event, BatchGaussianEvent):
-        samples = f"on {event.shards} disjoint shards in turn" if event.shards > 1 else f"at rate {event.rate:g}"
+        samples = (
+            f"on {event.shards} disjoint shards in turn"
+            if event.shards > 1
+            else f"at rate {event.rate:g}"
+        )
         times = f" x {event.steps} steps {samples}, each of a sample as a whole"
     if isinstance(event, ShardGaussianEvent):
-        queried = "all" if event.rate == 1 else f"each independently at rate {event.rate:g}"
+        queried = (
+            "all" if event.rate == 1 else f"each independently at rate {event.rate:g}"
+        )
         times = f" x {event.steps} steps, each a sum over {event.shards} disjoint shards, {queried} queried"
     if isinstance(event, ContinualGaussianEvent):
         times = f" in {event.periods} periods, C of column ({', '.join(map(str, event.weights[:4]))}, ...) / 256"
@@ -136,7 +153,11 @@ class Certificate(Shown):
     @property
     def composed(self) -> tuple[Event, ...]:
         """All events that one unit can be in: what ε is computed from."""
-        return self.events if self.silos is None else self.silos.costliest(self.delta, self.adjacency)
+        return (
+            self.events
+            if self.silos is None
+            else self.silos.costliest(self.delta, self.adjacency)
+        )
 
     @property
     def stream(self) -> Stream | None:
@@ -145,22 +166,41 @@ class Certificate(Shown):
 
     def card(self) -> ResultCard:
         """Returns the statement as a card for a terminal or a notebook; `render` makes the page to sign."""
-        book = "not recorded" if self.ledger is None else f"recorded for the data set {self.ledger.get('dataset')!r}"
+        book = (
+            "not recorded"
+            if self.ledger is None
+            else f"recorded for the data set {self.ledger.get('dataset')!r}"
+        )
         facts = {"method": f"{self.method}, noisegate {self.version}", "ledger": book}
         if self.silos is not None:
-            facts["ledger"], facts["silos"] = "recorded by each silo", self.silos.sentence
+            facts["ledger"], facts["silos"] = (
+                "recorded by each silo",
+                self.silos.sentence,
+            )
         if (bought := schema_cost(self)) is not None:
             facts["schema"] = bought
         facts |= {} if self.stream is None else {"stream": self.stream.sentence}
-        facts |= {event.name: in_words(event).removeprefix(f"{event.name}: ") for event in self.events}
-        rows = [[cell.strip() for cell in row(event).strip("| ").split(" | ")] for event in self.events]
-        asked = Sheet(title="What was computed from private records", headings=HEADINGS, rows=rows)
-        return ResultCard(title=f"Certificate: {self.guarantee}", facts=facts, sheets=[asked])
+        facts |= {
+            event.name: in_words(event).removeprefix(f"{event.name}: ")
+            for event in self.events
+        }
+        rows = [
+            [cell.strip() for cell in row(event).strip("| ").split(" | ")]
+            for event in self.events
+        ]
+        asked = Sheet(
+            title="What was computed from private records", headings=HEADINGS, rows=rows
+        )
+        return ResultCard(
+            title=f"Certificate: {self.guarantee}", facts=facts, sheets=[asked]
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Returns the certificate as a JSON object."""
         # Left out where there is none: certificates of one record a unit keep their digests.
-        limit = {} if self.contributions is None else {"contributions": self.contributions}
+        limit = (
+            {} if self.contributions is None else {"contributions": self.contributions}
+        )
         added = {} if self.silos is None else {"silos": self.silos.to_json()}
         return {
             "format": FORMAT,
@@ -190,7 +230,9 @@ class Certificate(Shown):
         """
         try:
             if data["format"] != FORMAT:
-                raise ModelError(f"certificate format {data['format']!r} is not known; this version reads {FORMAT}.")
+                raise ModelError(
+                    f"certificate format {data['format']!r} is not known; this version reads {FORMAT}."
+                )
             if data["noise_source"] != NOISE_SOURCE:
                 raise ModelError(
                     f"the certificate states noise_source={data['noise_source']!r}; a guarantee is proved for "
@@ -199,7 +241,9 @@ class Certificate(Shown):
             guarantee = data["guarantee"]
             limit = guarantee.get("contributions")
             if limit is not None and (type(limit) is not int or limit < 1):
-                raise ModelError(f"the certificate states contributions={limit!r}, which means nothing.")
+                raise ModelError(
+                    f"the certificate states contributions={limit!r}, which means nothing."
+                )
             found = cls(
                 epsilon=float(guarantee["epsilon"]),
                 delta=float(guarantee["delta"]),
@@ -214,8 +258,17 @@ class Certificate(Shown):
             )
             _check_fields(found)
             _check_nothing_else(found.to_json(), data)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
-            raise ModelError(f"the certificate is broken: {type(error).__name__} at {error}.") from None
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+        ) as error:
+            raise ModelError(
+                f"the certificate is broken: {type(error).__name__} at {error}."
+            ) from None
         return found
 
     def digest(self) -> str:
@@ -253,44 +306,79 @@ class Certificate(Shown):
                 f"the certificate states epsilon={self.epsilon} at delta={self.delta}, which means nothing."
             )
         if self.contributions is not None and self.adjacency is Adjacency.REPLACE_ONE:
-            raise ModelError("the certificate states contributions under replace-one, for which there is no proof.")
+            raise ModelError(
+                "the certificate states contributions under replace-one, for which there is no proof."
+            )
         if self.contributions is not None and not several(self.unit):
-            raise ModelError(f"the certificate states contributions, but its unit={self.unit!r} names no unit column.")
+            raise ModelError(
+                f"the certificate states contributions, but its unit={self.unit!r} names no unit column."
+            )
         try:
             check_unit(self.unit, self.contributions)
             recomputed = accounting.epsilon(self.composed, self.delta, self.adjacency)
         except (UserError, ValueError, ArithmeticError) as error:
-            raise ModelError(f"the certificate's unit or events mean nothing: {error}") from None
-        if not self.events or not math.isfinite(recomputed) or recomputed > self.epsilon * (1 + 1e-9):
+            raise ModelError(
+                f"the certificate's unit or events mean nothing: {error}"
+            ) from None
+        if (
+            not self.events
+            or not math.isfinite(recomputed)
+            or recomputed > self.epsilon * (1 + 1e-9)
+        ):
             raise ModelError(
                 f"the certificate states epsilon={self.epsilon:g} at delta={self.delta:g}, "
                 f"but its {len(self.composed)} events cost epsilon={recomputed:g}: do not rely on it."
             )
-        if self.silos is not None and self.events not in [silo.events for silo in self.silos.members]:
-            raise ModelError("the certificate's events are those of none of its silos: do not rely on it.")
+        if self.silos is not None and self.events not in [
+            silo.events for silo in self.silos.members
+        ]:
+            raise ModelError(
+                "the certificate's events are those of none of its silos: do not rely on it."
+            )
         return recomputed
 
 
 def _check_fields(certificate: Certificate) -> None:
     """Checks what from_json() takes as it comes: that a text is a line, and a table holds no other things."""
-    texts = {"unit": certificate.unit, "method": certificate.method, "noisegate": certificate.version}
-    texts |= {f"name of event {number}": event.name for number, event in enumerate(certificate.events)}
+    texts = {
+        "unit": certificate.unit,
+        "method": certificate.method,
+        "noisegate": certificate.version,
+    }
+    texts |= {
+        f"name of event {number}": event.name
+        for number, event in enumerate(certificate.events)
+    }
     for name, text in texts.items():
         if not text.strip() or not text.isprintable() or len(text) > _LONGEST_TEXT:
-            raise ModelError(f"the certificate's {name} is not a line of text of at most {_LONGEST_TEXT} characters.")
-    if not isinstance(certificate.public, dict) or not all(map(str.isprintable, certificate.public)):
-        raise ModelError("the certificate's public knowledge is not a table of names and values.")
+            raise ModelError(
+                f"the certificate's {name} is not a line of text of at most {_LONGEST_TEXT} characters."
+            )
+    if not isinstance(certificate.public, dict) or not all(
+        map(str.isprintable, certificate.public)
+    ):
+        raise ModelError(
+            "the certificate's public knowledge is not a table of names and values."
+        )
     for name, table in (("hashes", certificate.hashes), ("ledger", certificate.ledger)):
         if name == "ledger" and table is None:
             continue
-        if not isinstance(table, dict) or not all(isinstance(one, str) and one.isprintable() for one in table.values()):
-            raise ModelError(f"the certificate's {name} is not a table of names and texts.")
+        if not isinstance(table, dict) or not all(
+            isinstance(one, str) and one.isprintable() for one in table.values()
+        ):
+            raise ModelError(
+                f"the certificate's {name} is not a table of names and texts."
+            )
 
 
-def _check_nothing_else(understood: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+def _check_nothing_else(
+    understood: Mapping[str, Any], stored: Mapping[str, Any]
+) -> None:
     """Checks that a certificate says what was understood, in the same words, and nothing beside it."""
     for name in sorted({*understood, *stored}):
-        if name not in understood or canonical_json(understood[name]) != canonical_json(stored.get(name)):
+        if name not in understood or canonical_json(understood[name]) != canonical_json(
+            stored.get(name)
+        ):
             raise ModelError(
                 f"the certificate's field {name!r} holds something that this version of noisegate does not know or "
                 "would not have written; use the version that wrote it, and do not rely on it if it is this one."
@@ -299,7 +387,9 @@ def _check_nothing_else(understood: Mapping[str, Any], stored: Mapping[str, Any]
 
 def canonical_json(data: Any) -> bytes:
     """Returns the one byte form of a JSON value that hashes are taken of."""
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return json.dumps(
+        data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()
 
 
 def schema_cost(certificate: Certificate) -> str | None:
@@ -311,10 +401,18 @@ def schema_cost(certificate: Certificate) -> str | None:
     if claim.get("together") is None:
         return f"{stated}, for another adjacency or another privacy unit: this is additional and cannot be combined."
     before, delta = events_from_json(claim["certificate"]["events"]), certificate.delta
-    costs = accounting.together(before, certificate.composed, delta, certificate.adjacency)
+    costs = accounting.together(
+        before, certificate.composed, delta, certificate.adjacency
+    )
     if costs is None:
-        costs, delta = (claim["epsilon"], claim["together"]["epsilon"]), claim["together"]["delta"]
-    schema, both, table = (accounting.upwards(Decimal(repr(cost)), 4) for cost in (*costs, certificate.epsilon))
+        costs, delta = (
+            (claim["epsilon"], claim["together"]["epsilon"]),
+            claim["together"]["delta"],
+        )
+    schema, both, table = (
+        accounting.upwards(Decimal(repr(cost)), 4)
+        for cost in (*costs, certificate.epsilon)
+    )
     sums = f"schema {schema:g} + table {table:g} = {both:g} at δ = {delta:g}"
     return f"{stated}. If it used the same records, ε of both together: {sums}."
 
@@ -327,14 +425,24 @@ _MASKED = (
 
 def render(certificate: Certificate) -> str:
     """Returns the certificate as a page that a person can read and sign for, Markdown."""
-    unit, limit, adjacency = certificate.unit, certificate.contributions, certificate.adjacency
-    somebody, them = (f"any one {unit}", f"that {unit}") if limit is None else (unit, "them")
+    unit, limit, adjacency = (
+        certificate.unit,
+        certificate.contributions,
+        certificate.adjacency,
+    )
+    somebody, them = (
+        (f"any one {unit}", f"that {unit}") if limit is None else (unit, "them")
+    )
     relation = (
         f"{adjacency.sentence()}. Privacy unit: one {unit}."
         if limit is None
         else f"{adjacency.sentence(unit)}. Privacy unit: {used(unit, limit)}."
     )
-    factor = f"{math.exp(certificate.epsilon):.4g}" if certificate.epsilon < 700 else "beyond any meaning"
+    factor = (
+        f"{math.exp(certificate.epsilon):.4g}"
+        if certificate.epsilon < 700
+        else "beyond any meaning"
+    )
     lines = [
         "# Privacy certificate",
         "",
@@ -352,7 +460,11 @@ def render(certificate: Certificate) -> str:
         "",
         "Nothing else. Every value released is a sum over records of vectors of bounded norm, with noise added once.",
         "",
-        *([] if certificate.silos is None else [f"{certificate.silos.sentence} The table is of one silo.", ""]),
+        *(
+            []
+            if certificate.silos is None
+            else [f"{certificate.silos.sentence} The table is of one silo.", ""]
+        ),
         *([] if certificate.stream is None else [certificate.stream.sentence, ""]),
         f"| {' | '.join(HEADINGS)} |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -380,9 +492,15 @@ def _public(certificate: Certificate) -> list[str]:
     schema = certificate.public.get("schema")
     described = schema.get("columns") if isinstance(schema, dict) else None
     listed = described if isinstance(described, list) else []
-    columns = ", ".join(str(column.get("name")) for column in listed if isinstance(column, dict))
+    columns = ", ".join(
+        str(column.get("name")) for column in listed if isinstance(column, dict)
+    )
     records = certificate.public.get("records")
-    masked = [] if certificate.silos is not None or "secure_sum" not in certificate.public else [_MASKED]
+    masked = (
+        []
+        if certificate.silos is not None or "secure_sum" not in certificate.public
+        else [_MASKED]
+    )
     lines = [
         *masked,
         "## Assumed public knowledge",
@@ -392,9 +510,17 @@ def _public(certificate: Certificate) -> list[str]:
     ]
     if records is not None:
         exact = certificate.adjacency is Adjacency.REPLACE_ONE
-        lines.append(f"* {'The number of records' if exact else 'A guess of the number of records'}: {records}.")
+        lines.append(
+            f"* {'The number of records' if exact else 'A guess of the number of records'}: {records}."
+        )
     if isinstance(discovery := certificate.public.get("discovery"), Mapping):
-        lines += ["", f"The certificate of the schema's discovery has the SHA-256 {discovery['digest']}."]
+        lines += [
+            "",
+            f"The certificate of the schema's discovery has the SHA-256 {discovery['digest']}.",
+        ]
     if certificate.ledger:
-        lines += ["", f"The cost is recorded in a ledger under the data set {certificate.ledger.get('dataset')!r}."]
+        lines += [
+            "",
+            f"The cost is recorded in a ledger under the data set {certificate.ledger.get('dataset')!r}.",
+        ]
     return lines

@@ -44,7 +44,9 @@ class LatticeLosses:
     count: int  # of such steps
 
 
-def lattice_losses(steps: Steps, pair: Pair, interval: float, reach: float) -> LatticeLosses | None:
+def lattice_losses(
+    steps: Steps, pair: Pair, interval: float, reach: float
+) -> LatticeLosses | None:
     """Returns the losses of one step, or None if the interval is so small that there are too many."""
     lowest = (steps.shift if steps.rate == 1 and pair.upper else 0.0) - reach
     highest = (steps.shift if pair.upper else 0.0) + reach
@@ -60,9 +62,14 @@ def lattice_losses(steps: Steps, pair: Pair, interval: float, reach: float) -> L
     # P of the two ends and between the points; Q between them.
     total = (upper + upper_error) * (1 + 8 * UNIT)
     inner = total[1:-1]
-    kept = np.maximum(lower - lower_error, 0.0)[1:-1] * np.exp(np.minimum(losses[:-1] - widened, 700.0))
+    kept = np.maximum(lower - lower_error, 0.0)[1:-1] * np.exp(
+        np.minimum(losses[:-1] - widened, 700.0)
+    )
     gap = inner * (1 + 16 * UNIT) - kept * (1 - (32 + 4 * np.abs(losses[:-1])) * UNIT)
-    moved = np.minimum(np.maximum(gap, 0.0) * (1 + 8 * UNIT) / -math.expm1(-(interval + 2 * widened)), inner)
+    moved = np.minimum(
+        np.maximum(gap, 0.0) * (1 + 8 * UNIT) / -math.expm1(-(interval + 2 * widened)),
+        inner,
+    )
     masses = np.zeros(len(losses))
     masses[:-1] += inner - moved
     masses[1:] += moved
@@ -70,7 +77,12 @@ def lattice_losses(steps: Steps, pair: Pair, interval: float, reach: float) -> L
     masses *= 1 + 8 * UNIT
     lost = float(total[-1])
     return LatticeLosses(
-        first=first, interval=interval, masses=masses, infinite=lost, widened=widened, count=steps.count
+        first=first,
+        interval=interval,
+        masses=masses,
+        infinite=lost,
+        widened=widened,
+        count=steps.count,
     )
 
 
@@ -81,7 +93,9 @@ def _log_mixture(t: Floats, rate: float) -> Floats:
     far = np.logaddexp(math.log1p(-rate), math.log(rate) + t)
     if rate <= 0.5:
         return np.where(t < _FAR, np.log1p(rate * np.expm1(np.minimum(t, _FAR))), far)
-    return np.where(t > -_FAR, t + np.log1p((1 - rate) * np.expm1(np.minimum(-t, _FAR))), far)
+    return np.where(
+        t > -_FAR, t + np.log1p((1 - rate) * np.expm1(np.minimum(-t, _FAR))), far
+    )
 
 
 def _loss(z: Floats, steps: Steps, pair: Pair) -> Floats:
@@ -123,22 +137,37 @@ def _place(losses: Floats, steps: Steps, pair: Pair) -> Floats:
         # With v = e^(mz − loss/2): v − 1/v = 2·sinh(loss/2)·(1 − q)/q·e^(m²/2).
         log_half = np.log(-np.expm1(-np.abs(losses))) + np.abs(losses) / 2 - math.log(2)
         size = log_half + math.log1p(-steps.rate) - math.log(steps.rate) + m * m / 2
-        root = np.where(size > 20, size + math.log(2), np.arcsinh(np.exp(np.minimum(size, 20.0))))
+        root = np.where(
+            size > 20, size + math.log(2), np.arcsinh(np.exp(np.minimum(size, 20.0)))
+        )
         return np.asarray((losses / 2 + np.sign(losses) * root) / m)
 
 
 def _mismatch(places: Floats, losses: Floats, steps: Steps, pair: Pair) -> float:
     """Returns how far the losses at `places` are at most from what they should be, on the side that matters."""
     gap = _loss(places, steps, pair) - losses
-    off = np.where(places == -math.inf, -gap, np.where(places == math.inf, gap, np.abs(gap)))
-    return float(np.max(np.maximum(off, 0.0) + _loss_error(places, steps) + 4 * UNIT * np.abs(losses)))
+    off = np.where(
+        places == -math.inf, -gap, np.where(places == math.inf, gap, np.abs(gap))
+    )
+    return float(
+        np.max(
+            np.maximum(off, 0.0)
+            + _loss_error(places, steps)
+            + 4 * UNIT * np.abs(losses)
+        )
+    )
 
 
-def _masses(places: Floats, steps: Steps, centre: float | None) -> tuple[Floats, Floats]:
+def _masses(
+    places: Floats, steps: Steps, centre: float | None
+) -> tuple[Floats, Floats]:
     """Returns the masses below, between and above places, of N(0, 1) or (1 − q)·N(0, 1) + q·N(c, 1), and errors."""
     if centre is None:
         return _normal_masses(places)
-    (still, still_error), (moved, moved_error) = _normal_masses(places), _normal_masses(places - centre)
+    (still, still_error), (moved, moved_error) = (
+        _normal_masses(places),
+        _normal_masses(places - centre),
+    )
     out, sampled = 1 - steps.rate, steps.rate
     return out * still + sampled * moved, out * still_error + sampled * moved_error
 
@@ -151,7 +180,11 @@ def _normal_masses(places: Floats) -> tuple[Floats, Floats]:
     left = z[1:] <= 0  # there the distribution function is the small one
     error = _ERROR + _ERROR_FAR * np.minimum(z * z, 1e4)
     masses = np.where(left, below[1:] - below[:-1], above[:-1] - above[1:])
-    smaller = np.where(left, (error * below)[1:] + (error * below)[:-1], (error * above)[1:] + (error * above)[:-1])
+    smaller = np.where(
+        left,
+        (error * below)[1:] + (error * below)[:-1],
+        (error * above)[1:] + (error * above)[:-1],
+    )
     return masses, smaller + _UNDERFLOW
 
 
@@ -163,7 +196,9 @@ _CUT, _OUTSIDE = 1e-7, 1e-12
 _ADDED, _TILTS = 1e-3, 12
 
 
-def composed_epsilon(steps: Sequence[Steps], pairs: Sequence[Pair], delta: float) -> float:
+def composed_epsilon(
+    steps: Sequence[Steps], pairs: Sequence[Pair], delta: float
+) -> float:
     """Returns an upper bound on the ε ≥ 0 for which the composition of all `steps` is (ε, δ)-DP, δ ≥ `LEAST_DELTA`."""
     # All steps go the same way, so the dearest of the dominating pairs counts.
     return max(_epsilon(steps, pair, delta) for pair in pairs)
@@ -173,7 +208,10 @@ def _epsilon(steps: Sequence[Steps], pair: Pair, delta: float) -> float:
     interval = _interval(steps)
     for _ in range(200):
         lattices = _lattices(steps, pair, interval, delta)
-        if lattices is not None and (found := _least_epsilon(lattices, delta)) is not None:
+        if (
+            lattices is not None
+            and (found := _least_epsilon(lattices, delta)) is not None
+        ):
             return found
         interval *= 2
     return math.inf
@@ -201,8 +239,13 @@ def _interval(steps: Sequence[Steps]) -> float:
     """Returns how finely losses are discretised: a tenth of their root mean square in one step, as a rule of thumb."""
     # Beyond a million steps, a ten-thousandth of that of all of them together, or time would grow with the steps.
     # The Rényi divergence of order 2 of a step.
-    squares = [math.log1p(step.rate**2 * math.expm1(min(step.shift**2, 700.0))) for step in steps]
-    together = math.fsum(step.count * square for step, square in zip(steps, squares, strict=True))
+    squares = [
+        math.log1p(step.rate**2 * math.expm1(min(step.shift**2, 700.0)))
+        for step in steps
+    ]
+    together = math.fsum(
+        step.count * square for step, square in zip(steps, squares, strict=True)
+    )
     # Where losses are large, most of their square is in a few steps, which the rest must not be blurred for.
     one = 0.1 * min(math.sqrt(together / sum(step.count for step in steps)), 0.2)
     return max(one, 1e-4 * math.sqrt(together), 1e-12)
@@ -237,10 +280,18 @@ class _Composed:
         """Returns the logarithm of an upper bound on δ at `epsilon` + `raised`."""
         start, weights = self._weights(epsilon)
         # Sums and exponents are off by less than a billionth, however long.
-        rounding = 1 + 1e-9 + 16 * UNIT * self.theta * float(np.max(np.abs(self.losses)) + abs(epsilon))
+        rounding = (
+            1
+            + 1e-9
+            + 16 * UNIT * self.theta * float(np.max(np.abs(self.losses)) + abs(epsilon))
+        )
         found = float(np.dot(self.tilted[start:], weights)) * rounding + self.outside
         finite = self.log_factor - self.theta * epsilon + math.log(found)
-        return float(np.logaddexp(finite, math.log(self.infinite))) if self.infinite > 0 else finite
+        return (
+            float(np.logaddexp(finite, math.log(self.infinite)))
+            if self.infinite > 0
+            else finite
+        )
 
     def epsilon(self, delta: float) -> float:
         """Returns an upper bound on the least ε ≥ 0 for `delta`."""
@@ -257,19 +308,33 @@ class _Composed:
             if high > _MOST_EPSILON:
                 return math.inf
         # Where the search stops does not matter: what is returned is checked. The root may be far below `high`.
-        root = brentq(lambda epsilon: self.log_delta(epsilon) - target, 0.0, high, xtol=1e-15 * high, rtol=1e-9)
+        root = brentq(
+            lambda epsilon: self.log_delta(epsilon) - target,
+            0.0,
+            high,
+            xtol=1e-15 * high,
+            rtol=1e-9,
+        )
         tries = (min(float(root) * (1 + off), high) for off in (1e-8, 1e-6, 1e-4, 1e-2))
-        return next((found for found in tries if self.log_delta(found) <= target), high) + self.raised
+        return (
+            next((found for found in tries if self.log_delta(found) <= target), high)
+            + self.raised
+        )
 
 
-def _lattices(steps: Sequence[Steps], pair: Pair, interval: float, delta: float) -> list[LatticeLosses] | None:
+def _lattices(
+    steps: Sequence[Steps], pair: Pair, interval: float, delta: float
+) -> list[LatticeLosses] | None:
     """Returns the losses of each kind of step, or None if the interval is too small for one."""
     from scipy.special import ndtri
 
     count = sum(step.count for step in steps)
     reach = -float(ndtri(delta * _CUT / count))
     whole = Pair(upper=True, lower=False)
-    parts = (lattice_losses(step, whole if step.rate == 1 else pair, interval, reach) for step in steps)
+    parts = (
+        lattice_losses(step, whole if step.rate == 1 else pair, interval, reach)
+        for step in steps
+    )
     lattices = [part for part in parts if part is not None]
     return lattices if len(lattices) == len(steps) else None
 
@@ -280,9 +345,19 @@ def _composed(lattices: Sequence[LatticeLosses], theta: float) -> _Composed | No
     if window is None:
         return None
     first, size = window
-    largest = [abs(theta) * interval * max(abs(part.first), abs(part.first + len(part.masses))) for part in lattices]
-    off = math.fsum(part.count * (8 * most + 128) * UNIT for part, most in zip(lattices, largest, strict=True))
-    found, error = _convolved([_tilt(part, theta)[1] for part in lattices], [part.count for part in lattices], size)
+    largest = [
+        abs(theta) * interval * max(abs(part.first), abs(part.first + len(part.masses)))
+        for part in lattices
+    ]
+    off = math.fsum(
+        part.count * (8 * most + 128) * UNIT
+        for part, most in zip(lattices, largest, strict=True)
+    )
+    found, error = _convolved(
+        [_tilt(part, theta)[1] for part in lattices],
+        [part.count for part in lattices],
+        size,
+    )
     lowest = sum(part.count * part.first for part in lattices)
     found = np.roll(found, -((first - lowest) % size))
     return _Composed(
@@ -304,7 +379,9 @@ def _log_moment(lattices: Sequence[LatticeLosses], theta: float) -> float:
 
 def _tilt(part: LatticeLosses, theta: float) -> tuple[float, Floats]:
     """Returns ln M = ln Σ p·e^{θ·loss} of one step, and x = p·e^{θ·loss}/M."""
-    exponents = (theta * part.interval) * np.arange(part.first, part.first + len(part.masses))
+    exponents = (theta * part.interval) * np.arange(
+        part.first, part.first + len(part.masses)
+    )
     most = float(np.max(exponents))
     weights = part.masses * np.exp(exponents - most)
     total = float(np.sum(weights))
@@ -320,7 +397,12 @@ def _best_tilt(lattices: Sequence[LatticeLosses], delta: float) -> float:
 
     from scipy.optimize import minimize_scalar
 
-    found = minimize_scalar(bound, bounds=(math.log(1e-3), math.log(1e9)), method="bounded", options={"xatol": 1e-2})
+    found = minimize_scalar(
+        bound,
+        bounds=(math.log(1e-3), math.log(1e9)),
+        method="bounded",
+        options={"xatol": 1e-2},
+    )
     return math.exp(float(found.x))
 
 
@@ -350,7 +432,9 @@ def _variance(lattices: Sequence[LatticeLosses], theta: float) -> float:
     return total
 
 
-def _convolved(masses: Sequence[Floats], counts: Sequence[int], size: int) -> tuple[Floats, float]:
+def _convolved(
+    masses: Sequence[Floats], counts: Sequence[int], size: int
+) -> tuple[Floats, float]:
     """Returns the convolution of masses[j], counts[j] times each, for all j, modulo `size`, and its largest error."""
     # Each of the masses adds up to 1, and `size` is a power of two.
     gamma = 16 * UNIT * (size.bit_length() - 1)
@@ -367,7 +451,9 @@ def _convolved(masses: Sequence[Floats], counts: Sequence[int], size: int) -> tu
     return np.fft.irfft(product, size), error
 
 
-def _power(values: npt.NDArray[np.complex128], exponent: int) -> npt.NDArray[np.complex128]:
+def _power(
+    values: npt.NDArray[np.complex128], exponent: int
+) -> npt.NDArray[np.complex128]:
     """Returns values to the power of `exponent` by repeated squaring, off by as many products."""
     found = np.ones_like(values)
     while exponent:

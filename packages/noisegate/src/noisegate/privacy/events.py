@@ -44,7 +44,9 @@ class Adjacency(Enum):
             return cls(value)
         except ValueError:
             names = ", ".join(repr(member.value) for member in cls)
-            raise OptionError(f"adjacency={value!r} is not known; choose one of {names}.") from None
+            raise OptionError(
+                f"adjacency={value!r} is not known; choose one of {names}."
+            ) from None
 
     def sentence(self, more: str = "exactly one record") -> str:
         """Returns the relation in plain words; under add-remove, one of two neighbours has `more`."""
@@ -82,13 +84,23 @@ class _NamedEvent:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.type == "int" and not isinstance(value, int):
-                raise EventError(f"event {self.name!r}: {field.name}={value!r} is not a whole number.")
+                raise EventError(
+                    f"event {self.name!r}: {field.name}={value!r} is not a whole number."
+                )
             if field.type not in ("int", "float"):
                 continue
             if isinstance(value, int) and value.bit_length() > 1000:
-                raise EventError(f"event {self.name!r}: {field.name} is too large to mean anything.")
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise EventError(f"event {self.name!r}: {field.name}={value!r} is not a positive finite number.")
+                raise EventError(
+                    f"event {self.name!r}: {field.name} is too large to mean anything."
+                )
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not 0 < value < math.inf
+            ):
+                raise EventError(
+                    f"event {self.name!r}: {field.name}={value!r} is not a positive finite number."
+                )
 
 
 class _NoisySum:
@@ -160,8 +172,14 @@ class ContinualGaussianEvent(GaussianEvent):
         object.__setattr__(self, "weights", tuple(self.weights))
         whole = all(type(one) is int and abs(one) <= TOEPLITZ for one in self.weights)
         whole = whole and self.corrected in (1, 3, 5, 9)
-        if not whole or self.weights[:1] != (TOEPLITZ,) or not len(self.weights) <= self.periods <= MOST_PERIODS:
-            raise EventError(f"event {self.name!r}: its weights, or corrected={self.corrected}, mean nothing.")
+        if (
+            not whole
+            or self.weights[:1] != (TOEPLITZ,)
+            or not len(self.weights) <= self.periods <= MOST_PERIODS
+        ):
+            raise EventError(
+                f"event {self.name!r}: its weights, or corrected={self.corrected}, mean nothing."
+            )
         falling = all(one >= other for one, other in pairwise((*self.weights, 0)))
         if self.corrected == 3 and not falling:
             raise EventError(
@@ -228,7 +246,9 @@ class BatchGaussianEvent(SampledGaussianEvent):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.shards > 1 and self.rate != 1:
-            raise EventError(f"event {self.name!r}: rate={self.rate} with {self.shards} shards; nothing is proved.")
+            raise EventError(
+                f"event {self.name!r}: rate={self.rate} with {self.shards} shards; nothing is proved."
+            )
 
     @property
     def uses(self) -> int:
@@ -279,7 +299,9 @@ class ZeroConcentratedEvent(_NamedEvent):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.mechanism, str) or not self.mechanism:
-            raise EventError(f"event {self.name!r}: mechanism={self.mechanism!r} must name a mechanism.")
+            raise EventError(
+                f"event {self.name!r}: mechanism={self.mechanism!r} must name a mechanism."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,7 +336,9 @@ class ThresholdedGaussianEvent(_NoisySum, _NamedEvent):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.sampler is not Sampler.DISCRETE_GAUSSIAN:
-            raise EventError(f"event {self.name!r}: a threshold is proved for the discrete Gaussian only.")
+            raise EventError(
+                f"event {self.name!r}: a threshold is proved for the discrete Gaussian only."
+            )
         if self.sensitivity**2 < self.keys * self.weight**2 * (1 - 1e-12):
             raise EventError(
                 f"event {self.name!r}: sensitivity={self.sensitivity:g} is below that of {self.keys} keys."
@@ -323,7 +347,12 @@ class ThresholdedGaussianEvent(_NoisySum, _NamedEvent):
 
 TOEPLITZ, MOST_PERIODS = 256, 1000
 """What the weights of a Toeplitz factor are parts of, and how many periods a stream has at most."""
-Event = GaussianEvent | SampledGaussianEvent | ZeroConcentratedEvent | ThresholdedGaussianEvent
+Event = (
+    GaussianEvent
+    | SampledGaussianEvent
+    | ZeroConcentratedEvent
+    | ThresholdedGaussianEvent
+)
 _KINDS: dict[str, type[Event]] = {
     "gaussian": GaussianEvent,
     "batch-gaussian": BatchGaussianEvent,
@@ -338,7 +367,9 @@ _KINDS: dict[str, type[Event]] = {
 def event_to_json(event: Event) -> dict[str, Any]:
     """Returns the event as a JSON object; floats survive exactly."""
     kind = next(kind for kind, cls in _KINDS.items() if type(event) is cls)
-    return {"kind": kind} | {name: getattr(value, "value", value) for name, value in asdict(event).items()}
+    return {"kind": kind} | {
+        name: getattr(value, "value", value) for name, value in asdict(event).items()
+    }
 
 
 def event_from_json(data: Mapping[str, Any]) -> Event:
@@ -346,13 +377,17 @@ def event_from_json(data: Mapping[str, Any]) -> Event:
     values = dict(data)
     kind = values.pop("kind", None)
     if kind not in _KINDS:
-        raise EventError(f"event kind {kind!r} is not known to this version of noisegate; use a newer one.")
+        raise EventError(
+            f"event kind {kind!r} is not known to this version of noisegate; use a newer one."
+        )
     try:
         if kind != "zero-concentrated":
             values["sampler"] = Sampler(values.get("sampler"))
         return _KINDS[kind](**values)
     except (TypeError, ValueError) as error:
-        raise EventError(f"event {data.get('name')!r} of kind {kind!r} has unusable fields: {error}") from None
+        raise EventError(
+            f"event {data.get('name')!r} of kind {kind!r} has unusable fields: {error}"
+        ) from None
 
 
 def events_from_json(data: Sequence[Mapping[str, Any]]) -> tuple[Event, ...]:
@@ -371,7 +406,9 @@ def check_unit(unit: str, contributions: int | None) -> None:
     A ledger tells costs of units from costs of records by these words only.
     """
     if not isinstance(unit, str) or not unit.strip() or not unit.isprintable():
-        raise OptionError(f"unit={unit!r} must say in one line what one record stands for, such as 'patient'.")
+        raise OptionError(
+            f"unit={unit!r} must say in one line what one record stands for, such as 'patient'."
+        )
     if contributions is None and several(unit):
         raise OptionError(
             f"unit={unit!r} is what a run with a unit column says, and here every record is a unit of its own; give "

@@ -41,11 +41,17 @@ class StepPlan(Settings):
 
     name: str = field()  # type: ignore[misc]
     """What the event and the final parameters are called."""
-    steps: Annotated[int, Within(ge=1, le=1_000_000), "a whole number from 1 to 1000000"]
+    steps: Annotated[
+        int, Within(ge=1, le=1_000_000), "a whole number from 1 to 1000000"
+    ]
     """How many steps are paid for."""
-    sampling_probability: Annotated[float, Within(gt=0, le=1), "a number above 0 and at most 1"]
+    sampling_probability: Annotated[
+        float, Within(gt=0, le=1), "a number above 0 and at most 1"
+    ]
     """Poisson sampling probability per step, rounded up to a multiple of 2⁻³²."""
-    clip_norm: Annotated[float, Within(gt=0, le=1e30), "a number above 0 and at most 1e+30"]
+    clip_norm: Annotated[
+        float, Within(gt=0, le=1e30), "a number above 0 and at most 1e+30"
+    ]
     """L2 norm that is clipped to."""
     parameters: _Shapes
     """Shape of each array that a step returns."""
@@ -53,16 +59,31 @@ class StepPlan(Settings):
     """Shape of what is trained on them and released, in the order of packing; None where that is the parameters."""
     queries: tuple[Query, ...] = ()
     """Ordinary queries at the same gate; the budget covers both together."""
-    share: Annotated[float, Within(gt=0, le=1e30), "a number above 0 and at most 1e+30"] = 1.0
+    share: Annotated[
+        float, Within(gt=0, le=1e30), "a number above 0 and at most 1e+30"
+    ] = 1.0
     """Part of the budget for the steps, beside the shares of the queries."""
 
     def __post_init__(self) -> None:
         if any(query.name == self.name for query in self.queries):
-            raise OptionError(f"a query and the gradients are both called {self.name!r}; rename one of them.")
-        for option, shapes in (("parameters", self.parameters), ("trained", self.released)):
-            if not shapes or any(size < 1 for shape in shapes.values() for size in shape):
-                raise OptionError(f"{option}={dict(shapes)!r}: at least one, and no size below 1.")
-        object.__setattr__(self, "sampling_probability", math.ceil(self.sampling_probability * RATES) / RATES)
+            raise OptionError(
+                f"a query and the gradients are both called {self.name!r}; rename one of them."
+            )
+        for option, shapes in (
+            ("parameters", self.parameters),
+            ("trained", self.released),
+        ):
+            if not shapes or any(
+                size < 1 for shape in shapes.values() for size in shape
+            ):
+                raise OptionError(
+                    f"{option}={dict(shapes)!r}: at least one, and no size below 1."
+                )
+        object.__setattr__(
+            self,
+            "sampling_probability",
+            math.ceil(self.sampling_probability * RATES) / RATES,
+        )
 
     def event(self, noise_std: float, sampler: Sampler) -> SampledGaussianEvent:
         """Returns the private event that all steps together are, with noise of so many grid units."""
@@ -104,14 +125,23 @@ class StepPlan(Settings):
     def check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Checks that names and shapes of what is to be released are those planned."""
         if dict(shapes) != dict(self.released):
-            raise OptionError(f"what was trained has shapes {dict(shapes)}, the plan has {dict(self.released)}.")
+            raise OptionError(
+                f"what was trained has shapes {dict(shapes)}, the plan has {dict(self.released)}."
+            )
 
     def pack(self, arrays: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
         """Returns what was trained as one column, (numbers, 1)."""
         self.check({name: tuple(array.shape) for name, array in arrays.items()})
-        return np.concatenate([np.asarray(arrays[name], np.float64).reshape(-1, 1) for name in self.released])
+        return np.concatenate(
+            [
+                np.asarray(arrays[name], np.float64).reshape(-1, 1)
+                for name in self.released
+            ]
+        )
 
-    def unpack(self, values: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.float32]]:
+    def unpack(
+        self, values: npt.NDArray[np.float64]
+    ) -> dict[str, npt.NDArray[np.float32]]:
         """Returns the numbers of a step, (count,), array by array, as float32."""
         return unpacked(values, self.parameters)
 
@@ -127,17 +157,24 @@ class StepPlan(Settings):
                 f"contributions={budget.contributions}: records of one unit are sampled one by one, for which no bound "
                 "is proved. Use contributions=1, or a method that sums over all records, such as merf."
             )
-        part = self.share / math.fsum([self.share, *(query.share for query in self.queries)])
+        part = self.share / math.fsum(
+            [self.share, *(query.share for query in self.queries)]
+        )
         releases: tuple[PlannedRelease, ...] = ()
         if self.queries:  # with the rest of the budget, measured in Gaussian-DP μ²
             mu = accounting.mu_for(budget.epsilon, budget.delta) * math.sqrt(1 - part)
-            smaller = replace(budget, epsilon=max(accounting.gaussian_epsilon(mu, budget.delta), 0.01))
+            smaller = replace(
+                budget, epsilon=max(accounting.gaussian_epsilon(mu, budget.delta), 0.01)
+            )
             releases = Plan(queries=self.queries).calibrate(smaller).releases
         exact = budget.epsilon > CONVOLVED_UP_TO
         asked = Sampler.DISCRETE_GAUSSIAN if exact else Sampler.CONVOLVED_GAUSSIAN
         others = tuple(release.event for release in releases)
         return CalibratedStepPlan(
-            plan=self, budget=budget, releases=releases, event=_least_noise(self, budget, others, asked)
+            plan=self,
+            budget=budget,
+            releases=releases,
+            event=_least_noise(self, budget, others, asked),
         )
 
 
@@ -150,9 +187,13 @@ class CalibratedStepPlan(PricedPlan):
 
     def __post_init__(self) -> None:
         if self.event != self.plan.event(self.event.noise_std, self.event.sampler):
-            raise CalibrationError(f"event {self.event.name!r} is not that of its plan; make plans with calibrate().")
+            raise CalibrationError(
+                f"event {self.event.name!r} is not that of its plan; make plans with calibrate()."
+            )
         if [release.query for release in self.releases] != list(self.plan.queries):
-            raise CalibrationError("the calibrated queries are not those of the plan; make plans with calibrate().")
+            raise CalibrationError(
+                "the calibrated queries are not those of the plan; make plans with calibrate()."
+            )
         super().__post_init__()
 
     @property
@@ -173,11 +214,17 @@ class CalibratedStepPlan(PricedPlan):
     @property
     def coordinates(self) -> int:
         """How many numbers will be released, at most."""
-        return sum(math.prod(shape) for shape in self.plan.released.values()) + super().coordinates
+        return (
+            sum(math.prod(shape) for shape in self.plan.released.values())
+            + super().coordinates
+        )
 
     def describe(self, records: int | None) -> dict[str, Any]:
         """Returns the plan as a JSON object; `records` is a public guess of their number."""
-        plan, batch = self.plan, None if records is None else self.plan.sampling_probability * records
+        plan, batch = (
+            self.plan,
+            None if records is None else self.plan.sampling_probability * records,
+        )
         event = self.event
         of: dict[str, Any] = {}
         # What exceeds the norm of no mean gradient, vector of a whole sample, or mean vector of the shards asked.
@@ -188,7 +235,11 @@ class CalibratedStepPlan(PricedPlan):
         elif isinstance(event, ShardGaussianEvent):
             of, batch = {"shards": event.shards, "vectors_of": "shards"}, None
             parts = plan.units / event.sensitivity * event.rate * event.shards
-        loss = None if parts is None else self.noise_multiplier * math.sqrt(plan.count) / parts
+        loss = (
+            None
+            if parts is None
+            else self.noise_multiplier * math.sqrt(plan.count) / parts
+        )
         return {
             **super().describe(records),
             "steps": plan.steps,
@@ -214,25 +265,39 @@ def unpacked(
     """Returns arrays of these shapes from numbers that stand one after the other, as float32."""
     ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
     parts = np.split(values.reshape(-1).astype(np.float32), ends[:-1])
-    return {name: part.reshape(shapes[name]) for name, part in zip(shapes, parts, strict=True)}
+    return {
+        name: part.reshape(shapes[name])
+        for name, part in zip(shapes, parts, strict=True)
+    }
 
 
-def _least_noise(plan: StepPlan, budget: Budget, others: tuple[Event, ...], sampler: Sampler) -> SampledGaussianEvent:
+def _least_noise(
+    plan: StepPlan, budget: Budget, others: tuple[Event, ...], sampler: Sampler
+) -> SampledGaussianEvent:
     """Returns the event with about the least noise that costs, with `others`, at most ε; the plan prices it again."""
-    convolved, widest = sampler is Sampler.CONVOLVED_GAUSSIAN, accounting.MAXIMUM_STD / 2
+    convolved, widest = (
+        sampler is Sampler.CONVOLVED_GAUSSIAN,
+        accounting.MAXIMUM_STD / 2,
+    )
     narrowest = float(NARROWEST) if convolved else accounting.MINIMUM_STD
 
     def event(noise: float) -> SampledGaussianEvent:
         return plan.event(reached(noise) if convolved else noise, sampler)
 
     def excess(noise: float) -> float:
-        spent = accounting.epsilon((*others, event(noise)), budget.delta, budget.adjacency)
+        spent = accounting.epsilon(
+            (*others, event(noise)), budget.delta, budget.adjacency
+        )
         return math.log(spent / budget.epsilon) if spent > 0 else -math.inf
 
     # The noise, in grid units, that would do if losses added up to a normal distribution.
-    mu = accounting.mu_for(budget.epsilon, budget.delta) / (2 if budget.adjacency is Adjacency.REPLACE_ONE else 1)
+    mu = accounting.mu_for(budget.epsilon, budget.delta) / (
+        2 if budget.adjacency is Adjacency.REPLACE_ONE else 1
+    )
     quiet = plan.event(NARROWEST, Sampler.CONVOLVED_GAUSSIAN)
-    spread = math.log1p(math.expm1(min(mu**2 / quiet.uses, 700.0)) / plan.sampling_probability**2)
+    spread = math.log1p(
+        math.expm1(min(mu**2 / quiet.uses, 700.0)) / plan.sampling_probability**2
+    )
     guess = min(max(quiet.sensitivity / math.sqrt(spread), narrowest), widest)
     low, high, step = guess, guess, 1.3
     while excess(high) > 0:
@@ -265,18 +330,29 @@ def _root(excess: Callable[[float], float], low: float, high: float) -> float:
     return high
 
 
-def _too_little(plan: StepPlan, budget: Budget, others: tuple[Event, ...], quietest: SampledGaussianEvent) -> str:
+def _too_little(
+    plan: StepPlan,
+    budget: Budget,
+    others: tuple[Event, ...],
+    quietest: SampledGaussianEvent,
+) -> str:
     """Returns what would work instead: the least ε for the steps, and the most steps for the ε."""
 
     def cost(steps: int) -> float:
-        return accounting.epsilon((*others, replace(quietest, steps=steps)), budget.delta, budget.adjacency)
+        return accounting.epsilon(
+            (*others, replace(quietest, steps=steps)), budget.delta, budget.adjacency
+        )
 
     steps = plan.steps
     while steps > 1 and cost(steps) > budget.epsilon:
         steps //= 2
     least = cost(plan.steps)
     cure = f"; {steps} steps would do" if cost(steps) <= budget.epsilon else ""
-    floor = f"they cost epsilon={least * 1.01:.3g} at least{cure}" if math.isfinite(least) else f"raise delta{cure}"
+    floor = (
+        f"they cost epsilon={least * 1.01:.3g} at least{cure}"
+        if math.isfinite(least)
+        else f"raise delta{cure}"
+    )
     return (
         f"epsilon={budget.epsilon:g} at delta={budget.delta:g} is too little for {plan.steps} steps at rate "
         f"{plan.sampling_probability:.3g}, whatever the noise: {floor}."
@@ -303,7 +379,9 @@ class GradientPlan(StepPlan):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.factored and [len(shape) for shape in self.parameters.values()] != [3]:
-            raise OptionError("factored gradients have one parameter of shape (groups, outputs, inputs).")
+            raise OptionError(
+                "factored gradients have one parameter of shape (groups, outputs, inputs)."
+            )
 
     @property
     def units(self) -> int:

@@ -116,9 +116,13 @@ class Grid:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.norm) and self.norm > 0):
-            raise OptionError(f"norm={self.norm!r} of a query must be positive and finite.")
+            raise OptionError(
+                f"norm={self.norm!r} of a query must be positive and finite."
+            )
         if self.nonnegative and self.centre is not None:
-            raise OptionError("a query cannot be both non-negative and centred; drop one of the two.")
+            raise OptionError(
+                "a query cannot be both non-negative and centred; drop one of the two."
+            )
 
     @property
     def bound(self) -> GridBound:
@@ -133,10 +137,16 @@ class Grid:
     def quantise(self, vectors: FloatRows) -> npt.NDArray[np.int32]:
         """Returns the rows of `vectors` clipped and rounded toward zero to the grid (G-02)."""
         if vectors.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
-            raise OptionError(f"vectors of type {vectors.dtype} cannot be summed; a feature map returns float32.")
+            raise OptionError(
+                f"vectors of type {vectors.dtype} cannot be summed; a feature map returns float32."
+            )
         if self.centre is not None:
-            vectors = vectors.astype(np.float64) - np.asarray(self.centre, dtype=np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):  # whether a warning comes must not depend on a record
+            vectors = vectors.astype(np.float64) - np.asarray(
+                self.centre, dtype=np.float64
+            )
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # whether a warning comes must not depend on a record
             scaled = vectors * vectors.dtype.type(self.scale)
             # Before negative values are dropped, so that a record with an infinite one is never taken for a finite one.
             accepted, refused = _decided(scaled)
@@ -170,7 +180,9 @@ def squared_norms(rows: FloatRows) -> npt.NDArray[np.float64]:
     # Products of a row with itself go to BLAS, which takes a third of einsum's time; so short ones start no threads.
     parts = rows[:, : chunks * _CHUNK].reshape(len(rows), chunks, _CHUNK)
     rest = rows[:, chunks * _CHUNK :]
-    total = np.matmul(parts[:, :, None, :], parts[:, :, :, None])[:, :, 0, 0].sum(axis=1, dtype=np.float64)
+    total = np.matmul(parts[:, :, None, :], parts[:, :, :, None])[:, :, 0, 0].sum(
+        axis=1, dtype=np.float64
+    )
     return np.asarray(total + np.matmul(rest[:, None, :], rest[:, :, None])[:, 0, 0])
 
 
@@ -178,28 +190,41 @@ def _decided(scaled: FloatRows) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.b
     """Returns which rows are surely inside the ball after truncation, and which ones are finite and surely not."""
     # |trunc(x)| ≤ |x|, so the norm before truncation decides for the norm after it.
     total = squared_norms(scaled)
-    inside: npt.NDArray[np.bool_] = total * (1 + 2.0**-11) <= float(UNITS) ** 2  # False for NaN
-    outside = np.isfinite(total) & (total * (1 - 2.0**-11) > (UNITS + math.sqrt(scaled.shape[1])) ** 2)
+    inside: npt.NDArray[np.bool_] = (
+        total * (1 + 2.0**-11) <= float(UNITS) ** 2
+    )  # False for NaN
+    outside = np.isfinite(total) & (
+        total * (1 - 2.0**-11) > (UNITS + math.sqrt(scaled.shape[1])) ** 2
+    )
     return inside, outside
 
 
-def _quantise_row(row: FloatRows, scaled: FloatRows, nonnegative: bool) -> npt.NDArray[np.int64]:
+def _quantise_row(
+    row: FloatRows, scaled: FloatRows, nonnegative: bool
+) -> npt.NDArray[np.int64]:
     if not np.isfinite(row).all():
         return np.zeros(row.shape, dtype=np.int64)
     if np.abs(scaled).max(initial=0) <= UNITS:
         exact = scaled.astype(np.int64)
         # At most 2⁴⁴ a square: chunks of 4096 stay below 2⁵⁶, and Python integers add the chunks.
-        squares = sum(int(np.dot(part, part)) for part in np.split(exact, range(_CHUNK, len(exact), _CHUNK)))
+        squares = sum(
+            int(np.dot(part, part))
+            for part in np.split(exact, range(_CHUNK, len(exact), _CHUNK))
+        )
         if squares <= UNITS * UNITS:
             return exact
     exact_row = row.astype(np.float64)[None]
-    return np.asarray(_clip_rows(np.maximum(exact_row, 0) if nonnegative else exact_row)[0])
+    return np.asarray(
+        _clip_rows(np.maximum(exact_row, 0) if nonnegative else exact_row)[0]
+    )
 
 
 def _clip_rows(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Returns finite rows, which are overwritten, scaled down onto the ball."""
     dim = rows.shape[1]
-    largest = np.maximum(rows.max(axis=1, keepdims=True), -rows.min(axis=1, keepdims=True))
+    largest = np.maximum(
+        rows.max(axis=1, keepdims=True), -rows.min(axis=1, keepdims=True)
+    )
     # A row of zeros stays one.
     unit = np.divide(rows, np.where(largest > 0, largest, 1.0), out=rows)
     bits = (52 - math.ceil(math.log2(max(dim, 2)))) // 2
@@ -237,14 +262,19 @@ def add_gradients(
     """
     norms = {name: row_norms(inputs) for name, (inputs, _) in products.items()}
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = {name: (outputs * norms[name]).astype(np.float32) for name, (_, outputs) in products.items()}
+        scaled = {
+            name: (outputs * norms[name]).astype(np.float32)
+            for name, (_, outputs) in products.items()
+        }
     factors = clip_factors((whole, *scaled.values()), grid)
     done = start = 0
     for name, shape in shapes.items():
         size = math.prod(shape)
         part = total[start : start + size]
         if name in products:
-            add_products(part, products[name][0], norms[name], clipped(scaled[name], factors))
+            add_products(
+                part, products[name][0], norms[name], clipped(scaled[name], factors)
+            )
         else:
             add_clipped(part, whole[:, done : done + size], factors)
             done += size
@@ -255,12 +285,20 @@ def clip_factors(parts: Sequence[Rows], grid: Grid) -> Factors:
     """Returns the factor of each row, (rows,), of `parts`, (rows, numbers) each; zero where a row is not finite."""
     length = max(sum(part.shape[1] for part in parts), 1)
     bits = min((52 - math.ceil(math.log2(max(length, 2)))) // 2, 22)
-    with np.errstate(all="ignore"):  # whether a warning comes must not depend on a record
+    with np.errstate(
+        all="ignore"
+    ):  # whether a warning comes must not depend on a record
         largest = np.max([_largest(part) for part in parts], axis=0)
         finite = np.isfinite(largest)
-        scales = np.minimum(2.0**bits / np.where(finite, largest, 1.0), _LARGEST).astype(np.float32)
+        scales = np.minimum(
+            2.0**bits / np.where(finite, largest, 1.0), _LARGEST
+        ).astype(np.float32)
         squares = np.sum([_squares(part, scales) for part in parts], axis=0)
-        bounds = (np.sqrt(squares) + math.sqrt(length)) / scales.astype(np.float64) * (1 + 2.0**-22)
+        bounds = (
+            (np.sqrt(squares) + math.sqrt(length))
+            / scales.astype(np.float64)
+            * (1 + 2.0**-22)
+        )
         kept = np.where(bounds <= grid.norm * _EDGE, grid.norm, bounds)
         factors = np.minimum(UNITS * _HEADROOM / kept, _LARGEST).astype(np.float32)
     return np.where(finite, factors, np.float32(0))
@@ -278,23 +316,34 @@ def add_clipped(total: npt.NDArray[np.int64], part: Rows, factors: Factors) -> N
 def clipped(part: Rows, factors: Factors) -> npt.NDArray[np.int32]:
     """Returns a part of the rows, clipped and rounded, (rows, numbers); see `add_clipped`."""
     result = np.zeros(part.shape, dtype=np.int32)
-    result[factors > 0] = (part[factors > 0] * factors[factors > 0, None]).astype(np.int32)
+    result[factors > 0] = (part[factors > 0] * factors[factors > 0, None]).astype(
+        np.int32
+    )
     return result
 
 
 def row_norms(rows: Rows) -> Numbers:
     """Returns the norm of each row, (…, 1), of rows (…, numbers): infinite or NaN where an entry is."""
     bits = (52 - math.ceil(math.log2(max(rows.shape[-1], 2)))) // 2
-    with np.errstate(all="ignore"):  # whether a warning comes must not depend on a record
+    with np.errstate(
+        all="ignore"
+    ):  # whether a warning comes must not depend on a record
         largest = np.abs(rows).max(axis=-1, keepdims=True, initial=0).astype(np.float64)
         finite = np.isfinite(largest)
         exponents = np.frexp(np.where(finite, largest, 1.0))[1]
         whole = np.trunc(np.ldexp(rows.astype(np.float64), bits - exponents))
         squares = np.square(whole, out=whole).sum(axis=-1, keepdims=True)
-        return np.asarray(np.where(finite, np.ldexp(np.sqrt(squares), exponents - bits), largest))
+        return np.asarray(
+            np.where(finite, np.ldexp(np.sqrt(squares), exponents - bits), largest)
+        )
 
 
-def add_products(total: npt.NDArray[np.int64], inputs: Rows, norms: Numbers, gradients: npt.NDArray[np.int32]) -> None:
+def add_products(
+    total: npt.NDArray[np.int64],
+    inputs: Rows,
+    norms: Numbers,
+    gradients: npt.NDArray[np.int32],
+) -> None:
     """Adds Σ over records of gradients ⊗ directions of the inputs to `total`, (outputs · inputs,).
 
     Of at most `BLOCK_LIMIT` records: inputs, (rows, inputs), their norms, (rows, 1), and |inputs| · gradient at the
@@ -305,7 +354,9 @@ def add_products(total: npt.NDArray[np.int64], inputs: Rows, norms: Numbers, gra
     total += (second.T @ first).astype(np.int64).reshape(-1)
 
 
-def add_factored(total: npt.NDArray[np.int64], inputs: Rows, gradients: Rows, grid: Grid) -> None:
+def add_factored(
+    total: npt.NDArray[np.int64], inputs: Rows, gradients: Rows, grid: Grid
+) -> None:
     """Adds Σ over records of gradients ⊗ inputs of all groups, clipped as a whole, to `total`.
 
     Of at most `BLOCK_LIMIT` records: inputs, (rows, groups, inputs), and gradients at the outputs, (rows, groups,
@@ -315,9 +366,17 @@ def add_factored(total: npt.NDArray[np.int64], inputs: Rows, gradients: Rows, gr
     with np.errstate(over="ignore", invalid="ignore"):
         weighted = gradients * norms
     directions = _directions(inputs, norms)
-    first = _coarse(Grid(norm=1.0), directions.reshape(-1, inputs.shape[2]), FACTOR_UNITS).reshape(inputs.shape)
-    second = _coarse(grid, weighted.reshape(len(gradients), -1), FACTOR_UNITS).reshape(gradients.shape)
-    total += np.matmul(second.transpose(1, 2, 0), first.transpose(1, 0, 2)).reshape(-1).astype(np.int64)
+    first = _coarse(
+        Grid(norm=1.0), directions.reshape(-1, inputs.shape[2]), FACTOR_UNITS
+    ).reshape(inputs.shape)
+    second = _coarse(grid, weighted.reshape(len(gradients), -1), FACTOR_UNITS).reshape(
+        gradients.shape
+    )
+    total += (
+        np.matmul(second.transpose(1, 2, 0), first.transpose(1, 0, 2))
+        .reshape(-1)
+        .astype(np.int64)
+    )
 
 
 def _directions(inputs: Rows, norms: Numbers) -> Numbers:
@@ -332,7 +391,9 @@ def _coarse(grid: Grid, vectors: Numbers, units: int) -> Numbers:
 
 def _largest(part: Rows) -> Factors:
     """Returns the largest magnitude of each row, NaN where there is one."""
-    return np.asarray(np.maximum(part.max(axis=1, initial=0), -part.min(axis=1, initial=0)))
+    return np.asarray(
+        np.maximum(part.max(axis=1, initial=0), -part.min(axis=1, initial=0))
+    )
 
 
 def _squares(part: Rows, scales: Factors) -> npt.NDArray[np.float64]:

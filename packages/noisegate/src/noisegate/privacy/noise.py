@@ -61,7 +61,9 @@ class GaussianTable:
         """Returns the integers that uniform random words, (n,), stand for; `more` returns 352 further uniform bits."""
         places = self._places(words)
         for tie in np.flatnonzero(self.words.take(places, mode="clip") == words):
-            places[tie] = bisect_right(self.boundaries, (int(words[tie]) << (_BITS - _WORD)) | more())
+            places[tie] = bisect_right(
+                self.boundaries, (int(words[tie]) << (_BITS - _WORD)) | more()
+            )
         return (places - _REACH).astype(np.int64)
 
     def _places(self, words: Words) -> npt.NDArray[np.int64]:
@@ -82,27 +84,42 @@ class GaussianTable:
         starts = np.searchsorted(self.words, edges, side="left").astype(np.int64)
         crowded = np.diff(np.append(starts, len(self.words))) > _COMPARED
         # Above all words, so that no comparison goes beyond the last boundary.
-        return starts, crowded, np.append(self.words, np.full(_COMPARED, 2**_WORD - 1, dtype=np.uint32))
+        return (
+            starts,
+            crowded,
+            np.append(self.words, np.full(_COMPARED, 2**_WORD - 1, dtype=np.uint32)),
+        )
 
 
 @cache
 def gaussian_table() -> GaussianTable:
     """Returns the table, made once in about a tenth of a second with integers alone."""
     # ρ(k+1)/ρ(k) = e^(−(2k+1)/2t²), and each ratio is the one before times e^(−1/t²).
-    weights, ratio, fall = [1 << _BITS], _exp_of_minus(1, 2 * WIDTH**2), _exp_of_minus(1, WIDTH**2)
+    weights, ratio, fall = (
+        [1 << _BITS],
+        _exp_of_minus(1, 2 * WIDTH**2),
+        _exp_of_minus(1, WIDTH**2),
+    )
     for _ in range(_REACH):
         weights.append(weights[-1] * ratio >> _BITS)
         ratio = ratio * fall >> _BITS
     total = weights[0] + 2 * sum(weights[1:])
-    boundaries = [(done << _BITS) // total for done in accumulate(weights[abs(k)] for k in range(-_REACH, _REACH))]
-    words = np.array([boundary >> (_BITS - _WORD) for boundary in boundaries], dtype=np.uint32)
+    boundaries = [
+        (done << _BITS) // total
+        for done in accumulate(weights[abs(k)] for k in range(-_REACH, _REACH))
+    ]
+    words = np.array(
+        [boundary >> (_BITS - _WORD) for boundary in boundaries], dtype=np.uint32
+    )
     return GaussianTable(boundaries=boundaries, words=words)
 
 
 def multipliers(std: float) -> tuple[int, ...]:
     """Returns 1, c₁, c₂, … for a standard deviation of at least `std` grid units."""
     if std < NARROWEST:
-        raise CalibrationError(f"noise_std={std:g} grid units cannot be convolved: below {NARROWEST}.")
+        raise CalibrationError(
+            f"noise_std={std:g} grid units cannot be convolved: below {NARROWEST}."
+        )
     found, square = [1], WIDTH**2
     wanted = math.ceil(std) ** 2 if std > 2**26 else math.ceil(std**2)
     while square < wanted:
@@ -128,7 +145,9 @@ def _exp_of_minus(numerator: int, denominator: int) -> int:
     return total >> guard
 
 
-def choose_samplers(coordinates: Sequence[int], *, epsilon: float) -> tuple[Sampler, ...]:
+def choose_samplers(
+    coordinates: Sequence[int], *, epsilon: float
+) -> tuple[Sampler, ...]:
     """Returns the sampler of each question of a plan: a public rule, recorded in the certificate.
 
     Exact for the smallest questions, up to a million coordinates of the plan together; the others are convolved, up to
@@ -136,19 +155,36 @@ def choose_samplers(coordinates: Sequence[int], *, epsilon: float) -> tuple[Samp
     """
     order = sorted(range(len(coordinates)), key=coordinates.__getitem__)
     together = accumulate(coordinates[place] for place in order)
-    exact = {place for place, total in zip(order, together, strict=True) if total <= EXACT_COORDINATES}
-    fast = Sampler.DISCRETE_GAUSSIAN if epsilon > CONVOLVED_UP_TO else Sampler.CONVOLVED_GAUSSIAN
-    return tuple(Sampler.DISCRETE_GAUSSIAN if place in exact else fast for place in range(len(coordinates)))
+    exact = {
+        place
+        for place, total in zip(order, together, strict=True)
+        if total <= EXACT_COORDINATES
+    }
+    fast = (
+        Sampler.DISCRETE_GAUSSIAN
+        if epsilon > CONVOLVED_UP_TO
+        else Sampler.CONVOLVED_GAUSSIAN
+    )
+    return tuple(
+        Sampler.DISCRETE_GAUSSIAN if place in exact else fast
+        for place in range(len(coordinates))
+    )
 
 
-def add_noise(sums: Int64[Integers, "*shape"], *, noise_std: float, sampler: Sampler) -> Int64[Integers, "*shape"]:
+def add_noise(
+    sums: Int64[Integers, "*shape"], *, noise_std: float, sampler: Sampler
+) -> Int64[Integers, "*shape"]:
     """Returns `sums`, |value| < 2⁶², plus independent Gaussian noise on every coordinate, all in grid units."""
     _check_std(noise_std)
     if sampler is Sampler.DISCRETE_GAUSSIAN:
         return sums + _discrete_gaussian(sums.size, noise_std).reshape(sums.shape)
     if sampler is Sampler.CONVOLVED_GAUSSIAN:
         return sums + _convolved_gaussian(sums.size, noise_std).reshape(sums.shape)
-    how = "in shares, each by itself (G-32)" if sampler is Sampler.SUMMED_GAUSSIAN else "no more: calibrate a new plan"
+    how = (
+        "in shares, each by itself (G-32)"
+        if sampler is Sampler.SUMMED_GAUSSIAN
+        else "no more: calibrate a new plan"
+    )
     raise CalibrationError(f"noise of sampler {sampler.value!r} is drawn {how}.")
 
 
@@ -162,19 +198,29 @@ def noisy_counts_above(
     """
     _check_std(noise_std)
     domains, metrics, measurements = _opendp()
-    keyed = domains.map_domain(domains.atom_domain(T="i64"), domains.atom_domain(T="i64"))
+    keyed = domains.map_domain(
+        domains.atom_domain(T="i64"), domains.atom_domain(T="i64")
+    )
     metric = metrics.l02inf_distance(metrics.absolute_distance(T="f64"))
-    measurement = measurements.make_gaussian_threshold(keyed, metric, scale=noise_std, threshold=threshold)
+    measurement = measurements.make_gaussian_threshold(
+        keyed, metric, scale=noise_std, threshold=threshold
+    )
     found: dict[int, int] = {}
     for start in range(0, counts.size, _CHUNK):
-        found |= measurement(dict(enumerate(counts[start : start + _CHUNK].tolist(), start)))
+        found |= measurement(
+            dict(enumerate(counts[start : start + _CHUNK].tolist(), start))
+        )
     positions = sorted(found)
-    return np.array(positions, dtype=np.int64), np.array([found[key] for key in positions], dtype=np.int64)
+    return np.array(positions, dtype=np.int64), np.array(
+        [found[key] for key in positions], dtype=np.int64
+    )
 
 
 def _check_std(noise_std: float) -> None:
     if not MINIMUM_STD <= noise_std <= MAXIMUM_STD:
-        raise CalibrationError(f"noise_std={noise_std:g} grid units cannot be drawn: outside [16, 2^50].")
+        raise CalibrationError(
+            f"noise_std={noise_std:g} grid units cannot be drawn: outside [16, 2^50]."
+        )
 
 
 @cache
@@ -191,9 +237,14 @@ def _opendp() -> Any:
 
 def _discrete_gaussian(size: int, noise_std: float) -> npt.NDArray[np.int64]:
     domains, metrics, measurements = _opendp()
-    space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l2_distance(T="f64")
+    space = (
+        domains.vector_domain(domains.atom_domain(T="i64")),
+        metrics.l2_distance(T="f64"),
+    )
     measurement = measurements.make_gaussian(*space, scale=noise_std)
-    return _in_chunks(size, lambda few: np.asarray(measurement([0] * few), dtype=np.int64))
+    return _in_chunks(
+        size, lambda few: np.asarray(measurement([0] * few), dtype=np.int64)
+    )
 
 
 def _convolved_gaussian(size: int, noise_std: float) -> npt.NDArray[np.int64]:
@@ -203,13 +254,17 @@ def _convolved_gaussian(size: int, noise_std: float) -> npt.NDArray[np.int64]:
         noise = np.zeros(few, dtype=np.int64)
         for multiplier in factors:
             words = np.frombuffer(secrets.token_bytes(4 * few), dtype=np.uint32)
-            noise += multiplier * table.numbers(words, lambda: secrets.randbits(_BITS - _WORD))
+            noise += multiplier * table.numbers(
+                words, lambda: secrets.randbits(_BITS - _WORD)
+            )
         return noise
 
     return _in_chunks(size, draw)
 
 
-def _in_chunks(size: int, draw: Callable[[int], npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+def _in_chunks(
+    size: int, draw: Callable[[int], npt.NDArray[np.int64]]
+) -> npt.NDArray[np.int64]:
     noise, starts = np.zeros(size, dtype=np.int64), range(0, size, _CHUNK)
 
     def fill(start: int) -> None:

@@ -11,7 +11,15 @@ from typing import Any
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.errors import CalibrationError, OptionError, said
 from noisegate.privacy import accounting, events
-from noisegate.privacy.events import RECORD, Adjacency, Event, GaussianEvent, Sampler, check_unit, used
+from noisegate.privacy.events import (
+    RECORD,
+    Adjacency,
+    Event,
+    GaussianEvent,
+    Sampler,
+    check_unit,
+    used,
+)
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.noise import choose_samplers, reached
 
@@ -47,17 +55,26 @@ class Budget:
     def __post_init__(self) -> None:
         for name, low, high, hint in (
             ("epsilon", 0.01, 1000.0, f"for instance {said('epsilon', 1)}"),
-            ("delta", 1e-12, math.nextafter(0.5, 0), f"for instance {said('delta', 1e-5)}"),
+            (
+                "delta",
+                1e-12,
+                math.nextafter(0.5, 0),
+                f"for instance {said('delta', 1e-5)}",
+            ),
         ):
             value = getattr(self, name)
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not number or not low <= value <= high:
                 if name == "epsilon" and number and value > high:
                     hint = "above that hardly any privacy is left"
-                raise OptionError(f"{name}={value!r} must be a number from {low:g} to {high:g}; {hint}.")
+                raise OptionError(
+                    f"{name}={value!r} must be a number from {low:g} to {high:g}; {hint}."
+                )
             # A certificate is hashed as JSON, where 1 is not 1.0, and read back it has floats.
             object.__setattr__(self, name, float(value))
-        if self.contributions is not None and not (type(self.contributions) is int and 1 <= self.contributions <= 1000):
+        if self.contributions is not None and not (
+            type(self.contributions) is int and 1 <= self.contributions <= 1000
+        ):
             raise OptionError(
                 f"contributions={self.contributions!r} must be a whole number from 1 to 1000; noise grows in "
                 "proportion to it, so choose what most units have."
@@ -109,17 +126,39 @@ class Query:
     feature_map: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, name: str, feature_map: Any, *, columns: int, share: float, bound: float = 1.0) -> Query:
+    def of(
+        cls,
+        name: str,
+        feature_map: Any,
+        *,
+        columns: int,
+        share: float,
+        bound: float = 1.0,
+    ) -> Query:
         """Returns the query for the sum of a `FeatureMap`'s vectors, clipped to a share `bound` of its norm."""
-        vector: dict[str, Any] = {"dim": feature_map.dim, "nonnegative": feature_map.nonnegative}
+        vector: dict[str, Any] = {
+            "dim": feature_map.dim,
+            "nonnegative": feature_map.nonnegative,
+        }
         norm = feature_map.norm * bound
-        return cls(name=name, columns=columns, norm=norm, share=share, feature_map=feature_map, **vector)
+        return cls(
+            name=name,
+            columns=columns,
+            norm=norm,
+            share=share,
+            feature_map=feature_map,
+            **vector,
+        )
 
     def __post_init__(self) -> None:
         if self.dim < 1 or self.columns < 1:
-            raise OptionError(f"query {self.name!r}: dim={self.dim} and columns={self.columns} must be at least 1.")
+            raise OptionError(
+                f"query {self.name!r}: dim={self.dim} and columns={self.columns} must be at least 1."
+            )
         if not (math.isfinite(self.share) and self.share > 0):
-            raise OptionError(f"query {self.name!r}: share={self.share!r} must be positive and finite.")
+            raise OptionError(
+                f"query {self.name!r}: share={self.share!r} must be positive and finite."
+            )
 
     @property
     def grid(self) -> Grid:
@@ -128,7 +167,9 @@ class Query:
 
     def sensitivity(self, budget: Budget) -> int:
         """Returns the L2 sensitivity of the sum for one privacy unit of `budget`, in grid units."""
-        return self.grid.bound.of_unit(budget.contributions or 1).sensitivity(budget.adjacency)
+        return self.grid.bound.of_unit(budget.contributions or 1).sensitivity(
+            budget.adjacency
+        )
 
     @property
     def coordinates(self) -> int:
@@ -177,7 +218,9 @@ class PlannedRelease:
             "noise_std_grid": self.noise_std,
             "noise_multiplier": self.event.noise_multiplier,
             "sampler": self.sampler.value,
-            "signal_to_noise": None if records is None else records * query.norm / noise_norm,
+            "signal_to_noise": None
+            if records is None
+            else records * query.norm / noise_norm,
         }
 
 
@@ -225,16 +268,28 @@ class PricedPlan(Shown):
         told, budget = self.describe(None), self.budget
         rows = [
             [one["name"], f"{one['dim']} x {one['columns']}"]
-            + [f"{one[name]:.4g}" for name in ("sensitivity", "noise_std", "noise_multiplier")]
+            + [
+                f"{one[name]:.4g}"
+                for name in ("sensitivity", "noise_std", "noise_multiplier")
+            ]
             for one in told.get("releases", ())
         ]
         facts: dict[str, str] = {}
-        facts |= {name: f"{told[name]:.6g}" for name in ("steps", "rate", "noise_multiplier", "rho") if name in told}
-        facts |= {row[0]: f"{row[1]} values, noise {row[3]}, noise multiplier {row[4]}" for row in rows}
+        facts |= {
+            name: f"{told[name]:.6g}"
+            for name in ("steps", "rate", "noise_multiplier", "rho")
+            if name in told
+        }
+        facts |= {
+            row[0]: f"{row[1]} values, noise {row[3]}, noise multiplier {row[4]}"
+            for row in rows
+        }
         asked = [Sheet(title="Queries", headings=_HEADINGS, rows=rows)] if rows else []
         price = f"epsilon = {budget.epsilon:g}, delta = {budget.delta:g}, {budget.adjacency.value}"
         price += f", unit: {used(budget.unit, budget.contributions)}"
-        return ResultCard(title=f"{type(self).__name__}: {price}", facts=facts, sheets=asked)
+        return ResultCard(
+            title=f"{type(self).__name__}: {price}", facts=facts, sheets=asked
+        )
 
     def describe(self, records: int | None) -> dict[str, Any]:
         """Returns the plan as a JSON object; `records` is a public guess of their number."""
@@ -256,28 +311,45 @@ class CalibratedPlan(PricedPlan):
     def maps(self) -> dict[str, Any]:
         """The feature map of each query that has one already."""
         queries = (release.query for release in self.releases)
-        return {query.name: query.feature_map for query in queries if query.feature_map is not None}
+        return {
+            query.name: query.feature_map
+            for query in queries
+            if query.feature_map is not None
+        }
 
     def only(self, names: Container[str]) -> CalibratedPlan:
         """Returns the plan of some of the queries, with the noise that they have in this one."""
-        return replace(self, releases=tuple(one for one in self.releases if one.query.name in names))
+        return replace(
+            self,
+            releases=tuple(one for one in self.releases if one.query.name in names),
+        )
 
     def summed(self) -> CalibratedPlan:
         """Returns the plan with noise that several silos draw in shares (G-32), of the same price."""
-        return replace(self, releases=tuple(replace(one, sampler=Sampler.SUMMED_GAUSSIAN) for one in self.releases))
+        return replace(
+            self,
+            releases=tuple(
+                replace(one, sampler=Sampler.SUMMED_GAUSSIAN) for one in self.releases
+            ),
+        )
 
     def describe(self, records: int | None) -> dict[str, Any]:
         """Returns the plan as a JSON object; `records` is a public guess of their number."""
         queries = [release.query for release in self.releases]
         # What a core needs, roughly: reading a cell of each table, or computing every feature.
-        per_record = sum(5e-9 * query.tables if query.tables else query.dim / 4e8 for query in queries)
+        per_record = sum(
+            5e-9 * query.tables if query.tables else query.dim / 4e8
+            for query in queries
+        )
         return {
             **super().describe(records),
             "contributions": self.budget.contributions,
             "releases": [release.describe(records) for release in self.releases],
             "coordinates": self.coordinates,
             # Rough: about 1e5 draws a second on one core, and two int64 sums a thread beside 300 MB of libraries.
-            "seconds_at_the_gate": None if records is None else records * per_record + self.coordinates / 1e5,
+            "seconds_at_the_gate": None
+            if records is None
+            else records * per_record + self.coordinates / 1e5,
             "megabytes_at_the_gate": 300 + self.coordinates * 8 * 8 / 1e6,
         }
 
@@ -304,7 +376,9 @@ class Plan:
     def __post_init__(self) -> None:
         names = [query.name for query in self.queries]
         if not names or len(set(names)) != len(names):
-            raise OptionError(f"queries={names!r}: a plan needs at least one query, each with its own name.")
+            raise OptionError(
+                f"queries={names!r}: a plan needs at least one query, each with its own name."
+            )
 
     def calibrate(self, budget: Budget) -> CalibratedPlan:
         """Returns the plan with the least noise that keeps `budget`.
@@ -317,13 +391,20 @@ class Plan:
         mu = accounting.mu_for(budget.epsilon, budget.delta)
         total = math.fsum(query.share for query in self.queries)
         releases = tuple(
-            with_noise(query, sampler, mu * math.sqrt(query.share / total), query.sensitivity(budget))
+            with_noise(
+                query,
+                sampler,
+                mu * math.sqrt(query.share / total),
+                query.sensitivity(budget),
+            )
             for query, sampler in zip(self.queries, samplers, strict=True)
         )
         return CalibratedPlan(budget=budget, releases=releases, design=self.design)
 
 
-def with_noise(query: Query, sampler: Sampler, mu: float, sensitivity: int) -> PlannedRelease:
+def with_noise(
+    query: Query, sampler: Sampler, mu: float, sensitivity: int
+) -> PlannedRelease:
     """Returns a query with the least noise that makes it μ-GDP at a sensitivity, in grid units."""
     ideal = math.sqrt((sensitivity / mu) ** 2 + accounting.SMOOTHING_VARIANCE)
     if not accounting.MINIMUM_STD <= ideal < accounting.MAXIMUM_STD:
@@ -333,8 +414,12 @@ def with_noise(query: Query, sampler: Sampler, mu: float, sensitivity: int) -> P
         )
     noise_std = ideal * (1 + 1e-12)
     if sampler is Sampler.CONVOLVED_GAUSSIAN:
-        noise_std = reached(noise_std)  # convolutions come in steps; the event states what is drawn
-    return PlannedRelease(query=query, sensitivity=sensitivity, noise_std=noise_std, sampler=sampler)
+        noise_std = reached(
+            noise_std
+        )  # convolutions come in steps; the event states what is drawn
+    return PlannedRelease(
+        query=query, sensitivity=sensitivity, noise_std=noise_std, sampler=sampler
+    )
 
 
 def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
@@ -355,7 +440,9 @@ def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
             "record each one is, and how many records of a unit are used at most; or neither."
         )
     if not isinstance(column, str) or not column.strip() or not column.isprintable():
-        raise OptionError(f"unit_column={column!r} must be the name of a column of the data.")
+        raise OptionError(
+            f"unit_column={column!r} must be the name of a column of the data."
+        )
     if unit != RECORD:
         raise OptionError(
             f"unit={unit!r} is of one record, unit_column={column!r} of several together; give one of the two."

@@ -17,7 +17,12 @@ from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError
 from noisegate.privacy.accounting import prefix_noise
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import ContinualGaussianEvent, Event, GaussianEvent, SampledGaussianEvent
+from noisegate.privacy.events import (
+    ContinualGaussianEvent,
+    Event,
+    GaussianEvent,
+    SampledGaussianEvent,
+)
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.silos import OF_PERIODS, Stream
 from noisegate.schema import Schema
@@ -66,16 +71,30 @@ class Release(Shown):
         certificate: Certificate,
     ) -> Release:
         """Returns the release of arrays by their stored names, which tell sums of single periods from questions."""
-        if any(isinstance(event, ContinualGaussianEvent) for event in certificate.events):
+        if any(
+            isinstance(event, ContinualGaussianEvent) for event in certificate.events
+        ):
             singles = {name for name in values if name.startswith(OF_PERIODS)}
         else:
             singles = set()
         return cls(
-            values={name: value for name, value in values.items() if name not in singles},
-            noise_std={name: std for name, std in noise_std.items() if name not in singles},
+            values={
+                name: value for name, value in values.items() if name not in singles
+            },
+            noise_std={
+                name: std for name, std in noise_std.items() if name not in singles
+            },
             certificate=certificate,
-            by_period={name.removeprefix(OF_PERIODS): values[name] for name in values if name in singles},
-            by_period_std={name.removeprefix(OF_PERIODS): noise_std[name] for name in values if name in singles},
+            by_period={
+                name.removeprefix(OF_PERIODS): values[name]
+                for name in values
+                if name in singles
+            },
+            by_period_std={
+                name.removeprefix(OF_PERIODS): noise_std[name]
+                for name in values
+                if name in singles
+            },
         )
 
     def card(self) -> ResultCard:
@@ -85,7 +104,9 @@ class Release(Shown):
             for name, value in self.values.items()
         }
         return ResultCard(
-            title=f"Release: {self.certificate.guarantee}", facts=facts, sheets=self.certificate.card().sheets
+            title=f"Release: {self.certificate.guarantee}",
+            facts=facts,
+            sheets=self.certificate.card().sheets,
         )
 
     @property
@@ -93,7 +114,9 @@ class Release(Shown):
         """The public schema of a table or of images; a `ModelError` where the release is of linked tables."""
         found = self.stated_schema
         if is_linked(found):
-            raise ModelError(f"the release is of linked tables ({', '.join(found.names)}), and not of one.")
+            raise ModelError(
+                f"the release is of linked tables ({', '.join(found.names)}), and not of one."
+            )
         return cast("Schema", found)
 
     @property
@@ -102,18 +125,35 @@ class Release(Shown):
         try:
             stated = self.certificate.public["schema"]
             return schema_from_json(stated)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ModelError(f"the certificate states no schema: {type(error).__name__} at {error}.") from None
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            OverflowError,
+        ) as error:
+            raise ModelError(
+                f"the certificate states no schema: {type(error).__name__} at {error}."
+            ) from None
 
     def save(self, folder: Path) -> None:
         """Writes the values and the certificate into `folder`, which must exist."""
         from safetensors.numpy import save_file
 
         singles = {OF_PERIODS + name: value for name, value in self.by_period.items()}
-        single_stds = {OF_PERIODS + name: std for name, std in self.by_period_std.items()}
-        arrays = release_arrays({**self.values, **singles}, {**self.noise_std, **single_stds})
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, folder / VALUES_FILE)
-        text = json.dumps(self.certificate.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
+        single_stds = {
+            OF_PERIODS + name: std for name, std in self.by_period_std.items()
+        }
+        arrays = release_arrays(
+            {**self.values, **singles}, {**self.noise_std, **single_stds}
+        )
+        save_file(
+            {name: np.ascontiguousarray(array) for name, array in arrays.items()},
+            folder / VALUES_FILE,
+        )
+        text = json.dumps(
+            self.certificate.to_json(), indent=2, ensure_ascii=False, allow_nan=False
+        )
         (folder / CERTIFICATE_FILE).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
@@ -125,20 +165,36 @@ class Release(Shown):
         """
         certificate = read_certificate(folder / CERTIFICATE_FILE)
         arrays = read_arrays(folder / VALUES_FILE)
-        if any(array.dtype != np.float64 for array in arrays.values()) or array_hashes(arrays) != certificate.hashes:
+        if (
+            any(array.dtype != np.float64 for array in arrays.values())
+            or array_hashes(arrays) != certificate.hashes
+        ):
             raise ModelError(
                 f"{folder / VALUES_FILE} is not the release that its certificate speaks of: hashes differ."
             )
-        values = {name: array for name, array in arrays.items() if not name.startswith(_STD)}
-        stds = {name.removeprefix(_STD): array for name, array in arrays.items() if name.startswith(_STD)}
+        values = {
+            name: array for name, array in arrays.items() if not name.startswith(_STD)
+        }
+        stds = {
+            name.removeprefix(_STD): array
+            for name, array in arrays.items()
+            if name.startswith(_STD)
+        }
         for name in {*values, *stds}:
             value, std = values.get(name), stds.get(name)
-            if value is None or std is None or std.shape != (1,) or not 0 < std[0] < math.inf:
+            if (
+                value is None
+                or std is None
+                or std.shape != (1,)
+                or not 0 < std[0] < math.inf
+            ):
                 raise ModelError(
                     f"{folder / VALUES_FILE}: {name!r} must be one array beside a standard deviation, above 0."
                 )
             if value.ndim != 2 or not np.isfinite(value).all():
-                raise ModelError(f"{folder / VALUES_FILE}: the values of {name!r} must be a finite table of numbers.")
+                raise ModelError(
+                    f"{folder / VALUES_FILE}: the values of {name!r} must be a finite table of numbers."
+                )
         noise_std = {name: float(std[0]) for name, std in stds.items()}
         return cls.of(values, noise_std, certificate)
 
@@ -151,15 +207,27 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         _check_own_file(path)
         with safe_open(path, framework="numpy") as file:
             if file.metadata():
-                raise ModelError(f"{path} carries text beside its arrays, which no version of noisegate wrote.")
+                raise ModelError(
+                    f"{path} carries text beside its arrays, which no version of noisegate wrote."
+                )
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+    except (
+        OSError,
+        SafetensorError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        OverflowError,
+    ) as error:
         raise ModelError(f"{path} cannot be read: {error}.") from None
 
 
 def _check_own_file(path: Path) -> None:
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise ModelError(f"{path} is a link or no file; what is verified must lie in the folder itself.")
+        raise ModelError(
+            f"{path} is a link or no file; what is verified must lie in the folder itself."
+        )
 
 
 def read_json(path: Path) -> Any:
@@ -167,7 +235,9 @@ def read_json(path: Path) -> Any:
     try:
         _check_own_file(path)
         text = path.read_text(encoding="utf-8")
-        return json.loads(text, object_pairs_hook=_table, parse_constant=_finite, parse_float=_finite)
+        return json.loads(
+            text, object_pairs_hook=_table, parse_constant=_finite, parse_float=_finite
+        )
     except FileNotFoundError:
         raise
     except (OSError, ValueError, RecursionError) as error:
@@ -192,7 +262,9 @@ def read_certificate(path: Path) -> Certificate:
     try:
         stored = read_json(path)
     except FileNotFoundError:
-        raise ModelError(f"{path} does not exist; give the folder that `noisegate fit --out` wrote.") from None
+        raise ModelError(
+            f"{path} does not exist; give the folder that `noisegate fit --out` wrote."
+        ) from None
     return Certificate.from_json(stored)
 
 
@@ -200,14 +272,18 @@ def release_arrays(
     values: Mapping[str, npt.NDArray[np.float64]], noise_std: Mapping[str, float]
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Returns everything that a release holds, by the names that its file and its hashes use."""
-    return {**values, **{_STD + name: np.asarray([std]) for name, std in noise_std.items()}}
+    return {
+        **values,
+        **{_STD + name: np.asarray([std]) for name, std in noise_std.items()},
+    }
 
 
 def array_hashes(values: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, str]:
     """Returns the SHA-256 of each array: its shape, and its float64 bytes in little-endian order."""
     return {
         name: hashlib.sha256(
-            f"{'x'.join(map(str, array.shape))}:".encode() + np.ascontiguousarray(array, dtype="<f8").tobytes()
+            f"{'x'.join(map(str, array.shape))}:".encode()
+            + np.ascontiguousarray(array, dtype="<f8").tobytes()
         ).hexdigest()
         for name, array in sorted(values.items())
     }
@@ -250,13 +326,25 @@ def _total(certificate: Certificate, event: GaussianEvent) -> float:
     silos = certificate.silos
     if isinstance(event, ContinualGaussianEvent):
         stream = Stream.of(certificate.public, certificate.events)
-        return event.noise_std * prefix_noise(event.weights, stream.period, stream.window) if stream else math.nan
+        return (
+            event.noise_std * prefix_noise(event.weights, stream.period, stream.window)
+            if stream
+            else math.nan
+        )
     if silos is None:
         return event.noise_std
-    if silos.colluding is not None:  # each has a share of the noise, of which those who do not collude suffice
-        return event.noise_std * math.sqrt(len(silos.members) / (len(silos.members) - silos.colluding))
-    same: list[Event] = [one for silo in silos.members for one in silo.events if one.name == event.name]
-    return math.sqrt(math.fsum(one.noise_std**2 for one in same if isinstance(one, GaussianEvent)))
+    if (
+        silos.colluding is not None
+    ):  # each has a share of the noise, of which those who do not collude suffice
+        return event.noise_std * math.sqrt(
+            len(silos.members) / (len(silos.members) - silos.colluding)
+        )
+    same: list[Event] = [
+        one for silo in silos.members for one in silo.events if one.name == event.name
+    ]
+    return math.sqrt(
+        math.fsum(one.noise_std**2 for one in same if isinstance(one, GaussianEvent))
+    )
 
 
 def _whole(numbers: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
@@ -274,9 +362,13 @@ def _scale(certificate: Certificate, name: str) -> float:
         run = certificate.public["gradients"][name]
         norm, factored = float(run["norm"]), run.get("factored", False)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise ModelError(f"the certificate states no norm of the vectors of {name!r}: do not rely on it.") from None
+        raise ModelError(
+            f"the certificate states no norm of the vectors of {name!r}: do not rely on it."
+        ) from None
     if not 0 < norm < math.inf:
-        raise ModelError(f"the certificate states norm={norm!r} of {name!r}, which means nothing.")
+        raise ModelError(
+            f"the certificate states norm={norm!r} of {name!r}, which means nothing."
+        )
     scale = Grid(norm=norm).scale
     if factored:
         from noisegate.privacy.gradient_plan import factored_scale

@@ -12,7 +12,12 @@ from typing import Any
 from noisegate.errors import ModelError
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Adjacency, Event, GaussianEvent, ThresholdedGaussianEvent
+from noisegate.privacy.events import (
+    Adjacency,
+    Event,
+    GaussianEvent,
+    ThresholdedGaussianEvent,
+)
 from noisegate.privacy.grid import GridBound
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import read_certificate
@@ -25,7 +30,10 @@ KEY = "discovery"
 """Where a discovery stands in what the certificate of a fit lists as public."""
 RECORD = 4096
 """What one record adds to a cell, in grid units: fine enough for the noise of the largest ε."""
-NUMERIC_KINDS, TEXT_KIND = ("continuous", "integer", "date", "datetime", "datetime-utc"), "categorical"
+NUMERIC_KINDS, TEXT_KIND = (
+    ("continuous", "integer", "date", "datetime", "datetime-utc"),
+    "categorical",
+)
 """Kinds of columns whose bounds, and whose levels, can be discovered, as a certificate names them."""
 _COMPOSED = (GaussianEvent, ThresholdedGaussianEvent)
 
@@ -49,7 +57,10 @@ def certificate_path(schema: Path) -> Path:
 
 def certificate_text(certificate: Certificate) -> str:
     """Returns the certificate as the text of its file."""
-    return json.dumps(certificate.to_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return (
+        json.dumps(certificate.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
+        + "\n"
+    )
 
 
 def schema_hash(text: bytes) -> str:
@@ -60,31 +71,50 @@ def schema_hash(text: bytes) -> str:
 def check_discovery(certificate: Certificate) -> None:
     """Checks that the events of a certificate are those of the discovery of its columns."""
     if SCHEMA_HASH not in certificate.hashes:
-        raise ModelError(f"the certificate of {certificate.method!r} is not that of a discovered schema.")
+        raise ModelError(
+            f"the certificate of {certificate.method!r} is not that of a discovered schema."
+        )
     if certificate.contributions is not None:
-        raise ModelError("a discovery's certificate states contributions, but none knows whose record each one is.")
+        raise ModelError(
+            "a discovery's certificate states contributions, but none knows whose record each one is."
+        )
     if set(certificate.hashes) != {SCHEMA_HASH}:
-        raise ModelError("a discovery's certificate speaks of more than a schema, which no discovery does.")
+        raise ModelError(
+            "a discovery's certificate speaks of more than a schema, which no discovery does."
+        )
     try:
         kinds = certificate.public.get("kinds")
         gaps = list(kinds.values()) if isinstance(kinds, Mapping) else []
-        numeric, texts = sum(kind in NUMERIC_KINDS for kind in gaps), gaps.count(TEXT_KIND)
+        numeric, texts = (
+            sum(kind in NUMERIC_KINDS for kind in gaps),
+            gaps.count(TEXT_KIND),
+        )
     except TypeError as error:
-        raise ModelError(f"the kinds of columns in a discovery's certificate are broken: {error}.") from None
-    check_events(certificate.events, certificate.adjacency, numeric=numeric, texts=texts)
+        raise ModelError(
+            f"the kinds of columns in a discovery's certificate are broken: {error}."
+        ) from None
+    check_events(
+        certificate.events, certificate.adjacency, numeric=numeric, texts=texts
+    )
 
 
-def check_events(events: Sequence[Event], adjacency: Adjacency, *, numeric: int, texts: int) -> None:
+def check_events(
+    events: Sequence[Event], adjacency: Adjacency, *, numeric: int, texts: int
+) -> None:
     """Checks that events, and what a record adds to each, are of a discovery of so many columns of each kind."""
     columns = {"magnitudes": numeric, "cells": numeric, "levels": texts}
     expected = [name for name, count in columns.items() if count]
     found = [event.name for event in events]
     if found != expected:
-        raise ModelError(f"the certificate states events {found}, a discovery of its columns has {expected}.")
+        raise ModelError(
+            f"the certificate states events {found}, a discovery of its columns has {expected}."
+        )
     for event in events:
         kind = ThresholdedGaussianEvent if event.name == "levels" else GaussianEvent
         least = sensitivity_of(columns[event.name], adjacency)
-        whole = not isinstance(event, ThresholdedGaussianEvent) or (event.keys >= texts and event.weight == RECORD)
+        whole = not isinstance(event, ThresholdedGaussianEvent) or (
+            event.keys >= texts and event.weight == RECORD
+        )
         if not isinstance(event, kind) or not whole or event.sensitivity < least:
             raise ModelError(
                 f"the certificate's event {event.name!r} is not what {columns[event.name]} columns need under "
@@ -117,9 +147,14 @@ def verify_schema(path: Path) -> SchemaVerification:
     try:
         found = schema_hash(schema.read_bytes())
     except OSError as error:
-        raise ModelError(f"{schema} cannot be read: {error.strerror}; it belongs beside its certificate.") from None
+        raise ModelError(
+            f"{schema} cannot be read: {error.strerror}; it belongs beside its certificate."
+        ) from None
     return SchemaVerification(
-        certificate=certificate, recomputed_epsilon=recomputed, schema=schema, unchanged=found == expected
+        certificate=certificate,
+        recomputed_epsilon=recomputed,
+        schema=schema,
+        unchanged=found == expected,
     )
 
 
@@ -141,7 +176,11 @@ def check_fits(discovery: Certificate, schema: Schema) -> None:
     """Checks that a certificate of a discovery may be that of `schema`, which public knowledge may have corrected."""
     check_discovery(discovery)
     kinds = discovery.public.get("kinds")
-    missing = [name for name in schema.names if not isinstance(kinds, Mapping) or name not in kinds]
+    missing = [
+        name
+        for name in schema.names
+        if not isinstance(kinds, Mapping) or name not in kinds
+    ]
     if missing:
         raise ModelError(
             f"the certificate of a discovery is not of this schema: column {missing[0]!r} is not among those that it "
@@ -149,7 +188,9 @@ def check_fits(discovery: Certificate, schema: Schema) -> None:
         )
 
 
-def stated(discovery: Certificate, fit: Budget | Certificate, events: tuple[Event, ...]) -> dict[str, Any]:
+def stated(
+    discovery: Certificate, fit: Budget | Certificate, events: tuple[Event, ...]
+) -> dict[str, Any]:
     """Returns what the certificate of a fit, which runs ``events``, says of the discovery before it, as JSON."""
     return {
         "digest": discovery.digest(),
@@ -165,13 +206,21 @@ def check_stated(fit: Certificate) -> None:
     if KEY not in fit.public:
         return
     claim = fit.public[KEY]
-    if not isinstance(claim, Mapping) or not isinstance(claim.get("certificate"), Mapping) or "together" not in claim:
-        raise ModelError("the certificate names a discovery without the discovery's certificate: do not rely on it.")
+    if (
+        not isinstance(claim, Mapping)
+        or not isinstance(claim.get("certificate"), Mapping)
+        or "together" not in claim
+    ):
+        raise ModelError(
+            "the certificate names a discovery without the discovery's certificate: do not rely on it."
+        )
     discovery = Certificate.from_json(claim["certificate"])
     discovery.check()
     check_discovery(discovery)
     found = stated(discovery, fit, fit.events)
-    if {**claim, "together": None} != {**found, "together": None} or not _covers(claim["together"], found["together"]):
+    if {**claim, "together": None} != {**found, "together": None} or not _covers(
+        claim["together"], found["together"]
+    ):
         raise ModelError(
             "the certificate states another cost or digest of the discovery before it than the discovery's own "
             "certificate gives: do not rely on it."
@@ -186,14 +235,24 @@ def _covers(claimed: Any, found: Mapping[str, float] | None) -> bool:
         both = {name: float(value) for name, value in claimed.items()}
     except (AttributeError, TypeError, ValueError):
         return False
-    return both.keys() == found.keys() and all(math.isclose(both[name], found[name], rel_tol=1e-5) for name in both)
+    return both.keys() == found.keys() and all(
+        math.isclose(both[name], found[name], rel_tol=1e-5) for name in both
+    )
 
 
-def _together(discovery: Certificate, fit: Budget | Certificate, events: tuple[Event, ...]) -> dict[str, float] | None:
+def _together(
+    discovery: Certificate, fit: Budget | Certificate, events: tuple[Event, ...]
+) -> dict[str, float] | None:
     """Returns ε and δ of both: their sums, or less if all is Gaussian (G-13, G-15); None for unlike units."""
-    if (discovery.adjacency, discovery.unit, discovery.contributions) != (fit.adjacency, fit.unit, fit.contributions):
+    if (discovery.adjacency, discovery.unit, discovery.contributions) != (
+        fit.adjacency,
+        fit.unit,
+        fit.contributions,
+    ):
         return None
-    delta = accounting.upwards(Decimal(repr(discovery.delta)) + Decimal(repr(fit.delta)))
+    delta = accounting.upwards(
+        Decimal(repr(discovery.delta)) + Decimal(repr(fit.delta))
+    )
     both = (*discovery.events, *events)
     epsilon = discovery.epsilon + fit.epsilon
     if all(isinstance(event, _COMPOSED) for event in both):

@@ -10,7 +10,13 @@ from typing import Annotated, Any, Literal
 
 from noisegate.errors import OptionError
 from noisegate.privacy import accounting
-from noisegate.privacy.events import Adjacency, BatchGaussianEvent, Sampler, ShardGaussianEvent, ZeroConcentratedEvent
+from noisegate.privacy.events import (
+    Adjacency,
+    BatchGaussianEvent,
+    Sampler,
+    ShardGaussianEvent,
+    ZeroConcentratedEvent,
+)
 from noisegate.privacy.gradient_plan import StepPlan
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.privacy.plan import Budget, PricedPlan
@@ -35,7 +41,9 @@ class BatchPlan(StepPlan):
         (2, 2.0)
     """
 
-    shards: Annotated[int, Within(ge=1, le=1_000_000), "a whole number from 1 to 1000000"] = 1
+    shards: Annotated[
+        int, Within(ge=1, le=1_000_000), "a whole number from 1 to 1000000"
+    ] = 1
     """Number of disjoint shards, used whole and in turn, with sampling probability 1; 1 for Poisson samples."""
 
     def __post_init__(self) -> None:
@@ -50,7 +58,9 @@ class BatchPlan(StepPlan):
     def event(self, noise_std: float, sampler: Sampler) -> BatchGaussianEvent:
         """Returns the event of all steps."""
         steps = vars(super().event(noise_std, sampler))
-        return BatchGaussianEvent(**steps | {"sensitivity": 2 * UNITS, "shards": self.shards})
+        return BatchGaussianEvent(
+            **steps | {"sensitivity": 2 * UNITS, "shards": self.shards}
+        )
 
 
 @settings
@@ -69,9 +79,13 @@ class ShardPlan(StepPlan):
         (1.0, 50, 2.0)
     """
 
-    shards: Annotated[int, Within(ge=1, le=1_000_000), "a whole number from 1 to 1000000"]
+    shards: Annotated[
+        int, Within(ge=1, le=1_000_000), "a whole number from 1 to 1000000"
+    ]
     """Number of disjoint shards."""
-    sampling_probability: Annotated[float, Within(gt=0, le=1), "a number above 0 and at most 1"] = 1.0
+    sampling_probability: Annotated[
+        float, Within(gt=0, le=1), "a number above 0 and at most 1"
+    ] = 1.0
     """Probability with which each shard, by itself, is asked in a step; rounded up to a multiple of 2⁻³²."""
     nonnegative: bool = False
     """Whether no coordinate is negative, which is enforced: two vectors are then at most √2 · clip_norm apart."""
@@ -79,7 +93,9 @@ class ShardPlan(StepPlan):
     def event(self, noise_std: float, sampler: Sampler) -> ShardGaussianEvent:
         """Returns the event of all steps."""
         steps = vars(super().event(noise_std, sampler))
-        return ShardGaussianEvent(**steps | {"sensitivity": self.diameter, "shards": self.shards})
+        return ShardGaussianEvent(
+            **steps | {"sensitivity": self.diameter, "shards": self.shards}
+        )
 
     @property
     def diameter(self) -> int:
@@ -113,7 +129,9 @@ class MarginalPlan(PricedPlan):
     algorithm: Literal["AIM", "MST"]  # class in `opendp.extras.mbi`
     options: Mapping[str, Any]  # its settings; public, JSON
     sizes: tuple[int, ...]  # number of cells of each column, numeric columns first
-    candidates: tuple[tuple[int, ...], ...]  # the tables, as column numbers, that it may choose, they or parts of them
+    candidates: tuple[
+        tuple[int, ...], ...
+    ]  # the tables, as column numbers, that it may choose, they or parts of them
     rho: float  # what the mechanism may spend, in zCDP
 
     def __post_init__(self) -> None:
@@ -131,12 +149,18 @@ class MarginalPlan(PricedPlan):
     @classmethod
     def calibrate(cls, budget: Budget, **asked: Any) -> MarginalPlan:
         """Returns the plan of what is `asked`, by attribute, with the largest ρ that keeps `budget`."""
-        return cls(budget=budget, rho=accounting.rho_for(budget.epsilon, budget.delta), **asked)
+        return cls(
+            budget=budget, rho=accounting.rho_for(budget.epsilon, budget.delta), **asked
+        )
 
     @property
     def events(self) -> tuple[ZeroConcentratedEvent, ...]:
         """What will be run, for the ledger and the certificate."""
-        return (ZeroConcentratedEvent(name=self.name, rho=self.rho, mechanism=f"OpenDP mbi.{self.algorithm}"),)
+        return (
+            ZeroConcentratedEvent(
+                name=self.name, rho=self.rho, mechanism=f"OpenDP mbi.{self.algorithm}"
+            ),
+        )
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -146,8 +170,15 @@ class MarginalPlan(PricedPlan):
     @property
     def table_bytes(self) -> int:
         """Memory of the candidates' exact tables and of all their parts, which OpenDP counts at the start."""
-        tables = {part for table in self.candidates for n in range(len(table)) for part in combinations(table, n + 1)}
-        return sum(4 * math.prod(self.sizes[column] for column in table) for table in tables)
+        tables = {
+            part
+            for table in self.candidates
+            for n in range(len(table))
+            for part in combinations(table, n + 1)
+        }
+        return sum(
+            4 * math.prod(self.sizes[column] for column in table) for table in tables
+        )
 
     @property
     def distance(self) -> int:
@@ -181,7 +212,9 @@ class MarginalPlan(PricedPlan):
             "bytes_per_record_at_the_gate": per_record,
             "megabytes_of_tables_at_the_gate": self.table_bytes / 1e6,
             # Beside 600 MB of libraries.
-            "megabytes_at_the_gate": None if records is None else 600 + (records * per_record + self.table_bytes) / 1e6,
+            "megabytes_at_the_gate": None
+            if records is None
+            else 600 + (records * per_record + self.table_bytes) / 1e6,
         }
 
 

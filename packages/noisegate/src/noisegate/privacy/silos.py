@@ -64,18 +64,27 @@ class Silos:
     def groups(self) -> tuple[tuple[Event, ...], ...]:
         """The events that one unit can be in, for each way in which it can be in any."""
         if self.overlapping and self.colluding is not None:
-            return (tuple(_moved(event, len(self.members)) for event in self.members[0].events),)
+            return (
+                tuple(
+                    _moved(event, len(self.members)) for event in self.members[0].events
+                ),
+            )
         if self.overlapping:
             return (tuple(event for silo in self.members for event in silo.events),)
         return tuple(silo.events for silo in self.members)
 
     def costliest(self, delta: float, adjacency: Adjacency) -> tuple[Event, ...]:
         """Returns the group with the largest ε."""
-        return max(self.groups, key=lambda events: accounting.epsilon(events, delta, adjacency))
+        return max(
+            self.groups, key=lambda events: accounting.epsilon(events, delta, adjacency)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Returns the silos as a JSON object."""
-        told: dict[str, Any] = {"overlapping": self.overlapping, "stated_by": self.stated_by}
+        told: dict[str, Any] = {
+            "overlapping": self.overlapping,
+            "stated_by": self.stated_by,
+        }
         told |= {} if self.colluding is None else {"colluding": self.colluding}
         return told | {"silos": [silo.to_json() for silo in self.members]}
 
@@ -97,18 +106,34 @@ class Silos:
             for one in data["silos"]
         )
         names = [silo.name for silo in members]
-        if not names or len(set(names)) < len(names) or not all(silo.events for silo in members):
-            raise ModelError(f"the certificate's silos {names} mean nothing: each needs its own name and its events.")
+        if (
+            not names
+            or len(set(names)) < len(names)
+            or not all(silo.events for silo in members)
+        ):
+            raise ModelError(
+                f"the certificate's silos {names} mean nothing: each needs its own name and its events."
+            )
         overlapping, stated_by = data["overlapping"], data["stated_by"]
         if not isinstance(overlapping, bool) or (stated_by is None) is not overlapping:
-            raise ModelError("the certificate does not say who states that no unit has records in two silos.")
+            raise ModelError(
+                "the certificate does not say who states that no unit has records in two silos."
+            )
         masked = data.get("colluding")
-        if masked is not None and (type(masked) is not int or not 0 <= masked < len(members)):
-            raise ModelError(f"the certificate states colluding={masked!r} of {len(members)} silos.")
+        if masked is not None and (
+            type(masked) is not int or not 0 <= masked < len(members)
+        ):
+            raise ModelError(
+                f"the certificate states colluding={masked!r} of {len(members)} silos."
+            )
         if masked is not None and len({silo.events for silo in members}) > 1:
-            raise ModelError("the certificate states a secure sum, and other events for some of its silos.")
+            raise ModelError(
+                "the certificate states a secure sum, and other events for some of its silos."
+            )
         stated = None if overlapping else _text(stated_by)
-        return cls(members=members, overlapping=overlapping, stated_by=stated, colluding=masked)
+        return cls(
+            members=members, overlapping=overlapping, stated_by=stated, colluding=masked
+        )
 
 
 OF_PERIODS = "of a period: "
@@ -130,32 +155,54 @@ class Stream:
     @classmethod
     def of(cls, public: Mapping[str, Any], events: Sequence[Event]) -> Stream | None:
         """Returns what a certificate states beside its events; None of no stream, and a ModelError of nonsense."""
-        if not (continual := [event for event in events if isinstance(event, ContinualGaussianEvent)]):
+        if not (
+            continual := [
+                event for event in events if isinstance(event, ContinualGaussianEvent)
+            ]
+        ):
             return None
         try:
             found = cls(**public["stream"])
             last = 1 if found.window is None else found.window
-            plain = isinstance(found.plan, str) and all(type(one) is int for one in (found.period, last))
+            plain = isinstance(found.plan, str) and all(
+                type(one) is int for one in (found.period, last)
+            )
             plain = plain and 1 <= found.period <= found.periods and last >= 1
-            if not plain or {(event.periods, event.corrected > 1) for event in continual} != {
-                (found.periods, found.corrections)
-            }:
+            if not plain or {
+                (event.periods, event.corrected > 1) for event in continual
+            } != {(found.periods, found.corrections)}:
                 raise ValueError("other events")
         except (KeyError, TypeError, ValueError) as error:
-            raise ModelError(f"the certificate does not say how far its stream has come: {error}.") from None
-        return replace(found, corrected=frozenset(event.corrected for event in continual))
+            raise ModelError(
+                f"the certificate does not say how far its stream has come: {error}."
+            ) from None
+        return replace(
+            found, corrected=frozenset(event.corrected for event in continual)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Returns what a certificate states beside its events."""
-        return {name: value for name, value in vars(self).items() if name != "corrected"}
+        return {
+            name: value for name, value in vars(self).items() if name != "corrected"
+        }
 
     @property
     def sentence(self) -> str:
         """What was added up, and what one record may be in it."""
-        last = "all records so far" if self.window is None else f"the records of the last {self.window} periods"
-        changed = ", and is withdrawn or amended once at most, in a later one" if self.corrections else ""
+        last = (
+            "all records so far"
+            if self.window is None
+            else f"the records of the last {self.window} periods"
+        )
+        changed = (
+            ", and is withdrawn or amended once at most, in a later one"
+            if self.corrections
+            else ""
+        )
         # Certificates of before are compared with this text, so it stays as it was where they state 3 or 9 alone.
-        changed += " (what is withdrawn may be any record)" if 5 in self.corrected else ""
+        changed += (
+            " (what is withdrawn may be any record)" if 5 in self.corrected else ""
+        )
         return (
             f"Period {self.period} of {self.periods} of a stream: what is released is about {last}. Each record comes "
             f"in one period{changed}; epsilon and delta are of all {self.periods} together, those to come included."
@@ -174,7 +221,9 @@ class Stream:
 
 def _moved(event: Event, times: int) -> Event:
     if not isinstance(event, GaussianEvent):
-        raise ModelError(f"event {event.name!r} of a secure sum is not a sum with Gaussian noise.")
+        raise ModelError(
+            f"event {event.name!r} of a secure sum is not a sum with Gaussian noise."
+        )
     return replace(event, sensitivity=times * event.sensitivity)
 
 

@@ -95,17 +95,32 @@ class Run:
                 discovery = discovery_beside(Path(schema))
             schema = read_schema(schema)
         if not is_schema(schema):
-            raise OptionError(f"schema={schema!r} must be a noisegate.Schema, or the path of its TOML file.")
+            raise OptionError(
+                f"schema={schema!r} must be a noisegate.Schema, or the path of its TOML file."
+            )
         bought = None if discovery is None else discovery.to_json()
         relation = Adjacency.parse(adjacency).value
         if not isinstance(method, Method):
             method = make_for(method, schema, settings)
         elif told := next(
-            (f"{name}={value!r}" for name, value in settings.items() if (name, value) != ("seed", 0)), None
+            (
+                f"{name}={value!r}"
+                for name, value in settings.items()
+                if (name, value) != ("seed", 0)
+            ),
+            None,
         ):
             note = f"pass it to {type(method).__name__}(...)."
-            raise OptionError(f"{told}: cannot be given together with a configured method; {note}")
-        return cls(method=method, schema=schema, adjacency=relation, discovery=bought, **options)
+            raise OptionError(
+                f"{told}: cannot be given together with a configured method; {note}"
+            )
+        return cls(
+            method=method,
+            schema=schema,
+            adjacency=relation,
+            discovery=bought,
+            **options,
+        )
 
     @property
     def table(self) -> Schema:
@@ -130,12 +145,30 @@ class Run:
         )
 
     def gate(
-        self, data: Any, *, show_values: bool, progress: Callable[[int], None], engine: Engine | None = None
+        self,
+        data: Any,
+        *,
+        show_values: bool,
+        progress: Callable[[int], None],
+        engine: Engine | None = None,
     ) -> Gate:
         """Returns the gate before the records in `data`; nothing is read yet."""
-        told = {name: value for name, value in vars(self).items() if name not in ("method", "discovery")}
-        discovery = None if self.discovery is None else Certificate.from_json(self.discovery)
-        return Gate(data, discovery=discovery, show_values=show_values, progress=progress, engine=engine, **told)
+        told = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("method", "discovery")
+        }
+        discovery = (
+            None if self.discovery is None else Certificate.from_json(self.discovery)
+        )
+        return Gate(
+            data,
+            discovery=discovery,
+            show_values=show_values,
+            progress=progress,
+            engine=engine,
+            **told,
+        )
 
     def write(self, folder: Path, data: Any = None) -> bool:
         """Writes the run into `folder`, and where its records lie on disk; returns whether it can be written.
@@ -146,7 +179,11 @@ class Run:
         Raises:
             OSError: if there is no room for it.
         """
-        plain = {name: value for name, value in vars(self).items() if name not in ("method", "schema", "ledger")}
+        plain = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("method", "schema", "ledger")
+        }
         book = ledger_of(self.ledger, self.dataset)
         content = {
             "format": FORMAT,
@@ -166,7 +203,14 @@ class Run:
         return True
 
     @classmethod
-    def read(cls, folder: Path, *, ledger: Any = None, default: Any = None, observer: Observer | None = None) -> Run:
+    def read(
+        cls,
+        folder: Path,
+        *,
+        ledger: Any = None,
+        default: Any = None,
+        observer: Observer | None = None,
+    ) -> Run:
         """Returns the run that `write` wrote; `ledger` goes before the one that was kept, and `default` behind it."""
         path = folder / RUN_FILE
         try:
@@ -175,16 +219,22 @@ class Run:
                 raise ValueError("another format")
             shown, kept = content.pop("ledger_shown"), content.pop("ledger")
             content.pop("data", None)
-            method = method_named(content.pop("method")).from_json(content.pop("settings"))
+            method = method_named(content.pop("method")).from_json(
+                content.pop("settings")
+            )
             schema = schema_from_json(content.pop("schema"))
             place = None if content["dataset"] is None else ledger or kept or default
             run = cls(method=method, schema=schema, ledger=place, **content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             note = "The training cannot go on, and stays spent; remove its folder to begin anew."
-            raise ModelError(f"{path} is broken: {type(error).__name__}. {note}") from None
+            raise ModelError(
+                f"{path} is broken: {type(error).__name__}. {note}"
+            ) from None
         if shown is not None and run.ledger is None:
             why = f"the run is in {shown}, whose address is not kept, as it may hold a password."
-            raise OptionError(f"{(observer or Observer()).option('ledger')} is missing: {why}")
+            raise OptionError(
+                f"{(observer or Observer()).option('ledger')} is missing: {why}"
+            )
         return run
 
     def check(self, given: Mapping[str, Any], observer: Observer) -> None:
@@ -192,9 +242,16 @@ class Run:
         another = observer.option("out")
         cure = "Leave the option out: a run continues with the options that it started with. Another run needs another "
         cure += f"{another}, and costs again."
-        settings, known = self.method.to_json(), {**vars(self), "method": self.method.name}
+        settings, known = (
+            self.method.to_json(),
+            {**vars(self), "method": self.method.name},
+        )
         pairs = [
-            (observer.setting(name, value), value, settings.get(self.method.stored_name(name)))
+            (
+                observer.setting(name, value),
+                value,
+                settings.get(self.method.stored_name(name)),
+            )
             for name, value in given["settings"].items()
         ]
         pairs += [
@@ -210,7 +267,9 @@ class Run:
             schema = read_schema(schema) if isinstance(schema, str | Path) else schema
             if schema.digest() != self.schema.digest():
                 what = observer.option("schema", given["schema"])
-                raise OptionError(f"{what} differs from the schema that the run began with. {cure}")
+                raise OptionError(
+                    f"{what} differs from the schema that the run began with. {cure}"
+                )
 
 
 def paths_of(data: Any) -> Any:
@@ -230,11 +289,19 @@ class RunFolder:
     the user's state directory.
     """
 
-    def __init__(self, out: Path | None, path: Path | None = None, *, observer: Observer | None = None) -> None:
+    def __init__(
+        self,
+        out: Path | None,
+        path: Path | None = None,
+        *,
+        observer: Observer | None = None,
+    ) -> None:
         if out is not None:
             check_named(out)
         self.out, self.observer = out, observer or Observer()
-        self.path = path or (_state_folder() if out is None else out.with_name(out.name + ".partial"))
+        self.path = path or (
+            _state_folder() if out is None else out.with_name(out.name + ".partial")
+        )
         self.answers = AnswerJournal(self.path / ANSWERS_FILE)
         self._lock: int | None = None
 
@@ -263,11 +330,17 @@ class RunFolder:
                     room.write(bytes(2**20))
         except OSError as error:
             self.remove()
-            raise ModelError(f"{self.path} cannot be written: {error.strerror}. Nothing was spent; {another}") from None
+            raise ModelError(
+                f"{self.path} cannot be written: {error.strerror}. Nothing was spent; {another}"
+            ) from None
         try:
             yield
         finally:
-            if (self.path / ROOM_FILE).exists() and not self.training and not self.can_go_on:
+            if (
+                (self.path / ROOM_FILE).exists()
+                and not self.training
+                and not self.can_go_on
+            ):
                 self.remove()
             self._let_go()
 
@@ -281,7 +354,11 @@ class RunFolder:
         try:
             yield
         finally:
-            if (self.path / ROOM_FILE).exists() and not self.training and not self.answers.exists:
+            if (
+                (self.path / ROOM_FILE).exists()
+                and not self.training
+                and not self.answers.exists
+            ):
                 self.remove()
             self._let_go()
 
@@ -294,7 +371,9 @@ class RunFolder:
         try:
             self._lock = self._lock or hold_folder(self.path)
         except BlockingIOError:
-            raise ModelError(f"another fit is at work in {self.path}; let it end, or stop it first.") from None
+            raise ModelError(
+                f"another fit is at work in {self.path}; let it end, or stop it first."
+            ) from None
 
     def _let_go(self) -> None:
         if self._lock is not None:
@@ -322,7 +401,11 @@ class RunFolder:
                 (self.path / name).unlink(missing_ok=True)
         except (OSError, SafetensorError) as error:
             # The journal, if it is whole, has the answers too.
-            note = "" if self.can_go_on else " Do not interrupt this fit, it could not be resumed."
+            note = (
+                ""
+                if self.can_go_on
+                else " Do not interrupt this fit, it could not be resumed."
+            )
             self.observer.warn(f"{self.path} cannot be written: {error}.{note}")
 
     @property
@@ -344,13 +427,17 @@ class RunFolder:
     def recorded_data(self) -> Any:
         """Returns where the records of the run lie on disk, by table if linked; None where that was not written."""
         try:
-            return json.loads((self.path / RUN_FILE).read_text(encoding="utf-8")).get("data")
+            return json.loads((self.path / RUN_FILE).read_text(encoding="utf-8")).get(
+                "data"
+            )
         except (OSError, ValueError, AttributeError):
             return None
 
     def call(self, data: Any = None) -> str:
         """Returns what goes on with the run; the records are given with it unless it is written where they lie."""
-        return self.observer.call(self, None if self.recorded_data() is not None else data)
+        return self.observer.call(
+            self, None if self.recorded_data() is not None else data
+        )
 
     def records(self, data: Any) -> Any:
         """Returns the records to go on with: those that are given, or those where they lay.
@@ -368,7 +455,9 @@ class RunFolder:
         if data is None:
             return recorded
         if recorded is not None and paths_of(data) != recorded:
-            shown = recorded if isinstance(recorded, str) else ", ".join(recorded.values())
+            shown = (
+                recorded if isinstance(recorded, str) else ", ".join(recorded.values())
+            )
             raise OptionError(
                 f"{option('data')} is not what the run began with, {shown}. Leave it out, or give the same; "
                 "another run needs another folder, and costs again."
@@ -396,26 +485,36 @@ class RunFolder:
     def reopen(self) -> Release:
         """Returns the release of an interrupted fit."""
         if not self.path.is_dir():
-            missing = "" if self.out is None else f" for {self.observer.option('out')} {self.out}"
-            raise ModelError(f"{self.path} does not exist: there is no unfinished fit to resume{missing}.")
+            missing = (
+                ""
+                if self.out is None
+                else f" for {self.observer.option('out')} {self.out}"
+            )
+            raise ModelError(
+                f"{self.path} does not exist: there is no unfinished fit to resume{missing}."
+            )
         self._check_new()
         if (self.path / ROOM_FILE).exists():
-            note = (
-                "A run that was stopped before it reserved its cost has spent nothing; in a ledger, others stay spent."
+            note = "A run that was stopped before it reserved its cost has spent nothing; in a ledger, others stay spent."
+            raise ModelError(
+                f"{self._nothing_kept()} There is nothing to resume: remove it and fit again. {note}"
             )
-            raise ModelError(f"{self._nothing_kept()} There is nothing to resume: remove it and fit again. {note}")
         return Release.load(self.path)
 
     def hand_out(self) -> None:
         """Puts the release in place at `out`, with its certificate in plain words; nothing is fitted to it."""
         assert self.out is not None
         try:
-            (self.path / PAGE_FILE).write_text(render(Release.load(self.path).certificate), encoding="utf-8")
+            (self.path / PAGE_FILE).write_text(
+                render(Release.load(self.path).certificate), encoding="utf-8"
+            )
             self.path.chmod(0o777 & ~_umask())
             self.path.rename(self.out)
         except OSError as error:
             note = f"{self.path} holds the release."
-            raise ModelError(f"{self.out} cannot be written: {error.strerror}. {note}") from None
+            raise ModelError(
+                f"{self.out} cannot be written: {error.strerror}. {note}"
+            ) from None
 
     def remove(self) -> None:
         """Removes the folder; the model is complete."""
@@ -468,25 +567,41 @@ class Observer:
 
     def call(self, folder: Any, data: Any = None) -> str:
         """Returns what resumes a run; with `data` for one that needs the records."""
-        kept = f"out={str(folder.out)!r}, resume=True" if folder.out is not None else f"resume={str(folder.path)!r}"
+        kept = (
+            f"out={str(folder.out)!r}, resume=True"
+            if folder.out is not None
+            else f"resume={str(folder.path)!r}"
+        )
         return f"noisegate.fit({'' if data is None else 'data, '}{kept})"
 
     def planned(self, run: Any, gate: Gate, plan: PricedPlan, data: Any) -> None:
         """Called before anything is spent."""
         budget, method = plan.budget, run.method.name
-        LOG.info("%s: a plan of epsilon = %g, delta = %g, %s", method, budget.epsilon, budget.delta, run.adjacency)
+        LOG.info(
+            "%s: a plan of epsilon = %g, delta = %g, %s",
+            method,
+            budget.epsilon,
+            budget.delta,
+            run.adjacency,
+        )
 
-    def working(self, title: str, total: int | None) -> AbstractContextManager[Callable[[int, str], None]]:
+    def working(
+        self, title: str, total: int | None
+    ) -> AbstractContextManager[Callable[[int, str], None]]:
         """Returns a block of work; its function is called with how much is done, and a note."""
         return log_lines(title, total)
 
-    def reading(self, about: int | None) -> AbstractContextManager[Callable[[int], None]]:
+    def reading(
+        self, about: int | None
+    ) -> AbstractContextManager[Callable[[int], None]]:
         """Returns the block in which `about` so many records are read; its function takes the private number so far."""
         return reading()
 
     def queried(self, gate: Gate) -> None:
         """Called when the release is whole and written down."""
-        LOG.info("The release is whole; nothing more is spent, and no record is needed any more.")
+        LOG.info(
+            "The release is whole; nothing more is spent, and no record is needed any more."
+        )
 
     def say(self, text: str) -> None:
         """Called with what an operator may want to know."""
@@ -512,7 +627,9 @@ class Observer:
     def made(self, model: Any) -> None:
         """Called with the model, once it is whole."""
         verdict = getattr(model, "verdict", None)
-        LOG.info("Fitted%s", "." if verdict is None else f"; verdict: {verdict.headline}")
+        LOG.info(
+            "Fitted%s", "." if verdict is None else f"; verdict: {verdict.headline}"
+        )
 
 
 class ShownProgress(Observer):
@@ -520,10 +637,14 @@ class ShownProgress(Observer):
 
     watched = True
 
-    def working(self, title: str, total: int | None) -> AbstractContextManager[Callable[[int, str], None]]:
+    def working(
+        self, title: str, total: int | None
+    ) -> AbstractContextManager[Callable[[int, str], None]]:
         """Returns a block of work, shown where it can be."""
         return shown(title, total)
 
-    def reading(self, about: int | None) -> AbstractContextManager[Callable[[int], None]]:
+    def reading(
+        self, about: int | None
+    ) -> AbstractContextManager[Callable[[int], None]]:
         """Returns the block in which records are read; see `noisegate.progress.reading`."""
         return reading(about, standard_error())

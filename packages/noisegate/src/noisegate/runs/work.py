@@ -91,18 +91,31 @@ def start_run(
     BudgetRefusedError comes before anything is spent.
     """
     with held() as may_stop:
-        work, told = _Work(folder=folder, device=device, may_stop=may_stop, data=data), {"show_values": show_values}
-        release, plan = work.release(run, data, **told, resumed=False, engine=engine, ask=ask)
+        work, told = (
+            _Work(folder=folder, device=device, may_stop=may_stop, data=data),
+            {"show_values": show_values},
+        )
+        release, plan = work.release(
+            run, data, **told, resumed=False, engine=engine, ask=ask
+        )
         return work.model(run.method, release, plan if ask is None else None)
 
 
 def release_run(
-    run: Run, data: Any, folder: RunFolder, ask: Ask, *, show_values: bool = False, engine: Engine | None = None
+    run: Run,
+    data: Any,
+    folder: RunFolder,
+    ask: Ask,
+    *,
+    show_values: bool = False,
+    engine: Engine | None = None,
 ) -> Release:
     """Returns what `ask` releases of private records, in the folder by then, nothing fitted; raises as `start_run`."""
     with held() as may_stop:
         work = _Work(folder=folder, device="cpu", may_stop=may_stop)
-        return work.release(run, data, show_values=show_values, resumed=False, engine=engine, ask=ask)[0]
+        return work.release(
+            run, data, show_values=show_values, resumed=False, engine=engine, ask=ask
+        )[0]
 
 
 def fit_run(release: Release, folder: RunFolder, *, device: str) -> FittedModel:
@@ -115,7 +128,9 @@ def fit_run(release: Release, folder: RunFolder, *, device: str) -> FittedModel:
         method.check_fit(device)
         with folder.prepared(sum(values.size for values in release.values.values())):
             folder.keep(release)
-        return _Work(folder=folder, device=device, may_stop=may_stop).model(method, release)
+        return _Work(folder=folder, device=device, may_stop=may_stop).model(
+            method, release
+        )
 
 
 def resume_run(
@@ -140,22 +155,37 @@ def resume_run(
         if not (folder.training or folder.reading):
             if engine is not None:
                 cure = f"leave it out with {observer.option('resume')}."
-                raise OptionError(f"{observer.option('engine')}: a resumed fit reads no records; {cure}")
+                raise OptionError(
+                    f"{observer.option('engine')}: a resumed fit reads no records; {cure}"
+                )
             release = folder.reopen()
             method = method_of(release.certificate, seed=given["settings"].get("seed"))
             method.check_fit(device)
-            observer.say(f"Going on with {folder.out or folder.path}: nothing is read or spent.")
+            observer.say(
+                f"Going on with {folder.out or folder.path}: nothing is read or spent."
+            )
             return work.model(method, release)
         records = folder.records(data)
         work = replace(work, data=records)
-        run = Run.read(folder.path, ledger=given.get("ledger"), default=ledger, observer=observer)
+        run = Run.read(
+            folder.path, ledger=given.get("ledger"), default=ledger, observer=observer
+        )
         run.check(given, observer)
         began = folder.out or folder.path
         if folder.training:
-            observer.say(f"Going on with {began} after {folder.steps_begun} steps: nothing more is spent.")
+            observer.say(
+                f"Going on with {began} after {folder.steps_begun} steps: nothing more is spent."
+            )
         else:
-            observer.say(f"Going on with {began}: the records are read again, and nothing more is spent.")
-        return work.model(run.method, *work.release(run, records, show_values=show_values, resumed=True, engine=engine))
+            observer.say(
+                f"Going on with {began}: the records are read again, and nothing more is spent."
+            )
+        return work.model(
+            run.method,
+            *work.release(
+                run, records, show_values=show_values, resumed=True, engine=engine
+            ),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +208,9 @@ class _Work:
         ask: Ask | None = None,
     ) -> tuple[Release, PricedPlan]:
         """Asks the query of the method, or `ask`; returns the release, which is on disk by then, and its plan."""
-        read: Callable[[int], None] | None = None  # steps have a bar of their own, and read before the first
+        read: Callable[[int], None] | None = (
+            None  # steps have a bar of their own, and read before the first
+        )
 
         def count(done: int) -> None:
             self.may_stop()
@@ -191,7 +223,9 @@ class _Work:
             if self.folder.out is not None and isinstance(place, str | Path):
                 check_outside(self.folder.out, place)
         plan = run.method.plan(gate.schema, gate.budget)
-        plan = getattr(ask, "priced", lambda same: same)(plan)  # a period of a stream asks it with another noise
+        plan = getattr(ask, "priced", lambda same: same)(
+            plan
+        )  # a period of a stream asks it with another noise
         has_begun = False
         try:
             with self._opened(plan, resumed=resumed):
@@ -200,7 +234,9 @@ class _Work:
                     gate.journal = self.folder.answers
                 self.folder.observer.planned(run, gate, plan, data)
                 if isinstance(plan, CalibratedStepPlan):
-                    with self.folder.observer.working("Training", plan.plan.steps) as progress:
+                    with self.folder.observer.working(
+                        "Training", plan.plan.steps
+                    ) as progress:
                         release = self._train(run, gate, plan, data, progress)
                 else:
                     try:
@@ -220,7 +256,9 @@ class _Work:
         self.folder.observer.queried(gate)
         return release, plan
 
-    def _opened(self, plan: PricedPlan, *, resumed: bool) -> AbstractContextManager[None]:
+    def _opened(
+        self, plan: PricedPlan, *, resumed: bool
+    ) -> AbstractContextManager[None]:
         """Returns the block in which the folder is there to write the run's way down."""
         if not resumed:
             return self.folder.prepared(plan.coordinates)
@@ -240,7 +278,12 @@ class _Work:
             ) from None
 
     def _train(
-        self, run: Run, gate: Gate, plan: CalibratedStepPlan, data: Any, progress: Callable[[int, str], None]
+        self,
+        run: Run,
+        gate: Gate,
+        plan: CalibratedStepPlan,
+        data: Any,
+        progress: Callable[[int, str], None],
     ) -> Release:
         """Returns what the training at the gate came to; stopped by anything, it can be resumed with the records."""
         assert isinstance(run.method, GradientMethod)
@@ -252,41 +295,66 @@ class _Work:
 
         try:
             return run.method.query(
-                gate, plan, report=report, device=str(choose_device(self.device)), folder=folder.path
+                gate,
+                plan,
+                report=report,
+                device=str(choose_device(self.device)),
+                folder=folder.path,
             )
         except BaseException as error:
-            if folder.training and (folder.out is None or not isinstance(error, NoisegateError)):
+            if folder.training and (
+                folder.out is None or not isinstance(error, NoisegateError)
+            ):
                 begun = folder.steps_begun
                 kept = (
                     f"Stopped after {begun} of {plan.plan.steps} steps, which cost epsilon = {spent.cost(begun):.3g}. "
                     f"The whole {plan.budget.epsilon:g} stays spent; the other steps cost nothing more, but read the "
                     "records again:"
                 )
-                self.folder.observer.kept(error, kept, self.folder.observer.call(folder, data))
+                self.folder.observer.kept(
+                    error, kept, self.folder.observer.call(folder, data)
+                )
             raise
 
-    def model(self, method: Method, release: Release, plan: PricedPlan | None = None) -> FittedModel:
+    def model(
+        self, method: Method, release: Release, plan: PricedPlan | None = None
+    ) -> FittedModel:
         """Fits and saves; whatever stops it, the budget is not lost."""
         folder, step = self.folder, 0
         try:
             fitting = method.fitting(release, device=self.device, plan=plan)
-            kept = Checkpoint(folder.path / CHECKPOINT_FILE if fitting.steps else None, fitting, cure=_CURE)
+            kept = Checkpoint(
+                folder.path / CHECKPOINT_FILE if fitting.steps else None,
+                fitting,
+                cure=_CURE,
+            )
             kept.resume()
             try:
-                with kept, self.folder.observer.working("Fitting", fitting.steps) as progress:
+                with (
+                    kept,
+                    self.folder.observer.working("Fitting", fitting.steps) as progress,
+                ):
                     fitting.run(lambda state: self._stepped(state, kept, progress))
                     model: FittedModel = method.synthesizer(release, fitting)
                     if not isinstance(self.data, str | Path | None):
-                        model = extension("noisegate.forms", "in_kind", "what gives back tables")(model, self.data)
+                        model = extension(
+                            "noisegate.forms", "in_kind", "what gives back tables"
+                        )(model, self.data)
                     if folder.out is not None:
                         model.save(folder.out)
             finally:
                 step = fitting.step
         except BaseException as error:
             if folder.resumable:
-                where = f"at step {step}" if method.makes == "records" else "before the classifier was written"
+                where = (
+                    f"at step {step}"
+                    if method.makes == "records"
+                    else "before the classifier was written"
+                )
                 text = f"Stopped {where}. The budget is spent and the release is kept; go on with:"
-                self.folder.observer.kept(error, text, self.folder.observer.call(folder))
+                self.folder.observer.kept(
+                    error, text, self.folder.observer.call(folder)
+                )
             raise
         folder.remove()
         if folder.out is not None:
@@ -297,11 +365,15 @@ class _Work:
                     cure = f"Make it with `noisegate report {folder.out} -o DIR`."
                     folder.observer.warn(f"{folder.out} has no page: {error}. {cure}")
         folder.observer.made(model)
-        if (summary := getattr(model, "summary", None)) is not None and "warning" in summary.notes:
+        if (
+            summary := getattr(model, "summary", None)
+        ) is not None and "warning" in summary.notes:
             folder.observer.fitted(summary.notes["warning"])
         return model
 
-    def _stepped(self, state: FitState, kept: Checkpoint, progress: Callable[[int, str], None]) -> None:
+    def _stepped(
+        self, state: FitState, kept: Checkpoint, progress: Callable[[int, str], None]
+    ) -> None:
         self.may_stop()
         with kept.step():
             progress(state.step, state.closeness)
@@ -319,7 +391,10 @@ class _Spent:
         part = _PARTS * done // total
         if self._watched and part > self._part:
             most = -(-(part + 1) * total // _PARTS)
-            self._part, self._note = part, f"epsilon so far at most {self.cost(min(most, total)):.3g}"
+            self._part, self._note = (
+                part,
+                f"epsilon so far at most {self.cost(min(most, total)):.3g}",
+            )
         return self._note
 
     def cost(self, done: int) -> float:
@@ -327,4 +402,6 @@ class _Spent:
             return 0.0
         plan = self._plan
         taken = replace(plan.event, steps=min(done, plan.plan.steps))
-        return accounting.epsilon((*plan.events[:-1], taken), plan.budget.delta, plan.budget.adjacency)
+        return accounting.epsilon(
+            (*plan.events[:-1], taken), plan.budget.delta, plan.budget.adjacency
+        )

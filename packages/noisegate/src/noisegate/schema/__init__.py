@@ -7,7 +7,14 @@ from noisegate.schema.columns import Column
 from noisegate.schema.constraints import Comparison, Constraint, Impossible, Region
 from noisegate.schema.decode import decode
 from noisegate.schema.layout import EncodedTable, Layout
-from noisegate.schema.numeric import Continuous, Date, Datetime, Decimal, Integer, NumericColumn
+from noisegate.schema.numeric import (
+    Continuous,
+    Date,
+    Datetime,
+    Decimal,
+    Integer,
+    NumericColumn,
+)
 from noisegate.schema.pixels import ImageForm, ImageShape, Resize
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES, Schema
 from noisegate.schema.values import Boolean, Categorical, CodedColumn, Ordinal
@@ -66,7 +73,9 @@ def pixel_schema(
     """
     shape = ImageShape(height=height, width=width, channels=channels)
     known: dict[str, Any] = {} if labels is None else {"label": label, "labels": labels}
-    if isinstance(labels, Iterable) and not isinstance(labels, str):  # else it is refused by the form, in its words
+    if isinstance(labels, Iterable) and not isinstance(
+        labels, str
+    ):  # else it is refused by the form, in its words
         known["labels"] = tuple(labels)
     form = ImageForm(shape=shape, resize=resize, convert=convert, **known)
     return Schema(form.columns, label=form.label, images=form)

@@ -6,14 +6,31 @@ from typing import Any, TypeAlias
 
 from noisegate.cards import ResultCard, Sheet
 from noisegate.errors import SchemaError, choices
-from noisegate.schema.numeric import Continuous, Date, Datetime, Decimal, Integer, NumericColumn
+from noisegate.schema.numeric import (
+    Continuous,
+    Date,
+    Datetime,
+    Decimal,
+    Integer,
+    NumericColumn,
+)
 from noisegate.schema.values import Boolean, Categorical, CodedColumn, Ordinal
 
 Column: TypeAlias = NumericColumn | CodedColumn
 """Any column of a schema."""
 
 COLUMN_KINDS: dict[str, type[Column]] = {
-    kind.kind: kind for kind in (Continuous, Decimal, Integer, Date, Datetime, Ordinal, Categorical, Boolean)
+    kind.kind: kind
+    for kind in (
+        Continuous,
+        Decimal,
+        Integer,
+        Date,
+        Datetime,
+        Ordinal,
+        Categorical,
+        Boolean,
+    )
 }
 """Every kind by the name that it has in a schema file."""
 
@@ -23,7 +40,9 @@ def column_form(column: Column) -> dict[str, Any]:
     form: dict[str, Any] = {"kind": column.kind}
     for field in fields(column):
         value = getattr(column, field.name)
-        if field.name != "name" and (field.default is MISSING or value != field.default):
+        if field.name != "name" and (
+            field.default is MISSING or value != field.default
+        ):
             form[field.name] = list(value) if isinstance(value, tuple) else value
     return form
 
@@ -31,18 +50,36 @@ def column_form(column: Column) -> dict[str, Any]:
 def column_from_form(name: str, form: Any) -> Column:
     """Returns the column that ``form`` describes."""
     if not isinstance(form, Mapping):
-        raise SchemaError(f"column {name!r}: expected a table with a kind, found {form!r}; write kind = ... under it")
+        raise SchemaError(
+            f"column {name!r}: expected a table with a kind, found {form!r}; write kind = ... under it"
+        )
     kind = form.get("kind")
     if kind is None:
-        raise SchemaError(f"column {name!r}: kind is missing; choose one of {', '.join(COLUMN_KINDS)}")
+        raise SchemaError(
+            f"column {name!r}: kind is missing; choose one of {', '.join(COLUMN_KINDS)}"
+        )
     if not isinstance(kind, str) or kind not in COLUMN_KINDS:
-        raise SchemaError(f"column {name!r}: unknown kind {kind!r}; choose one of {choices(kind, COLUMN_KINDS)}")
-    known = {field.name: field for field in fields(COLUMN_KINDS[kind]) if field.name != "name"}
+        raise SchemaError(
+            f"column {name!r}: unknown kind {kind!r}; choose one of {choices(kind, COLUMN_KINDS)}"
+        )
+    known = {
+        field.name: field
+        for field in fields(COLUMN_KINDS[kind])
+        if field.name != "name"
+    }
     check_keys(form, ["kind", *known], f"column {name!r} ({kind})")
-    absent = [key for key, field in known.items() if field.default is MISSING and key not in form]
+    absent = [
+        key
+        for key, field in known.items()
+        if field.default is MISSING and key not in form
+    ]
     if absent:
-        raise SchemaError(f"column {name!r} ({kind}): {' and '.join(absent)} missing; add what is publicly known")
-    return COLUMN_KINDS[kind](name=name, **{key: value for key, value in form.items() if key != "kind"})
+        raise SchemaError(
+            f"column {name!r} ({kind}): {' and '.join(absent)} missing; add what is publicly known"
+        )
+    return COLUMN_KINDS[kind](
+        name=name, **{key: value for key, value in form.items() if key != "kind"}
+    )
 
 
 def check_keys(form: Mapping[str, Any], allowed: Iterable[str], where: str) -> None:
@@ -50,7 +87,9 @@ def check_keys(form: Mapping[str, Any], allowed: Iterable[str], where: str) -> N
     names = list(allowed)
     for key in form:
         if key not in names:
-            raise SchemaError(f"{where}: unknown key {key!r}; the allowed keys are {choices(key, names)}")
+            raise SchemaError(
+                f"{where}: unknown key {key!r}; the allowed keys are {choices(key, names)}"
+            )
 
 
 HEADINGS = ("column", "kind", "range", "missing", "role")
@@ -62,19 +101,37 @@ def row_of(column: Column, label: str | None) -> list[str]:
         span = f"{column.size - column.missing} levels"
     else:
         step = getattr(column, "step", None)
-        span = f"{column.lower} to {column.upper}" + (f" by {step:g}" if step is not None else "")
+        span = f"{column.lower} to {column.upper}" + (
+            f" by {step:g}" if step is not None else ""
+        )
         span += f"; atoms {', '.join(map(str, column.atoms))}" if column.atoms else ""
-    return [column.name, column.kind, span, "allowed" if column.missing else "no", "label" * (column.name == label)]
+    return [
+        column.name,
+        column.kind,
+        span,
+        "allowed" if column.missing else "no",
+        "label" * (column.name == label),
+    ]
 
 
-def columns_card(columns: Sequence[Column], label: str | None, constraints: Sequence[Any]) -> ResultCard:
+def columns_card(
+    columns: Sequence[Column], label: str | None, constraints: Sequence[Any]
+) -> ResultCard:
     """Returns the card of a schema of a table."""
     rows = [row_of(column, label) for column in columns]
     sheets = [Sheet(title=f"{len(rows):,} columns", headings=HEADINGS, rows=rows)]
-    title = f"Schema: {len(rows):,} columns" + ("" if label is None else f", label {label!r}")
+    title = f"Schema: {len(rows):,} columns" + (
+        "" if label is None else f", label {label!r}"
+    )
     if constraints:
         rules = [[str(one)] for one in constraints]
-        sheets.append(Sheet(title=f"{len(rules):,} constraints", headings=["what records keep to"], rows=rules))
+        sheets.append(
+            Sheet(
+                title=f"{len(rules):,} constraints",
+                headings=["what records keep to"],
+                rows=rules,
+            )
+        )
         title += f", {len(rules):,} constraints"
     missing = {"allowed": ", may be missing", "no": ""}
     facts = {name: f"{kind}, {span}{missing[may]}" for name, kind, span, may, _ in rows}
@@ -114,10 +171,16 @@ def unfit_cell(column: Column, row: int, value: Any) -> Problem:
         cure = "add the level to the schema, or name one of the levels as `other`; levels must be public knowledge"
     if getattr(column, "format", "") is None:
         how = "%d.%m.%Y" if column.kind in ("date", "datetime") else "#.##0,00"
-        cure = cure.replace("list", f'state how it is written (such as format = "{how}"), list')
+        cure = cure.replace(
+            "list", f'state how it is written (such as format = "{how}"), list'
+        )
     if isinstance(column, Ordinal):
         cure = "add the level to the schema; levels must be public knowledge"
-    return Problem(row, f"column {column.name!r}: expected {_expected(column)}, found {{found}}; {cure}", value)
+    return Problem(
+        row,
+        f"column {column.name!r}: expected {_expected(column)}, found {{found}}; {cure}",
+        value,
+    )
 
 
 def missing_cell(column: Column, row: int) -> Problem:
@@ -128,7 +191,11 @@ def missing_cell(column: Column, row: int) -> Problem:
 
 def _expected(column: Column) -> str:
     if isinstance(column, Datetime):
-        zone = "with a time zone, such as 2020-12-31T23:59:59Z" if column.aware else "such as 2020-12-31T23:59:59"
+        zone = (
+            "with a time zone, such as 2020-12-31T23:59:59Z"
+            if column.aware
+            else "such as 2020-12-31T23:59:59"
+        )
         return f"a moment {zone}"
     if isinstance(column, Ordinal | Categorical):
         return f"one of the {len(column.levels)} levels in the schema"

@@ -57,44 +57,71 @@ class Region:
             inside &= records.codes[:, place] == code
         for place, span in self.spans.items():
             numbers, missing = decoded_numbers(records, self.layout, place)
-            inside &= missing if span is None else ~missing & (numbers >= span[0]) & (numbers <= span[1])
+            inside &= (
+                missing
+                if span is None
+                else ~missing & (numbers >= span[0]) & (numbers <= span[1])
+            )
         return inside
 
 
-def decoded_numbers(records: Rows, layout: Layout, place: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+def decoded_numbers(
+    records: Rows, layout: Layout, place: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Returns what a numeric column says once it is decoded, and where it is missing."""
     positions = records.numeric[:, place]
     missing = np.isnan(positions)
     return numbers_at(layout.numeric[place], np.where(missing, 0.0, positions)), missing
 
 
-def read_region(values: Mapping[str, Any], layout: Layout, missing_values: Collection[str]) -> Region:
+def read_region(
+    values: Mapping[str, Any], layout: Layout, missing_values: Collection[str]
+) -> Region:
     """Returns the region in which each named column has the given value."""
     spans: dict[int, Span | None] = {}
     codes: dict[int, int] = {}
     for name, value in values.items():
         column = layout.column(name)
-        absent = value is None or (isinstance(value, str) and value.strip(TEXT_PADDING) in missing_values)
+        absent = value is None or (
+            isinstance(value, str) and value.strip(TEXT_PADDING) in missing_values
+        )
         if absent and not column.missing:
-            raise SchemaError(f"column {name!r}: a value is never missing in this schema; give one")
+            raise SchemaError(
+                f"column {name!r}: a value is never missing in this schema; give one"
+            )
         if column.numeric:
             spans[layout.place(name)] = None if absent else _span(column, value)
         else:
-            codes[layout.place(name)] = column.size - 1 if absent else _code(column, value)
+            codes[layout.place(name)] = (
+                column.size - 1 if absent else _code(column, value)
+            )
     return Region(layout=layout, spans=spans, codes=codes)
 
 
 def _code(column: CodedColumn, value: Any) -> int:
     truth = isinstance(value, bool | np.bool_)
     if isinstance(column, Boolean):
-        code = int(value) if truth else _TRUTH.get(value.strip().lower()) if isinstance(value, str) else None
+        code = (
+            int(value)
+            if truth
+            else _TRUTH.get(value.strip().lower())
+            if isinstance(value, str)
+            else None
+        )
     else:
         # As in data: a level may be written as text, and blanks around it do not count.
         text = None if truth else str(value).strip(TEXT_PADDING)
-        code = next((place for place, level in enumerate(column.levels) if str(level) == text), None)
+        code = next(
+            (place for place, level in enumerate(column.levels) if str(level) == text),
+            None,
+        )
     if code is None:
-        shown = ", ".join(repr(level) for level in column.levels[:20]) + (", ..." if len(column.levels) > 20 else "")
-        raise SchemaError(f"column {column.name!r}: {value!r} is not one of its values; choose from {shown}")
+        shown = ", ".join(repr(level) for level in column.levels[:20]) + (
+            ", ..." if len(column.levels) > 20 else ""
+        )
+        raise SchemaError(
+            f"column {column.name!r}: {value!r} is not one of its values; choose from {shown}"
+        )
     return code
 
 
@@ -103,14 +130,18 @@ def _span(column: NumericColumn, value: Any) -> Span:
         value = value.partition("..")[::2]
     ends = tuple(value) if isinstance(value, tuple | list) else (value, value)
     if len(ends) != 2:
-        raise SchemaError(f"column {column.name!r}: an interval has two ends, found {value!r}; write (low, high)")
+        raise SchemaError(
+            f"column {column.name!r}: an interval has two ends, found {value!r}; write (low, high)"
+        )
     lower, upper = bounds_of(column)
     low, high = (_number(column, end) for end in ends)
     if low == high and low in sentinels_of(column):
         return low, low
     start, stop = lower if low is None else low, upper if high is None else high
     if start > stop and None not in (low, high):
-        raise SchemaError(f"column {column.name!r}: the interval {ends[0]} to {ends[1]} is empty; swap its ends")
+        raise SchemaError(
+            f"column {column.name!r}: the interval {ends[0]} to {ends[1]} is empty; swap its ends"
+        )
     if start > upper or stop < lower:
         raise SchemaError(
             f"column {column.name!r}: {'..'.join(dict.fromkeys('' if end is None else str(end) for end in ends))} lies "
@@ -137,7 +168,9 @@ def _number(column: NumericColumn, end: Any) -> float | None:
             value = float(value) if real else int(value)
         except ValueError:
             what = "a number" if real else "a whole number"
-            raise SchemaError(f"column {column.name!r}: a value must be {what}, found {value!r}") from None
+            raise SchemaError(
+                f"column {column.name!r}: a value must be {what}, found {value!r}"
+            ) from None
     value = column.read(column.name, "a value", value)
     if isinstance(column, Datetime) and (value.tzinfo is None) == column.aware:
         raise SchemaError(
@@ -199,22 +232,41 @@ class Comparison:
     def check(self, layout: Layout, missing_values: Collection[str]) -> None:
         """Requires that the columns can be compared and that the rule can hold within their bounds."""
         if self.relation not in get_args(Relation):
-            raise SchemaError(f"constraint {self!s}: unknown relation {self.relation!r}; use <=, >=, < or >")
+            raise SchemaError(
+                f"constraint {self!s}: unknown relation {self.relation!r}; use <=, >=, < or >"
+            )
         _comparison(str(self), [*layout.numeric_places, *layout.coded_places])
-        left, right = _numeric(layout, self.left, self), _numeric(layout, self.right, self)
+        left, right = (
+            _numeric(layout, self.left, self),
+            _numeric(layout, self.right, self),
+        )
         if self.left == self.right:
-            raise SchemaError(f"constraint {self!s}: a column is compared with itself; name two columns")
+            raise SchemaError(
+                f"constraint {self!s}: a column is compared with itself; name two columns"
+            )
         if _sort(left) != _sort(right):
             cure = "use columns of one sort"
-            raise SchemaError(f"constraint {self!s}: {_sort(left)} cannot be compared with {_sort(right)}; {cure}")
-        lowest, highest = (left.lower, right.upper) if self.relation in ("<=", "<") else (left.upper, right.lower)
+            raise SchemaError(
+                f"constraint {self!s}: {_sort(left)} cannot be compared with {_sort(right)}; {cure}"
+            )
+        lowest, highest = (
+            (left.lower, right.upper)
+            if self.relation in ("<=", "<")
+            else (left.upper, right.lower)
+        )
         if not _HOLDS[self.relation](lowest, highest):
-            raise SchemaError(f"constraint {self!s}: no values within the bounds keep to it; correct it or the bounds")
+            raise SchemaError(
+                f"constraint {self!s}: no values within the bounds keep to it; correct it or the bounds"
+            )
 
-    def broken(self, records: Rows, layout: Layout, missing_values: Collection[str]) -> npt.NDArray[np.bool_]:
+    def broken(
+        self, records: Rows, layout: Layout, missing_values: Collection[str]
+    ) -> npt.NDArray[np.bool_]:
         """Returns which records break the rule once they are decoded, (rows,)."""
         places = [layout.place(name) for name in self.names]
-        (left, gone), (right, away) = (decoded_numbers(records, layout, place) for place in places)
+        (left, gone), (right, away) = (
+            decoded_numbers(records, layout, place) for place in places
+        )
         first, second = (layout.numeric[place] for place in places)
         free = gone | away | outside(first, left) | outside(second, right)
         return np.asarray(~free & ~_HOLDS[self.relation](left, right))
@@ -239,10 +291,16 @@ class Impossible:
             raise SchemaError(
                 f'impossible = {self.values!r}: name one column or more, as in impossible = {{ sex = "Male" }}'
             )
-        object.__setattr__(self, "values", {str(name): _plain(value) for name, value in self.values.items()})
+        object.__setattr__(
+            self,
+            "values",
+            {str(name): _plain(value) for name, value in self.values.items()},
+        )
 
     def __str__(self) -> str:
-        return "impossible: " + ", ".join(f"{name} = {value}" for name, value in self.values.items())
+        return "impossible: " + ", ".join(
+            f"{name} = {value}" for name, value in self.values.items()
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -260,7 +318,9 @@ class Impossible:
         except SchemaError as error:
             raise SchemaError(f"constraint {self!s}: {error}") from None
 
-    def broken(self, records: Rows, layout: Layout, missing_values: Collection[str]) -> npt.NDArray[np.bool_]:
+    def broken(
+        self, records: Rows, layout: Layout, missing_values: Collection[str]
+    ) -> npt.NDArray[np.bool_]:
         """Returns which records show the combination once they are decoded, (rows,)."""
         return read_region(self.values, layout, missing_values).contains(records)
 
@@ -288,27 +348,40 @@ def _comparison(rule: str, names: Collection[str]) -> Comparison:
     for relation in get_args(Relation):
         parts = rule.split(relation)
         for cut in range(1, len(parts)):
-            left, right = relation.join(parts[:cut]).strip(), relation.join(parts[cut:]).strip()
+            left, right = (
+                relation.join(parts[:cut]).strip(),
+                relation.join(parts[cut:]).strip(),
+            )
             if left in names and right in names:
                 readings.append(Comparison(left=left, relation=relation, right=right))
     if not readings:
         cure = f"the columns are {', '.join(names)}"
-        raise SchemaError(f"constraint {rule!r}: expected two columns with <=, >=, < or > between them; {cure}")
+        raise SchemaError(
+            f"constraint {rule!r}: expected two columns with <=, >=, < or > between them; {cure}"
+        )
     if len(readings) > 1:
-        raise SchemaError(f"constraint {rule!r} can be read in {len(readings)} ways; rename a column that has a sign")
+        raise SchemaError(
+            f"constraint {rule!r} can be read in {len(readings)} ways; rename a column that has a sign"
+        )
     return readings[0]
 
 
 def _numeric(layout: Layout, name: str, rule: Comparison) -> NumericColumn:
     column = layout.column(name)
     if not column.numeric:
-        raise SchemaError(f"constraint {rule!s}: column {name!r} is {column.kind}; only numbers and dates are compared")
+        raise SchemaError(
+            f"constraint {rule!s}: column {name!r} is {column.kind}; only numbers and dates are compared"
+        )
     return column
 
 
 def _sort(column: NumericColumn) -> str:
     if isinstance(column, Datetime):
-        return "moments with a time zone" if column.aware else "moments without a time zone"
+        return (
+            "moments with a time zone"
+            if column.aware
+            else "moments without a time zone"
+        )
     return "dates" if isinstance(column, Date) else "numbers"
 
 
@@ -316,7 +389,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return "..".join("" if end is None else str(_plain(end)) for end in value)
     if value is None:
-        raise SchemaError("impossible: write one of the missing_values for a value that is missing")
+        raise SchemaError(
+            "impossible: write one of the missing_values for a value that is missing"
+        )
     if isinstance(value, np.generic):
         value = value.item()
     return value.isoformat() if isinstance(value, date) else value

@@ -42,13 +42,33 @@ def decode(encoded: Rows, schema: Schema, *, stored: bool = False) -> pa.Table:
     layout = schema.layout
     if schema.images is not None:
         images = as_images(encoded, schema.images)
-        pixels = images.pixels.reshape(len(images), schema.images.shape.size).astype(np.int64).T
-        columns: list[Any] = [*pixels, *(_levels(column, images.codes[:, i]) for i, column in enumerate(layout.coded))]
+        pixels = (
+            images.pixels.reshape(len(images), schema.images.shape.size)
+            .astype(np.int64)
+            .T
+        )
+        columns: list[Any] = [
+            *pixels,
+            *(
+                _levels(column, images.codes[:, i])
+                for i, column in enumerate(layout.coded)
+            ),
+        ]
         return pa.table(columns, names=list(schema.names))
-    if encoded.numeric.shape[1] != len(layout.numeric) or encoded.codes.shape[1] != len(layout.coded):
-        raise ValueError(f"the encoded table has another number of columns than the schema {', '.join(schema.names)}")
-    arrays = {column.name: _numbers(column, encoded.numeric[:, i]) for i, column in enumerate(layout.numeric)}
-    arrays |= {column.name: _levels(column, encoded.codes[:, i]) for i, column in enumerate(layout.coded)}
+    if encoded.numeric.shape[1] != len(layout.numeric) or encoded.codes.shape[1] != len(
+        layout.coded
+    ):
+        raise ValueError(
+            f"the encoded table has another number of columns than the schema {', '.join(schema.names)}"
+        )
+    arrays = {
+        column.name: _numbers(column, encoded.numeric[:, i])
+        for i, column in enumerate(layout.numeric)
+    }
+    arrays |= {
+        column.name: _levels(column, encoded.codes[:, i])
+        for i, column in enumerate(layout.coded)
+    }
     for column in schema.columns if stored else ():
         if column.type is not None:
             typed = extension("noisegate.forms", "typed", "what gives back types")
@@ -62,13 +82,21 @@ def as_images(records: Rows, form: ImageForm) -> Images:
     if isinstance(records, Images):
         images = records
     elif np.isnan(records.numeric).any() or records.numeric.shape[1] != form.shape.size:
-        raise ValueError(f"a missing value, or {records.numeric.shape[1]} intensities for images of {form.shape}")
+        raise ValueError(
+            f"a missing value, or {records.numeric.shape[1]} intensities for images of {form.shape}"
+        )
     else:
         images = Images.of_positions(records.numeric, form.shape.axes, labels)
-    if images.pixels.shape[1:] != form.shape.axes or (labels is None) != (form.label is None):
-        raise ValueError(f"images of {images.pixels.shape[1:]}, or their labels, do not fit those of {form.shape}")
+    if images.pixels.shape[1:] != form.shape.axes or (labels is None) != (
+        form.label is None
+    ):
+        raise ValueError(
+            f"images of {images.pixels.shape[1:]}, or their labels, do not fit those of {form.shape}"
+        )
     if labels is not None and ((labels < 0) | (labels >= len(form.labels))).any():
-        raise ValueError(f"column {form.label!r}: a code outside 0..{len(form.labels) - 1}")
+        raise ValueError(
+            f"column {form.label!r}: a code outside 0..{len(form.labels) - 1}"
+        )
     return images
 
 
@@ -77,9 +105,13 @@ def _numbers(column: NumericColumn, positions: npt.NDArray[np.float64]) -> pa.Ar
 
     missing = np.isnan(positions)
     if missing.any() and not column.missing:
-        raise ValueError(f"column {column.name!r}: a missing value where the schema allows none")
+        raise ValueError(
+            f"column {column.name!r}: a missing value where the schema allows none"
+        )
     numbers = numbers_at(column, np.where(missing, 0.0, positions))
-    cells = pa.array(numbers.astype(np.int32) if isinstance(column, Date) else numbers, mask=missing)
+    cells = pa.array(
+        numbers.astype(np.int32) if isinstance(column, Date) else numbers, mask=missing
+    )
     if isinstance(column, Datetime):
         cells = cells.cast(pa.timestamp("us", tz="UTC" if column.aware else None))
     elif isinstance(column, Date):
@@ -100,5 +132,7 @@ def _levels(column: CodedColumn, codes: npt.NDArray[np.int32]) -> pa.Array:
     if isinstance(column, Boolean) and column.words:
         values = [column.false_values[0], column.true_values[0]]
     text_or_number = pa.string() if isinstance(values[0], str) else pa.int64()
-    levels = pa.array(values, pa.bool_() if isinstance(values[0], bool) else text_or_number)
+    levels = pa.array(
+        values, pa.bool_() if isinstance(values[0], bool) else text_or_number
+    )
     return levels.take(pa.array(codes, mask=codes == len(values)))

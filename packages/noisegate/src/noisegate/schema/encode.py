@@ -16,23 +16,44 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.records import Images, Rows
-from noisegate.schema.columns import Column, Problem, missing_cell, unfit_cell, unfit_type
+from noisegate.schema.columns import (
+    Column,
+    Problem,
+    missing_cell,
+    unfit_cell,
+    unfit_type,
+)
 from noisegate.schema.layout import positions_of
 from noisegate.schema.numeric import Datetime
 from noisegate.schema.schema import Schema
-from noisegate.schema.values import TEXT_PADDING, Boolean, Categorical, CodedColumn, Ordinal
+from noisegate.schema.values import (
+    TEXT_PADDING,
+    Boolean,
+    Categorical,
+    CodedColumn,
+    Ordinal,
+)
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-_FLOAT = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|infinity|nan))$"
+_FLOAT = (
+    r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|infinity|nan))$"
+)
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_MOMENT = rf"^{_DATE}(?:[ T](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?)?"
+_MOMENT = (
+    rf"^{_DATE}(?:[ T](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?)?"
+)
 _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})"
 _TRUE, _FALSE = ("true", "yes", "1", "1.0"), ("false", "no", "0", "0.0")
 DAY = 86_400_000_000  # microseconds
 _INT64 = np.iinfo(np.int64)
 _PER_MICROSECOND = {"s": 1_000_000, "ms": 1_000, "us": 1}
-_WORDS = {"bool": "truth values", "date32[day]": "dates", "double": "decimal numbers", "float": "decimal numbers"}
+_WORDS = {
+    "bool": "truth values",
+    "date32[day]": "dates",
+    "double": "decimal numbers",
+    "float": "decimal numbers",
+}
 
 
 def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
@@ -42,29 +63,55 @@ def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
     if schema.images is not None:
         pixels = np.empty((rows, schema.images.shape.size), dtype=np.uint8)
         for place, pixel in enumerate(layout.numeric):
-            pixels[:, place] = np.clip(read_cells(pixel, arrays[pixel.name], tokens)[0], 0, 255)
-        labels = [placed(column, *read_cells(column, arrays[column.name], tokens)) for column in layout.coded]
-        return Images(pixels.reshape(rows, *schema.images.shape.axes), labels[0] if labels else None)
-    numeric = np.empty((len(layout.numeric), rows), dtype=np.float64).T  # written, and counted, column by column
+            pixels[:, place] = np.clip(
+                read_cells(pixel, arrays[pixel.name], tokens)[0], 0, 255
+            )
+        labels = [
+            placed(column, *read_cells(column, arrays[column.name], tokens))
+            for column in layout.coded
+        ]
+        return Images(
+            pixels.reshape(rows, *schema.images.shape.axes),
+            labels[0] if labels else None,
+        )
+    numeric = np.empty(
+        (len(layout.numeric), rows), dtype=np.float64
+    ).T  # written, and counted, column by column
     codes = np.empty((len(layout.coded), rows), dtype=np.int32).T
-    into: dict[str, npt.NDArray[Any]] = {column.name: numeric[:, place] for place, column in enumerate(layout.numeric)}
+    into: dict[str, npt.NDArray[Any]] = {
+        column.name: numeric[:, place] for place, column in enumerate(layout.numeric)
+    }
     into |= {column.name: codes[:, place] for place, column in enumerate(layout.coded)}
     for column in schema.columns:
-        into[column.name][:] = placed(column, *read_cells(column, arrays[column.name], tokens))
+        into[column.name][:] = placed(
+            column, *read_cells(column, arrays[column.name], tokens)
+        )
     return Rows(numeric, codes)
 
 
-def placed(column: Column, numbers: npt.NDArray[Any], present: Mask) -> npt.NDArray[Any]:
+def placed(
+    column: Column, numbers: npt.NDArray[Any], present: Mask
+) -> npt.NDArray[Any]:
     """Returns positions in [0, 1] (float64, NaN where missing) or codes (int32) of what `read_cells` found."""
-    cells = positions_of(column, numbers) if column.numeric else numbers.astype(np.int32, copy=False)
+    cells = (
+        positions_of(column, numbers)
+        if column.numeric
+        else numbers.astype(np.int32, copy=False)
+    )
     if present.all():
         return cells
-    every = np.full(len(present), np.nan if column.numeric else len(column.levels), dtype=cells.dtype)
+    every = np.full(
+        len(present),
+        np.nan if column.numeric else len(column.levels),
+        dtype=cells.dtype,
+    )
     every[present] = cells
     return every
 
 
-def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
+def read_cells(
+    column: Column, array: pa.Array, tokens: pa.Array
+) -> tuple[npt.NDArray[Any], Mask]:
     """Returns what cells that are not missing say, and which they are; a `Problem` for the first that does not fit."""
     # Numbers are float64 or whole steps as they stand in the data, not yet clamped to the bounds; the rest are codes.
     if (numbers := _read_at_once(column, array, tokens)) is not None:
@@ -80,7 +127,9 @@ def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.N
         parsed = _parser(column)(plain)
     except UnexpectedType:
         raise unfit_type(column, type_in_words(array.type)) from None
-    if values is array and not (parsed.bad.any() or parsed.missing.any()):  # nearly always, so worth a short way
+    if values is array and not (
+        parsed.bad.any() or parsed.missing.any()
+    ):  # nearly always, so worth a short way
         return parsed.numbers, present
     rows = np.flatnonzero(present)
     if parsed.bad.any():
@@ -92,22 +141,38 @@ def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.N
     return parsed.numbers[~parsed.missing], present
 
 
-def _read_at_once(column: Column, array: pa.Array, tokens: pa.Array) -> npt.NDArray[Any] | None:
+def _read_at_once(
+    column: Column, array: pa.Array, tokens: pa.Array
+) -> npt.NDArray[Any] | None:
     """Returns what `read_cells` makes of text in which each cell is a number or a level as it stands; else None."""
     # Such a cell has no blanks around it, and is no token if no token is that number (a level never is one).
     if not pt.is_string(array.type) or getattr(column, "format", None) is not None:
         return None
     if isinstance(column, Ordinal | Categorical) and isinstance(column.levels[0], str):
         codes = pc.index_in(array, value_set=pa.array(column.levels))
-        return None if codes.null_count else codes.to_numpy(zero_copy_only=False, writable=True)
-    kind = {"integer": pa.int64(), "continuous": pa.float64(), "decimal": pa.float64()}.get(column.kind)
-    if kind is None or (kind == pa.int64() and not pc.all(pc.ascii_is_decimal(array)).as_py()):
+        return (
+            None
+            if codes.null_count
+            else codes.to_numpy(zero_copy_only=False, writable=True)
+        )
+    kind = {
+        "integer": pa.int64(),
+        "continuous": pa.float64(),
+        "decimal": pa.float64(),
+    }.get(column.kind)
+    if kind is None or (
+        kind == pa.int64() and not pc.all(pc.ascii_is_decimal(array)).as_py()
+    ):
         return None
     try:
-        numbers: npt.NDArray[Any] = array.cast(kind).to_numpy(zero_copy_only=False, writable=True)
+        numbers: npt.NDArray[Any] = array.cast(kind).to_numpy(
+            zero_copy_only=False, writable=True
+        )
     except pa.ArrowInvalid:
         return None
-    astray = np.isnan(numbers).any() or any((numbers == each).any() for each in _numbers_of(tuple(tokens.to_pylist())))
+    astray = np.isnan(numbers).any() or any(
+        (numbers == each).any() for each in _numbers_of(tuple(tokens.to_pylist()))
+    )
     return None if astray else numbers
 
 
@@ -133,7 +198,11 @@ def type_in_words(kind: pa.DataType) -> str:
     if is_text(kind):
         return "text"
     if pt.is_timestamp(kind):
-        return "moments without a time zone" if kind.tz is None else "moments with a time zone"
+        return (
+            "moments without a time zone"
+            if kind.tz is None
+            else "moments with a time zone"
+        )
     return _WORDS.get(str(kind), f"values of type {kind}")
 
 
@@ -141,13 +210,19 @@ def _parser(column: Column) -> Parser:
     if isinstance(column, Datetime):
         return partial(microseconds, aware=column.aware)
     if not column.numeric:
-        return truths(column) if isinstance(column, Boolean) else partial(codes_of, column)
+        return (
+            truths(column) if isinstance(column, Boolean) else partial(codes_of, column)
+        )
     return {"integer": integers, "date": days}.get(column.kind, floats)
 
 
 def truths(column: Boolean) -> Parser:
     """Returns what reads a column of truth values."""
-    return partial(booleans, true=column.true_values, false=column.false_values) if column.words else booleans
+    return (
+        partial(booleans, true=column.true_values, false=column.false_values)
+        if column.words
+        else booleans
+    )
 
 
 def codes_of(column: CodedColumn, values: pa.Array) -> Parsed:
@@ -193,7 +268,9 @@ Parser: TypeAlias = Callable[[pa.Array], Parsed]
 
 def is_text(kind: pa.DataType) -> bool:
     """Returns whether an Arrow type holds text."""
-    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
+    return bool(
+        pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind)
+    )
 
 
 def floats(values: pa.Array) -> Parsed:
@@ -215,14 +292,24 @@ def integers(values: pa.Array) -> Parsed:
     if is_text(values.type):
         return _text_integers(values)
     if pt.is_uint64(values.type):
-        return _good(np.minimum(values.to_numpy(zero_copy_only=False), np.uint64(_INT64.max)).astype(np.int64))
-    return _good(_int64(values)) if pt.is_integer(values.type) else _whole_floats(floats(values))
+        return _good(
+            np.minimum(
+                values.to_numpy(zero_copy_only=False), np.uint64(_INT64.max)
+            ).astype(np.int64)
+        )
+    return (
+        _good(_int64(values))
+        if pt.is_integer(values.type)
+        else _whole_floats(floats(values))
+    )
 
 
 def days(values: pa.Array) -> Parsed:
     """Returns days since 1970-01-01 of dates, midnights, or ISO text of either, none with a time zone."""
     if pt.is_date32(values.type):
-        return _good(values.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64))
+        return _good(
+            values.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64)
+        )
     moments = microseconds(values, aware=False)
     whole, rest = np.divmod(moments.numbers, DAY)
     return Parsed(whole, moments.bad | (rest != 0), moments.missing)
@@ -240,19 +327,30 @@ def microseconds(values: pa.Array, *, aware: bool) -> Parsed:
     if values.type.unit == "ns":
         return _good(np.floor_divide(ticks, 1_000))
     factor = _PER_MICROSECOND[values.type.unit]
-    return _good(np.clip(ticks, _INT64.min // factor + 1, _INT64.max // factor) * factor)
+    return _good(
+        np.clip(ticks, _INT64.min // factor + 1, _INT64.max // factor) * factor
+    )
 
 
-def booleans(values: pa.Array, true: Sequence[str] = _TRUE, false: Sequence[str] = _FALSE) -> Parsed:
+def booleans(
+    values: pa.Array, true: Sequence[str] = _TRUE, false: Sequence[str] = _FALSE
+) -> Parsed:
     """Returns 0 and 1 of truth values, the numbers 0 and 1, or text in any case: by default true/false, yes/no, 1/0."""
     if pt.is_boolean(values.type):
         return _good(_int64(values))
     if is_text(values.type):
         lowered = pc.utf8_lower(values)
-        yes, no = (_mask(pc.is_in(lowered, value_set=pc.utf8_lower(pa.array(words)))) for words in (true, false))
+        yes, no = (
+            _mask(pc.is_in(lowered, value_set=pc.utf8_lower(pa.array(words))))
+            for words in (true, false)
+        )
         return Parsed(yes.astype(np.int64), ~(yes | no), np.zeros_like(yes))
     found = integers(values)
-    return Parsed(found.numbers, found.bad | ((found.numbers >> 1) != 0) & ~found.missing, found.missing)
+    return Parsed(
+        found.numbers,
+        found.bad | ((found.numbers >> 1) != 0) & ~found.missing,
+        found.missing,
+    )
 
 
 def _good(numbers: npt.NDArray[Any], missing: Mask | None = None) -> Parsed:
@@ -261,7 +359,9 @@ def _good(numbers: npt.NDArray[Any], missing: Mask | None = None) -> Parsed:
 
 
 def _int64(values: pa.Array) -> npt.NDArray[np.int64]:
-    return np.asarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return np.asarray(
+        values.cast(pa.int64()).to_numpy(zero_copy_only=False), dtype=np.int64
+    )
 
 
 def _mask(values: pa.Array) -> Mask:
@@ -273,11 +373,15 @@ def _text_floats(values: pa.Array) -> Parsed:
         numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         numbers = None
-    if numbers is not None and not np.isnan(numbers).any():  # Arrow reads things like nan(x) as NaN: look closer then
+    if (
+        numbers is not None and not np.isnan(numbers).any()
+    ):  # Arrow reads things like nan(x) as NaN: look closer then
         return _good(numbers)
     good = _mask(pc.match_substring_regex(values, _FLOAT))
     numbers = np.zeros(len(values))
-    numbers[good] = values.filter(pa.array(good)).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    numbers[good] = (
+        values.filter(pa.array(good)).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    )
     return Parsed(numbers, ~good, np.isnan(numbers))
 
 
@@ -291,8 +395,12 @@ def _text_integers(values: pa.Array) -> Parsed:
     exact = _mask(pc.match_substring_regex(plain, r"^-?[0-9]{1,18}$"))
     parsed = _whole_floats(_text_floats(plain))
     parsed.numbers[exact] = _int64(plain.filter(pa.array(exact)))
-    for row in np.flatnonzero(~exact & _mask(pc.match_substring_regex(plain, r"^-?[0-9]+$"))):
-        parsed.numbers[row] = min(max(_long_integer(plain[row].as_py()), _INT64.min), _INT64.max)
+    for row in np.flatnonzero(
+        ~exact & _mask(pc.match_substring_regex(plain, r"^-?[0-9]+$"))
+    ):
+        parsed.numbers[row] = min(
+            max(_long_integer(plain[row].as_py()), _INT64.min), _INT64.max
+        )
     return parsed
 
 
@@ -305,7 +413,9 @@ def _long_integer(digits: str) -> int:
 def _whole_floats(found: Parsed) -> Parsed:
     with np.errstate(invalid="ignore"):
         whole = (np.rint(found.numbers) == found.numbers) | found.missing
-    inside = np.where(whole & ~found.missing, np.clip(found.numbers, -(2.0**63), 2.0**62), 0.0).astype(np.int64)
+    inside = np.where(
+        whole & ~found.missing, np.clip(found.numbers, -(2.0**63), 2.0**62), 0.0
+    ).astype(np.int64)
     numbers = np.where(found.numbers >= 2.0**63, _INT64.max, inside)
     between = (found.numbers > 2.0**62) & (found.numbers < 2.0**63)
     numbers[between] = found.numbers[between].astype(np.int64)
@@ -313,14 +423,20 @@ def _whole_floats(found: Parsed) -> Parsed:
 
 
 def _text_microseconds(values: pa.Array, *, aware: bool) -> Parsed:
-    good = _mask(pc.match_substring_regex(values, _MOMENT + (_ZONE if aware else "") + "$"))
+    good = _mask(
+        pc.match_substring_regex(values, _MOMENT + (_ZONE if aware else "") + "$")
+    )
     good &= ~_mask(pc.starts_with(values, "0000"))
     chosen = values if good.all() else values.filter(pa.array(good))
     chosen = pc.replace_substring_regex(chosen, r"(\.[0-9]{6})[0-9]+", r"\1")
     numbers = np.zeros(len(values), dtype=np.int64)
     try:
-        numbers[good] = _int64(chosen.cast(pa.timestamp("us", tz="UTC" if aware else None)))
-    except pa.ArrowInvalid:  # a day that no calendar has, or a form that only Python reads: one by one
+        numbers[good] = _int64(
+            chosen.cast(pa.timestamp("us", tz="UTC" if aware else None))
+        )
+    except (
+        pa.ArrowInvalid
+    ):  # a day that no calendar has, or a form that only Python reads: one by one
         single = [_moment(text.as_py()) for text in chosen]
         numbers[good] = [0 if number is None else number for number in single]
         good[np.flatnonzero(good)[[number is None for number in single]]] = False
@@ -346,14 +462,18 @@ def names_of(cells: pa.Array, column: str) -> pa.Array:
         return cells.cast(pa.string())
     if pt.is_floating(kind):
         cells = pc.if_else(pc.is_nan(cells), None, cells.cast(pa.float64()))
-        bad = pc.or_(pc.not_equal(pc.round(cells), cells), pc.greater(pc.abs(cells), 2.0**53)).fill_null(False)
+        bad = pc.or_(
+            pc.not_equal(pc.round(cells), cells), pc.greater(pc.abs(cells), 2.0**53)
+        ).fill_null(False)
         if pc.any(bad).as_py():
             says = f"column {column!r}: expected text or whole numbers up to 2**53; write such names as text"
             raise Problem(bad.index(True).as_py(), says)
         return cells.cast(pa.int64()).cast(pa.string())
     if is_text(kind):
         trimmed = pc.utf8_trim(cells.cast(pa.string()), characters=TEXT_PADDING)
-        return pc.replace_substring_regex(trimmed, r"^(-?[0-9]+)\.0+$", r"\1")  # as pandas writes where one is missing
+        return pc.replace_substring_regex(
+            trimmed, r"^(-?[0-9]+)\.0+$", r"\1"
+        )  # as pandas writes where one is missing
     if pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_fixed_size_binary(kind):
         return cells.cast(pa.binary())
     raise Problem(
@@ -368,5 +488,9 @@ def joined_names(names: Sequence[pa.Array]) -> pa.Array:
     if len(names) == 1:
         return names[0]
     lengths = [pc.binary_length(one).cast(pa.string()) for one in names]
-    texts = [text.cast(pa.binary()) for pair in zip(lengths, names, strict=True) for text in pair]
+    texts = [
+        text.cast(pa.binary())
+        for pair in zip(lengths, names, strict=True)
+        for text in pair
+    ]
     return pc.binary_join_element_wise(*texts, pa.scalar(b":", pa.binary()))

@@ -19,7 +19,9 @@ DISCOVERED = "Discovered with "  # how the first line of a discovered schema beg
 
 ENDING = ".certificate.json"  # how the file ends, beside a discovered schema, that says what its discovery cost
 
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
+)
 
 
 def unseen(value: str) -> str | None:
@@ -41,8 +43,14 @@ def show_as_they_read(what: str, values: Iterable[Any]) -> None:
 
 def path_of(value: Any, what: str) -> Path:
     """Returns a path, called ``what`` in messages, from its name."""
-    if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
-        raise SchemaError(f"path={value!r} of {what} must be a path; give its name as text")
+    if (
+        not isinstance(value, str | Path)
+        or not str(value).strip()
+        or "\0" in str(value)
+    ):
+        raise SchemaError(
+            f"path={value!r} of {what} must be a path; give its name as text"
+        )
     return Path(value)
 
 
@@ -52,9 +60,13 @@ def read_text(path: str | Path, what: str) -> str:
         check_on_disk(path_of(path, f"the {what}"), what)
         return Path(path).read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise SchemaError(f"{what} {path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+        raise SchemaError(
+            f"{what} {path} is not UTF-8 text (byte {error.start}); save it as UTF-8"
+        ) from None
     except OSError as error:
-        raise SchemaError(f"{what} {path} cannot be read: {error.strerror}; check the path") from None
+        raise SchemaError(
+            f"{what} {path} cannot be read: {error.strerror}; check the path"
+        ) from None
 
 
 def was_discovered(path: Path) -> bool:
@@ -63,7 +75,10 @@ def was_discovered(path: Path) -> bool:
         start = path.read_bytes().lstrip(b"# \r\n\t\xef\xbb\xbf")
     except OSError:  # told by whoever reads the schema
         start = b""
-    return start.startswith(DISCOVERED.encode()) or path.with_name(f"{path.name}{ENDING}").exists()
+    return (
+        start.startswith(DISCOVERED.encode())
+        or path.with_name(f"{path.name}{ENDING}").exists()
+    )
 
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
@@ -71,7 +86,9 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise SchemaError(f"{origin} is not valid TOML: {error}; correct the file there") from error
+        raise SchemaError(
+            f"{origin} is not valid TOML: {error}; correct the file there"
+        ) from error
 
 
 class StoredSchema(Shown):
@@ -121,16 +138,28 @@ class StoredSchema(Shown):
         try:
             path_of(path, "the schema file").write_bytes(self.dumps().encode())
         except OSError as error:
-            raise SchemaError(f"schema file {path} cannot be written: {error.strerror}; choose another path") from None
+            raise SchemaError(
+                f"schema file {path} cannot be written: {error.strerror}; choose another path"
+            ) from None
 
     def digest(self) -> str:
         """Returns the SHA-256 of the canonical JSON form, in hexadecimal."""
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(
+            self.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False
+        )
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_SHORT = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\b": "\\b",
+    "\t": "\\t",
+    "\n": "\\n",
+    "\f": "\\f",
+    "\r": "\\r",
+}
 _SPECIAL = re.compile(r'["\\\x00-\x1f\x7f]')
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _WIDTH = 120
@@ -151,7 +180,11 @@ def write_toml(
     ``columns`` and ``constraints`` hold lines of comment above each of them, by name and in order. The columns in
     ``commented`` are comments as a whole; one of them without a form is its comment alone.
     """
-    top = {key: value for key, value in form.items() if key not in ("images", "columns", "constraints")}
+    top = {
+        key: value
+        for key, value in form.items()
+        if key not in ("images", "columns", "constraints")
+    }
     above = "".join(f"{_key(name)}." for name in prefix)
     title = f"[{above.removesuffix('.')}]\n" if above else ""
     blocks = [title + _lines(top)] if top or title else []
@@ -161,7 +194,9 @@ def write_toml(
         if name in commented:
             lines = _comment(lines.removesuffix("\n").split("\n")) if column else ""
         blocks.append(_comment(columns.get(name, ())) + lines)
-    for constraint, why in zip(form.get("constraints", ()), chain(constraints, repeat(())), strict=False):
+    for constraint, why in zip(
+        form.get("constraints", ()), chain(constraints, repeat(())), strict=False
+    ):
         blocks.append(f"{_comment(why)}[[{above}constraints]]\n{_lines(constraint)}")
     return "\n".join(blocks)
 
@@ -172,7 +207,8 @@ def _comment(lines: Sequence[str]) -> str:
 
 def _lines(form: Mapping[str, Any]) -> str:
     return "".join(
-        f"# {key} = \n" if value is ... else f"{_key(key)} = {_value(value)}\n" for key, value in form.items()
+        f"# {key} = \n" if value is ... else f"{_key(key)} = {_value(value)}\n"
+        for key, value in form.items()
     )
 
 
@@ -181,7 +217,13 @@ def _key(name: str) -> str:
 
 
 def _string(text: str) -> str:
-    return '"' + _SPECIAL.sub(lambda match: _SHORT.get(match[0]) or f"\\u{ord(match[0]):04x}", text) + '"'
+    return (
+        '"'
+        + _SPECIAL.sub(
+            lambda match: _SHORT.get(match[0]) or f"\\u{ord(match[0]):04x}", text
+        )
+        + '"'
+    )
 
 
 def _value(value: Any) -> str:
@@ -192,7 +234,17 @@ def _value(value: Any) -> str:
     if isinstance(value, list):
         items = [_value(item) for item in value]
         line = ", ".join(items)  # on one line if it fits, else with one item on each
-        return f"[{line}]" if len(line) < _WIDTH - 20 else "[\n" + "".join(f"  {item},\n" for item in items) + "]"
+        return (
+            f"[{line}]"
+            if len(line) < _WIDTH - 20
+            else "[\n" + "".join(f"  {item},\n" for item in items) + "]"
+        )
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(name)} = {_value(item)}" for name, item in value.items()) + " }"
+        return (
+            "{ "
+            + ", ".join(
+                f"{_key(name)} = {_value(item)}" for name, item in value.items()
+            )
+            + " }"
+        )
     return value.isoformat() if isinstance(value, date) else repr(value)

@@ -19,7 +19,14 @@ import numpy.typing as npt
 from noisegate.errors import SchemaError
 from noisegate.records import Rows
 from noisegate.schema.columns import Column
-from noisegate.schema.numeric import Continuous, Date, Decimal, Integer, NumericColumn, SteppedColumn
+from noisegate.schema.numeric import (
+    Continuous,
+    Date,
+    Decimal,
+    Integer,
+    NumericColumn,
+    SteppedColumn,
+)
 from noisegate.schema.pixels import ImageColumns
 from noisegate.schema.values import CodedColumn
 
@@ -61,7 +68,11 @@ class Layout:
 
     def column(self, name: str) -> Column:
         """Returns the column called ``name``; a `SchemaError` if there is none."""
-        return self.coded[self.coded_places[name]] if name in self.coded_places else self.numeric[self.place(name)]
+        return (
+            self.coded[self.coded_places[name]]
+            if name in self.coded_places
+            else self.numeric[self.place(name)]
+        )
 
     def place(self, name: str) -> int:
         """Returns where the column called ``name`` stands among the numeric or the coded ones, or a `SchemaError`."""
@@ -69,13 +80,22 @@ class Layout:
             if name in places:
                 return places[name]
         names = (*self.numeric_places, *self.coded_places)
-        raise SchemaError(f"no column {name!r} in the schema; its columns are {listed(names)}")
+        raise SchemaError(
+            f"no column {name!r} in the schema; its columns are {listed(names)}"
+        )
 
     @cached_property
     def numeric_places(self) -> dict[str, int]:
         """The place of each numeric column, by name."""
-        pixels = self.numeric.names() if isinstance(self.numeric, ImageColumns) else None
-        return {name: place for place, name in enumerate(pixels or [column.name for column in self.numeric])}
+        pixels = (
+            self.numeric.names() if isinstance(self.numeric, ImageColumns) else None
+        )
+        return {
+            name: place
+            for place, name in enumerate(
+                pixels or [column.name for column in self.numeric]
+            )
+        }
 
     @cached_property
     def coded_places(self) -> dict[str, int]:
@@ -112,7 +132,10 @@ def numeric_cells(column: NumericColumn) -> Cells:
     start, stop = body(column)
     edges = np.linspace(start, stop, INTERVALS + 1)
     atoms = np.setdiff1d(positions_of(column, atoms_of(column)), [start, stop])
-    low, high = np.r_[start, edges[:-1], stop, atoms], np.r_[start, edges[1:], stop, atoms]
+    low, high = (
+        np.r_[start, edges[:-1], stop, atoms],
+        np.r_[start, edges[1:], stop, atoms],
+    )
     return Cells(low=low, high=high, missing=column.missing)
 
 
@@ -128,8 +151,12 @@ Span: TypeAlias = tuple[float, float]
 APART = 1 / 128
 """Distance of atoms outside the bounds of real numbers: a power of two, so that their positions are exact."""
 
-_SAFE_STEPS = 2**50  # below it, rounding position * steps always gives back the step that was encoded
-_AT = 2.0**-50  # of an atom; what is written down as a cell of its own has the width of a rounding error
+_SAFE_STEPS = (
+    2**50
+)  # below it, rounding position * steps always gives back the step that was encoded
+_AT = (
+    2.0**-50
+)  # of an atom; what is written down as a cell of its own has the width of a rounding error
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -141,16 +168,22 @@ def numbers_at(column: NumericColumn, positions: Floats) -> npt.NDArray[Any]:
     clamped = np.clip(positions, 0.0, 1.0)
     start, stop = body(column)
     inner = np.clip((clamped - start) / (stop - start), 0.0, 1.0)
-    found = np.clip(column.lower + inner * (column.upper - column.lower), column.lower, column.upper)
+    found = np.clip(
+        column.lower + inner * (column.upper - column.lower), column.lower, column.upper
+    )
     below, above = column.outer
     if below:
         near = np.minimum(np.rint(clamped / APART), len(below)).astype(np.intp)
         found = np.where(near < len(below), np.asarray([*below, math.nan])[near], found)
     if above:
         near = np.minimum(np.rint((1.0 - clamped) / APART), len(above)).astype(np.intp)
-        found = np.where(near < len(above), np.asarray([*reversed(above), math.nan])[near], found)
+        found = np.where(
+            near < len(above), np.asarray([*reversed(above), math.nan])[near], found
+        )
     if column.atoms:
-        for atom, position in zip(column.atoms, positions_of(column, np.asarray(column.atoms)), strict=True):
+        for atom, position in zip(
+            column.atoms, positions_of(column, np.asarray(column.atoms)), strict=True
+        ):
             found = np.where(np.abs(clamped - position) <= _AT, atom, found)
     return np.asarray(found)
 
@@ -162,9 +195,14 @@ def positions_of(column: NumericColumn, numbers: npt.ArrayLike) -> Floats:
         if isinstance(column, Decimal) or column.step is not None or any(column.outer):
             return positions_of_ranks(column, ranks_of(column, numbers))
         first, last = column.steps  # subtracted exactly, as integers
-        return np.asarray((np.clip(numbers, first, last) - first) / np.float64(last - first), dtype=np.float64)
+        return np.asarray(
+            (np.clip(numbers, first, last) - first) / np.float64(last - first),
+            dtype=np.float64,
+        )
     offset = np.clip(numbers, column.lower, column.upper) - column.lower
-    positions = np.asarray((offset + 0.0) / (column.upper - column.lower), dtype=np.float64)
+    positions = np.asarray(
+        (offset + 0.0) / (column.upper - column.lower), dtype=np.float64
+    )
     below, above = column.outer
     if not (below or above):
         return positions
@@ -217,9 +255,15 @@ def ranks_at(column: SteppedColumn, positions: Floats) -> npt.NDArray[np.int64]:
     """Returns the ranks that positions stand for: the nearest ones."""
     clamped, width = np.clip(positions, 0.0, 1.0), column.last
     nearest = np.rint(clamped * width).astype(np.int64)
-    if width > _SAFE_STEPS:  # the product may be off by a few steps: take the step that encodes to this very position
-        for candidate in [np.clip(nearest + shift, 0, width) for shift in (-2, -1, 1, 2)]:
-            nearest = np.where(candidate / np.float64(width) == clamped, candidate, nearest)
+    if (
+        width > _SAFE_STEPS
+    ):  # the product may be off by a few steps: take the step that encodes to this very position
+        for candidate in [
+            np.clip(nearest + shift, 0, width) for shift in (-2, -1, 1, 2)
+        ]:
+            nearest = np.where(
+                candidate / np.float64(width) == clamped, candidate, nearest
+            )
     return np.asarray(np.clip(nearest, 0, width))
 
 
@@ -232,32 +276,50 @@ def ranks_of(column: SteppedColumn, numbers: npt.NDArray[Any]) -> npt.NDArray[np
     """Returns the ranks of numbers: of atoms outside the bounds their own, else of the nearest number within."""
     (first, last), (below, above), spacing = column.steps, column.outer, column.spacing
     if isinstance(column, Decimal):
-        units = np.rint(np.clip(numbers, column.lower, column.upper) * float(column.scale)).astype(np.int64)
+        units = np.rint(
+            np.clip(numbers, column.lower, column.upper) * float(column.scale)
+        ).astype(np.int64)
     elif numbers.dtype.kind == "f":
         units = np.rint(np.clip(numbers, first, last)).astype(np.int64)
     else:
         units = np.clip(numbers, first, last).astype(np.int64)
     # Half a step goes up. The middle of an odd number of units is between two of them.
     ranks = len(below) + (units - first + spacing // 2) // spacing
-    for rank, unit in [*enumerate(below), *enumerate(above, column.last + 1 - len(above))]:
-        ranks = np.where(numbers == (unit / column.scale if isinstance(column, Decimal) else unit), rank, ranks)
+    for rank, unit in [
+        *enumerate(below),
+        *enumerate(above, column.last + 1 - len(above)),
+    ]:
+        ranks = np.where(
+            numbers == (unit / column.scale if isinstance(column, Decimal) else unit),
+            rank,
+            ranks,
+        )
     return np.asarray(ranks, dtype=np.int64)
 
 
-def numbers_of_ranks(column: SteppedColumn, ranks: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def numbers_of_ranks(
+    column: SteppedColumn, ranks: npt.NDArray[np.int64]
+) -> npt.NDArray[Any]:
     """Returns the numbers of ranks."""
     below, above = column.outer
     inner = len(below)
     units = column.steps[0] + (ranks - inner) * column.spacing
-    for rank, unit in [*enumerate(below), *enumerate(above, column.last + 1 - len(above))]:
+    for rank, unit in [
+        *enumerate(below),
+        *enumerate(above, column.last + 1 - len(above)),
+    ]:
         units = np.where(ranks == rank, unit, units)
     # Two whole numbers that float64 holds exactly: their quotient is the float64 nearest to the decimal.
-    return np.asarray(units / float(column.scale) if isinstance(column, Decimal) else units)
+    return np.asarray(
+        units / float(column.scale) if isinstance(column, Decimal) else units
+    )
 
 
 def ranks_within(column: SteppedColumn, span: Span) -> tuple[int, int]:
     """Returns the first and the last rank whose number lies in a closed interval; the last is less if there is none."""
-    return _first_rank(column, span[0], strict=False), _first_rank(column, span[1], strict=True) - 1
+    return _first_rank(column, span[0], strict=False), _first_rank(
+        column, span[1], strict=True
+    ) - 1
 
 
 def next_number(column: NumericColumn, value: float, *, strict: bool) -> float:
@@ -267,7 +329,11 @@ def next_number(column: NumericColumn, value: float, *, strict: bool) -> float:
         return math.inf if rank > column.last else _at(column, rank)
     least = _neighbour(value, math.inf, strict=strict)
     atoms = [atom for ends in column.outer for atom in ends if atom >= least]
-    return min([*atoms, max(least, column.lower)]) if least <= column.upper else min(atoms, default=math.inf)
+    return (
+        min([*atoms, max(least, column.lower)])
+        if least <= column.upper
+        else min(atoms, default=math.inf)
+    )
 
 
 def previous_number(column: NumericColumn, value: float) -> float:
@@ -277,14 +343,22 @@ def previous_number(column: NumericColumn, value: float) -> float:
         return -math.inf if rank < 0 else _at(column, rank)
     most = _neighbour(value, -math.inf, strict=True)
     atoms = [atom for ends in column.outer for atom in ends if atom <= most]
-    return max([*atoms, min(most, column.upper)]) if most >= column.lower else max(atoms, default=-math.inf)
+    return (
+        max([*atoms, min(most, column.upper)])
+        if most >= column.lower
+        else max(atoms, default=-math.inf)
+    )
 
 
 def _neighbour(value: float, towards: float, *, strict: bool) -> float:
     """Returns the nearest float64 that is not on the other side of ``value``, nor equal to it if ``strict``."""
     nearest = float(value)
     wrong = nearest < value if towards > 0 else nearest > value
-    return math.nextafter(nearest, towards) if wrong or (strict and nearest == value) else nearest
+    return (
+        math.nextafter(nearest, towards)
+        if wrong or (strict and nearest == value)
+        else nearest
+    )
 
 
 def _first_rank(column: SteppedColumn, value: float, *, strict: bool) -> int:

@@ -14,7 +14,9 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from noisegate.errors import SchemaError
 from noisegate.schema.values import column_name, day, flag, moment, real, store, whole
 
-MAX_STEPS = 2**53  # widest distance of two bounds, in steps, that a float64 in [0, 1] can tell apart
+MAX_STEPS = (
+    2**53
+)  # widest distance of two bounds, in steps, that a float64 in [0, 1] can tell apart
 MOST_STATED = 32  # atoms of a column
 
 
@@ -37,32 +39,53 @@ class Bounded:
 
     def __post_init__(self) -> None:
         name, read = column_name(self.name), self.read
-        store(self, name=name, lower=read(name, "lower", self.lower), upper=read(name, "upper", self.upper))
-        store(self, missing=flag(name, "missing", self.missing), atoms=self._read_atoms())
+        store(
+            self,
+            name=name,
+            lower=read(name, "lower", self.lower),
+            upper=read(name, "upper", self.upper),
+        )
+        store(
+            self, missing=flag(name, "missing", self.missing), atoms=self._read_atoms()
+        )
         if self.format is not None:
-            import_module("noisegate.schema.formats").check_format(self)  # most schemas have none
+            import_module("noisegate.schema.formats").check_format(
+                self
+            )  # most schemas have none
         self._check()
 
     def _read_atoms(self) -> tuple[Any, ...]:
         name, atoms = self.name, self.atoms
         if isinstance(atoms, str | bytes | Mapping) or not isinstance(atoms, Iterable):
-            raise SchemaError(f"column {name!r}: atoms must be a list of values, found {atoms!r}")
+            raise SchemaError(
+                f"column {name!r}: atoms must be a list of values, found {atoms!r}"
+            )
         found = tuple(self.read(name, "an atom", atom) for atom in atoms)
         if len(set(found)) < len(found):
             repeated = next(atom for atom in found if found.count(atom) > 1)
-            raise SchemaError(f"column {name!r}: atom {repeated} is listed more than once; keep one")
+            raise SchemaError(
+                f"column {name!r}: atom {repeated} is listed more than once; keep one"
+            )
         if len(found) > MOST_STATED:
-            cure = "keep those that most records have, or describe the column as ordinal"
-            raise SchemaError(f"column {name!r}: {len(found)} atoms, and at most {MOST_STATED} may be stated; {cure}")
+            cure = (
+                "keep those that most records have, or describe the column as ordinal"
+            )
+            raise SchemaError(
+                f"column {name!r}: {len(found)} atoms, and at most {MOST_STATED} may be stated; {cure}"
+            )
         return found
 
     def _check(self) -> None:
         lower, upper = self.lower, self.upper
         if lower > upper:
-            raise SchemaError(f"column {self.name!r}: lower = {lower} is above upper = {upper}; swap them")
+            raise SchemaError(
+                f"column {self.name!r}: lower = {lower} is above upper = {upper}; swap them"
+            )
         if lower == upper:
             says = f"column {self.name!r}: lower and upper are both {lower}, and a constant column carries nothing"
-            raise SchemaError(f"{says}; widen the bounds, or drop the column from the schema and add it to `ignore`")
+            raise SchemaError(
+                f"{says}; widen the bounds, or drop the column from the schema and add it to `ignore`"
+            )
         store(self, atoms=tuple(sorted(self.atoms)))
 
 
@@ -130,25 +153,39 @@ class Stepped(Bounded):
             return
         store(self, step=whole(self.name, "step", self.step))
         if self.step < 1:
-            raise SchemaError(f"column {self.name!r}: step = {self.step} must be 1 or more, or left out")
+            raise SchemaError(
+                f"column {self.name!r}: step = {self.step} must be 1 or more, or left out"
+            )
 
 
-def outer_atoms(atoms: tuple[Any, ...], lower: Any, upper: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def outer_atoms(
+    atoms: tuple[Any, ...], lower: Any, upper: Any
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Returns the atoms below the lower bound, and those above the upper one."""
-    return tuple(atom for atom in atoms if atom < lower), tuple(atom for atom in atoms if atom > upper)
+    return tuple(atom for atom in atoms if atom < lower), tuple(
+        atom for atom in atoms if atom > upper
+    )
 
 
-def outwards(lowest: float, highest: float, *, parts: int = 2, smallest: float = 0.0) -> tuple[float, float]:
+def outwards(
+    lowest: float, highest: float, *, parts: int = 2, smallest: float = 0.0
+) -> tuple[float, float]:
     """Returns bounds around both values: multiples of the largest power of ten of which ``parts`` fit between them."""
     # That is at least ``smallest``. Bounds stay on the side of zero of the values; one alone has room on both sides.
     width = highest - lowest or max(abs(highest), 1.0)
     if highest == lowest:
         zero, half = highest == 0, width / 2
-        lowest, highest = lowest - (0 if zero else half), highest + (width if zero else half)
+        lowest, highest = (
+            lowest - (0 if zero else half),
+            highest + (width if zero else half),
+        )
     exponent = math.floor(math.log10(width / parts))
     if smallest:
         exponent = max(exponent, round(math.log10(smallest)))
-    first, last = math.floor(lowest / 10.0**exponent), math.ceil(highest / 10.0**exponent)
+    first, last = (
+        math.floor(lowest / 10.0**exponent),
+        math.ceil(highest / 10.0**exponent),
+    )
     return float(f"{first}e{exponent}"), float(f"{last}e{exponent}")
 
 
@@ -248,7 +285,10 @@ class Decimal(Stepped):
     @cached_property
     def _digits(self) -> int:
         """How many digits stand behind the point of the numbers' shortest decimals, at most."""
-        numbers = (_exact(value).normalize().as_tuple() for value in (self.lower, self.upper, self.step, *self.atoms))
+        numbers = (
+            _exact(value).normalize().as_tuple()
+            for value in (self.lower, self.upper, self.step, *self.atoms)
+        )
         return max(0, *(-int(number.exponent) for number in numbers))
 
     @property
@@ -337,9 +377,13 @@ class Datetime(Stepped):
     def _check(self) -> None:
         if (self.lower.tzinfo is None) != (self.upper.tzinfo is None):
             cure = "give it to both or to neither"
-            raise SchemaError(f"column {self.name!r}: one of lower and upper has a time zone; {cure}")
+            raise SchemaError(
+                f"column {self.name!r}: one of lower and upper has a time zone; {cure}"
+            )
         if self.aware and self.format is not None:
-            raise SchemaError(f"column {self.name!r}: moments with a time zone are read as ISO text; take format out")
+            raise SchemaError(
+                f"column {self.name!r}: moments with a time zone are read as ISO text; take format out"
+            )
         for atom in self.atoms:
             if (atom.tzinfo is None) == self.aware:
                 raise SchemaError(
@@ -367,7 +411,9 @@ def _exact(value: float) -> decimal.Decimal:
     return decimal.Decimal(repr(value))
 
 
-SteppedColumn: TypeAlias = Integer | Decimal | Date | Datetime  # kinds whose values are whole steps between two bounds
+SteppedColumn: TypeAlias = (
+    Integer | Decimal | Date | Datetime
+)  # kinds whose values are whole steps between two bounds
 
 NumericColumn: TypeAlias = Continuous | SteppedColumn
 """Kinds that are encoded as a position in [0, 1]: 0 is the lower bound and 1 the upper one, but for atoms outside."""

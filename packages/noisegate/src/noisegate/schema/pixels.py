@@ -38,7 +38,9 @@ class ImageShape:
         for name in ("height", "width", "channels"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise SchemaError(f"{name}={value!r} of an image must be a positive whole number.")
+                raise SchemaError(
+                    f"{name}={value!r} of an image must be a positive whole number."
+                )
 
     @property
     def size(self) -> int:
@@ -81,7 +83,9 @@ class ImageColumns(Sequence[Any]):
         if self.label is not None and place == self.shape.size:
             return self.label
         column = object.__new__(Integer)  # unchecked: there may be millions
-        column.__dict__.update(name=self.shape.pixel_name(place), lower=0, upper=255, missing=False)
+        column.__dict__.update(
+            name=self.shape.pixel_name(place), lower=0, upper=255, missing=False
+        )
         return column
 
     def names(self) -> tuple[str, ...]:
@@ -119,25 +123,40 @@ class ImageForm:
         if not isinstance(self.shape, ImageShape):
             raise SchemaError(f"shape={self.shape!r} of images must be an ImageShape")
         if self.shape.channels > MAX_CHANNELS:
-            raise SchemaError(f"channels = {self.shape.channels} of images: 1 for grey, 3 for colour")
+            raise SchemaError(
+                f"channels = {self.shape.channels} of images: 1 for grey, 3 for colour"
+            )
         if not isinstance(self.resize, str) or self.resize not in get_args(Resize):
-            raise SchemaError(f"resize = {self.resize!r} of images: choose one of {', '.join(get_args(Resize))}")
+            raise SchemaError(
+                f"resize = {self.resize!r} of images: choose one of {', '.join(get_args(Resize))}"
+            )
         if not isinstance(self.convert, bool):
-            raise SchemaError(f"convert of images must be true or false, found {self.convert!r}")
+            raise SchemaError(
+                f"convert of images must be true or false, found {self.convert!r}"
+            )
         if (self.label is None) != (self.labels == ()):
-            raise SchemaError("`label` and `labels` of images go together: give both, or neither for unlabelled images")
+            raise SchemaError(
+                "`label` and `labels` of images go together: give both, or neither for unlabelled images"
+            )
         if self.label is None:
             object.__setattr__(self, "labels", ())
             return
         object.__setattr__(self, "label", column_name(self.label))
         object.__setattr__(self, "labels", levels(self.label, self.labels))
-        if self.label.startswith("pixel_") and self.label in ImageColumns(self.shape).names():
+        if (
+            self.label.startswith("pixel_")
+            and self.label in ImageColumns(self.shape).names()
+        ):
             raise SchemaError(f"column {self.label!r} is described more than once")
 
     @property
     def columns(self) -> ImageColumns:
         """The columns of such images as a table; see the module."""
-        label = None if self.label is None else Categorical(name=self.label, levels=self.labels)
+        label = (
+            None
+            if self.label is None
+            else Categorical(name=self.label, levels=self.labels)
+        )
         return ImageColumns(self.shape, label)
 
     def unlabelled(self) -> ImageForm:
@@ -146,7 +165,9 @@ class ImageForm:
 
     def form(self) -> dict[str, Any]:
         """Returns the plain form that schema files hold; rules at their default are left out."""
-        form: dict[str, Any] = dict(zip(("height", "width", "channels"), self.shape.axes, strict=True))
+        form: dict[str, Any] = dict(
+            zip(("height", "width", "channels"), self.shape.axes, strict=True)
+        )
         if self.label is not None:
             form |= {"label": self.label, "labels": list(self.labels)}
         if self.resize != "refuse":
@@ -157,15 +178,27 @@ class ImageForm:
     def from_form(cls, form: Any) -> ImageForm:
         """Returns the images that a plain form describes."""
         if not isinstance(form, Mapping):
-            raise SchemaError(f"images = {form!r}: write height, width, channels and labels under [images]")
+            raise SchemaError(
+                f"images = {form!r}: write height, width, channels and labels under [images]"
+            )
         check_keys(form, _KEYS, "[images]")
         absent = [key for key in ("height", "width") if key not in form]
         if absent:
-            raise SchemaError(f"[images]: {' and '.join(absent)} missing; give the size of the images in pixels")
+            raise SchemaError(
+                f"[images]: {' and '.join(absent)} missing; give the size of the images in pixels"
+            )
         if "label" in form and "labels" not in form:
-            raise SchemaError("[images]: labels missing; list every label that there may be")
-        shape = ImageShape(height=form["height"], width=form["width"], channels=form.get("channels", 1))
-        labelled = {"label": form.get("label", "label"), "labels": form["labels"]} if "labels" in form else {}
+            raise SchemaError(
+                "[images]: labels missing; list every label that there may be"
+            )
+        shape = ImageShape(
+            height=form["height"], width=form["width"], channels=form.get("channels", 1)
+        )
+        labelled = (
+            {"label": form.get("label", "label"), "labels": form["labels"]}
+            if "labels" in form
+            else {}
+        )
         rules = {key: form[key] for key in ("resize", "convert") if key in form}
         return cls(shape=shape, **labelled, **rules)
 
@@ -177,7 +210,11 @@ def fit_bytes(shape: ImageShape) -> int:
 
 def require_memory(shape: ImageShape, needed: int, what: str) -> None:
     """Requires that this machine has the memory ``needed`` for ``what`` is done with images."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
+    memory = (
+        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if hasattr(os, "sysconf")
+        else math.inf
+    )
     if needed > memory:
         raise SchemaError(
             f"images of {shape}: {what} takes about {needed / 1e9:,.0f} GB of memory, and this machine has "

@@ -12,10 +12,20 @@ import numpy as np
 from noisegate.records import Rows
 from noisegate.schema.columns import Column
 from noisegate.schema.constraints import Comparison, Constraint, Impossible, read_region
-from noisegate.schema.layout import Layout, Span, atoms_of, bounds_of, next_number, positions_of, previous_number
+from noisegate.schema.layout import (
+    Layout,
+    Span,
+    atoms_of,
+    bounds_of,
+    next_number,
+    positions_of,
+    previous_number,
+)
 from noisegate.schema.numeric import NumericColumn
 
-MOST_LOOKS = 50_000  # how often one constraint is held against one state of the search, in all
+MOST_LOOKS = (
+    50_000  # how often one constraint is held against one state of the search, in all
+)
 
 # Chains of rules settle in as many rounds as there are rules. Columns whose values never meet, as whole numbers and
 # halves in a <= b <= a, raise each other step by step up to their bounds, which may take for ever.
@@ -46,7 +56,10 @@ class _Domain:
             return replace(self, missing=False)
         below, above = region[0] - 1, region[1] + 1
         if column.numeric:
-            below, above = previous_number(column, region[0]), next_number(column, region[1], strict=True)
+            below, above = (
+                previous_number(column, region[0]),
+                next_number(column, region[1], strict=True),
+            )
         parts = []
         for low, high in self.spans:
             parts += [(low, min(high, below)), (max(low, above), high)]
@@ -54,12 +67,16 @@ class _Domain:
 
     def least(self, at_least: float) -> float | None:
         """Returns the least value that is no smaller than ``at_least``; None if there is none."""
-        return next((max(low, at_least) for low, high in self.spans if high >= at_least), None)
+        return next(
+            (max(low, at_least) for low, high in self.spans if high >= at_least), None
+        )
 
 
 _State: TypeAlias = dict[str, _Domain]
 _Clause: TypeAlias = Mapping[str, "Span | None"]
-_Rule: TypeAlias = tuple[str, str, bool]  # the lesser column, the greater one, and whether they are never equal
+_Rule: TypeAlias = tuple[
+    str, str, bool
+]  # the lesser column, the greater one, and whether they are never equal
 
 
 def contradiction(
@@ -69,7 +86,9 @@ def contradiction(
     # Comparisons must leave some record in which all their columns have a value, too: a cycle such as a < b, b < a is a
     # mistake even where a may be missing.
     looks = iter(range(MOST_LOOKS))
-    compared: list[Constraint] = [constraint for constraint in constraints if isinstance(constraint, Comparison)]
+    compared: list[Constraint] = [
+        constraint for constraint in constraints if isinstance(constraint, Comparison)
+    ]
     for core, present in ((compared, True), (list(constraints), False)):
         if not _contradicts(core, layout, missing_values, looks, present=present):
             continue
@@ -81,18 +100,31 @@ def contradiction(
     return ()
 
 
-def rarely_kept(constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]) -> bool:
+def rarely_kept(
+    constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]
+) -> bool:
     """Returns whether fewer than 1 in 10,000 records, drawn evenly within the bounds, keep to all constraints."""
-    kept = accumulate(round(share * _BATCH) for share in _kept_shares(constraints, layout, missing_values))
+    kept = accumulate(
+        round(share * _BATCH)
+        for share in _kept_shares(constraints, layout, missing_values)
+    )
     return bool(constraints) and all(records < RARE * _TRIED for records in kept)
 
 
-def kept_share(constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]) -> float:
+def kept_share(
+    constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]
+) -> float:
     """Returns about which share of records drawn evenly within the bounds keeps to all constraints; 1 without any."""
-    return float(np.mean(list(islice(_kept_shares(constraints, layout, missing_values), 4)) or [1.0]))
+    return float(
+        np.mean(
+            list(islice(_kept_shares(constraints, layout, missing_values), 4)) or [1.0]
+        )
+    )
 
 
-def _kept_shares(constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]) -> Iterator[float]:
+def _kept_shares(
+    constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]
+) -> Iterator[float]:
     """Yields the share of each of several batches of records, drawn evenly within the bounds, that keeps to all."""
     names = {name for constraint in constraints for name in constraint.names}
     numeric = tuple(column for column in layout.numeric if column.name in names)
@@ -102,10 +134,17 @@ def _kept_shares(constraints: Sequence[Constraint], layout: Layout, missing_valu
         positions = random.random((_BATCH, len(numeric)))
         for values, column in zip(positions.T, numeric, strict=True):
             if column.atoms:  # about half of its values are such
-                atoms = random.choice(positions_of(column, np.asarray(atoms_of(column))), _BATCH)
+                atoms = random.choice(
+                    positions_of(column, np.asarray(atoms_of(column))), _BATCH
+                )
                 values[:] = np.where(random.random(_BATCH) < 0.5, atoms, values)
-        positions[random.random(positions.shape) < [0.1 * column.missing for column in numeric]] = np.nan
-        codes = random.integers(0, [column.size for column in coded], (_BATCH, len(coded)), dtype=np.int32)
+        positions[
+            random.random(positions.shape)
+            < [0.1 * column.missing for column in numeric]
+        ] = np.nan
+        codes = random.integers(
+            0, [column.size for column in coded], (_BATCH, len(coded)), dtype=np.int32
+        )
         records, broken = Rows(positions, codes), np.zeros(_BATCH, dtype=np.bool_)
         for constraint in constraints:
             broken |= constraint.broken(records, involved, missing_values)
@@ -121,10 +160,26 @@ def _contradicts(
     present: bool,
 ) -> bool:
     """Returns whether it is certain that no record keeps to the constraints, if ``present`` with no value missing."""
-    columns = {name: layout.column(name) for constraint in constraints for name in constraint.names}
+    columns = {
+        name: layout.column(name)
+        for constraint in constraints
+        for name in constraint.names
+    }
     rules = [_rule(one) for one in constraints if isinstance(one, Comparison)]
-    clauses = [_clause(one, layout, missing_values) for one in constraints if isinstance(one, Impossible)]
-    stack = [({name: _domain(column, free=not present) for name, column in columns.items()}, clauses)]
+    clauses = [
+        _clause(one, layout, missing_values)
+        for one in constraints
+        if isinstance(one, Impossible)
+    ]
+    stack = [
+        (
+            {
+                name: _domain(column, free=not present)
+                for name, column in columns.items()
+            },
+            clauses,
+        )
+    ]
     while stack:
         state, clauses = stack.pop()
         # What each clause leaves to choose from: columns, and what they may still say if they do not say what it names.
@@ -132,11 +187,20 @@ def _contradicts(
         for clause in clauses:
             if next(looks, None) is None:
                 return False  # given up: what is left is held to be possible
-            if not any(state[name].has_none_of(region) for name, region in clause.items()):
-                left = {name: state[name].without(region, columns[name]) for name, region in clause.items()}
-                choices.append({name: domain for name, domain in left.items() if not domain.empty})
+            if not any(
+                state[name].has_none_of(region) for name, region in clause.items()
+            ):
+                left = {
+                    name: state[name].without(region, columns[name])
+                    for name, region in clause.items()
+                }
+                choices.append(
+                    {name: domain for name, domain in left.items() if not domain.empty}
+                )
                 still.append(clause)
-        first = min(range(len(choices)), key=lambda place: len(choices[place]), default=None)
+        first = min(
+            range(len(choices)), key=lambda place: len(choices[place]), default=None
+        )
         if first is None or len(choices[first]) > 1:
             if sum(1 for _ in islice(looks, 1 + len(rules))) <= len(rules):
                 return False
@@ -145,13 +209,20 @@ def _contradicts(
         if first is None:
             return False
         open_clauses = still[:first] + still[first + 1 :]
-        stack += [({**state, name: domain}, open_clauses) for name, domain in choices[first].items()]
+        stack += [
+            ({**state, name: domain}, open_clauses)
+            for name, domain in choices[first].items()
+        ]
     return True
 
 
 def _ordered(state: _State, rules: Sequence[_Rule], columns: Mapping[str, Any]) -> bool:
     """Returns whether values of the domains keep to the rules; a column that may be missing keeps to all of its own."""
-    rules = [rule for rule in rules if not any(_free(columns[name], state[name]) for name in rule[:2])]
+    rules = [
+        rule
+        for rule in rules
+        if not any(_free(columns[name], state[name]) for name in rule[:2])
+    ]
     if _strict_cycle(rules):
         return False
     # No domain is empty here, so every column has a least value to begin with.
@@ -159,7 +230,9 @@ def _ordered(state: _State, rules: Sequence[_Rule], columns: Mapping[str, Any]) 
     for _ in range(len(rules) + _MAX_ROUNDS):
         changed = False
         for lesser, greater, strict in rules:
-            raised = state[greater].least(next_number(columns[greater], least[lesser], strict=strict))
+            raised = state[greater].least(
+                next_number(columns[greater], least[lesser], strict=strict)
+            )
             if raised is None:
                 return False
             if raised > least[greater]:
@@ -191,21 +264,33 @@ def _rule(comparison: Comparison) -> _Rule:
     return lesser, greater, "=" not in comparison.relation
 
 
-def _clause(constraint: Impossible, layout: Layout, missing_values: Collection[str]) -> _Clause:
+def _clause(
+    constraint: Impossible, layout: Layout, missing_values: Collection[str]
+) -> _Clause:
     region = read_region(constraint.values, layout, missing_values)
-    spans: dict[str, Span | None] = {layout.numeric[place].name: span for place, span in region.spans.items()}
-    return spans | {layout.coded[place].name: (code, code) for place, code in region.codes.items()}
+    spans: dict[str, Span | None] = {
+        layout.numeric[place].name: span for place, span in region.spans.items()
+    }
+    return spans | {
+        layout.coded[place].name: (code, code) for place, code in region.codes.items()
+    }
 
 
 def _domain(column: Column, *, free: bool) -> _Domain:
     if not column.numeric:
         return _Domain(((0, column.size - 1),), missing=False)
     low, high = bounds_of(column)
-    outside = [(atom, atom) for atom in atoms_of(column) if free and not low <= atom <= high]
-    return _Domain(tuple(sorted([(low, high), *outside])), missing=free and column.missing)
+    outside = [
+        (atom, atom) for atom in atoms_of(column) if free and not low <= atom <= high
+    ]
+    return _Domain(
+        tuple(sorted([(low, high), *outside])), missing=free and column.missing
+    )
 
 
 def _free(column: NumericColumn, domain: _Domain) -> bool:
     """Returns whether the column may say what no comparison speaks of: missing, or an atom outside the bounds."""
     lower, upper = bounds_of(column)
-    return domain.missing or any(high < lower or low > upper for low, high in domain.spans)
+    return domain.missing or any(
+        high < lower or low > upper for low, high in domain.spans
+    )

@@ -16,9 +16,28 @@ import numpy.typing as npt
 from noisegate.cards import ResultCard
 from noisegate.errors import SchemaError
 from noisegate.registry import extension
-from noisegate.schema.columns import Column, check_keys, column_form, column_from_form, columns_card
-from noisegate.schema.constraints import Comparison, Constraint, Impossible, Region, constraint_from_form, read_region
-from noisegate.schema.files import StoredSchema, parse_toml, read_text, show_as_they_read, write_toml
+from noisegate.schema.columns import (
+    Column,
+    check_keys,
+    column_form,
+    column_from_form,
+    columns_card,
+)
+from noisegate.schema.constraints import (
+    Comparison,
+    Constraint,
+    Impossible,
+    Region,
+    constraint_from_form,
+    read_region,
+)
+from noisegate.schema.files import (
+    StoredSchema,
+    parse_toml,
+    read_text,
+    show_as_they_read,
+    write_toml,
+)
 from noisegate.schema.layout import EncodedTable, Layout, listed
 from noisegate.schema.pixels import ImageColumns, ImageForm
 from noisegate.schema.satisfiable import contradiction, rarely_kept
@@ -62,14 +81,28 @@ class Schema(StoredSchema):
     """Why a draft says what it says, by column or constraint, and its remarks; not stored."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", _checked_columns(self.columns) if self.images is None else self._of_form())
-        object.__setattr__(self, "missing_values", _texts("missing_values", self.missing_values))
+        object.__setattr__(
+            self,
+            "columns",
+            _checked_columns(self.columns) if self.images is None else self._of_form(),
+        )
+        object.__setattr__(
+            self, "missing_values", _texts("missing_values", self.missing_values)
+        )
         object.__setattr__(self, "ignore", _texts("ignore", self.ignore))
-        if self.images is None and self.label is not None and self.label not in self.names:
-            raise SchemaError(f"label {self.label!r} is not one of the columns: {listed(self.names)}")
+        if (
+            self.images is None
+            and self.label is not None
+            and self.label not in self.names
+        ):
+            raise SchemaError(
+                f"label {self.label!r} is not one of the columns: {listed(self.names)}"
+            )
         for name in self.ignore:
             if name in self.names:
-                raise SchemaError(f"column {name!r} is both described and in `ignore`; remove it from one of them")
+                raise SchemaError(
+                    f"column {name!r} is both described and in `ignore`; remove it from one of them"
+                )
         for column in self.layout.coded:
             said = column.words if isinstance(column, Boolean) else column.levels
             unread = [level for level in said if str(level) in self.missing_values]
@@ -90,11 +123,17 @@ class Schema(StoredSchema):
         """Returns the columns of images, which are made when they are asked for."""
         form, given = self.images, self.columns
         if not isinstance(form, ImageForm):
-            raise SchemaError(f"images={form!r}: expected a noisegate.schema.ImageForm, or None for a plain table")
+            raise SchemaError(
+                f"images={form!r}: expected a noisegate.schema.ImageForm, or None for a plain table"
+            )
         columns = form.columns
-        if self.label != form.label or (given != columns and tuple(given) != tuple(columns)):
+        if self.label != form.label or (
+            given != columns and tuple(given) != tuple(columns)
+        ):
             cure = "make the schema with pixel_schema(...), or leave `images` out"
-            raise SchemaError(f"the columns are not those of images of {form.shape}; {cure}")
+            raise SchemaError(
+                f"the columns are not those of images of {form.shape}; {cure}"
+            )
         return columns
 
     @classmethod
@@ -103,7 +142,9 @@ class Schema(StoredSchema):
         columns = {} if "images" in form else form.get("columns")
         if "images" not in form and (not isinstance(columns, Mapping) or not columns):
             check_keys(form, (*_KEYS, *also), "top of the schema")
-            raise SchemaError("no columns; add a table [columns.NAME] with a kind for each column")
+            raise SchemaError(
+                "no columns; add a table [columns.NAME] with a kind for each column"
+            )
         return cls._from_forms(form, list((columns or {}).items()), also)
 
     def usable(self) -> Schema:
@@ -111,12 +152,20 @@ class Schema(StoredSchema):
 
         Names and levels show as they read, and there are records that keep to all constraints; else a `SchemaError`.
         """
-        show_as_they_read("the name of a column,", self.names if self.images is None else [self.label])
+        show_as_they_read(
+            "the name of a column,", self.names if self.images is None else [self.label]
+        )
         for column in self.layout.coded:
             show_as_they_read(f"column {column.name!r}: the level", column.levels)
-        if self.images is None and any(one.type or getattr(one, "spelling", None) for one in self.columns):
+        if self.images is None and any(
+            one.type or getattr(one, "spelling", None) for one in self.columns
+        ):
             extension("noisegate.forms", "check", "what gives back types")(self.columns)
-        clash = contradiction(self.constraints, self.layout, self.missing_values) if self.constraints else ()
+        clash = (
+            contradiction(self.constraints, self.layout, self.missing_values)
+            if self.constraints
+            else ()
+        )
         if clash:
             raise SchemaError(
                 f"no record keeps to the constraint{'s' if len(clash) > 1 else ''} {'; '.join(map(str, clash))}: every "
@@ -128,41 +177,75 @@ class Schema(StoredSchema):
     def from_json(cls, form: Mapping[str, Any]) -> Schema:
         """Returns the schema that :meth:`to_json` wrote; a `SchemaError` says what is wrong with it."""
         if not isinstance(form, Mapping):
-            raise SchemaError(f"expected a JSON object with columns, found {type(form).__name__}")
+            raise SchemaError(
+                f"expected a JSON object with columns, found {type(form).__name__}"
+            )
         columns = [] if "images" in form else form.get("columns")
-        if not isinstance(columns, list) or not all(isinstance(item, Mapping) and "name" in item for item in columns):
+        if not isinstance(columns, list) or not all(
+            isinstance(item, Mapping) and "name" in item for item in columns
+        ):
             check_keys(form, _KEYS, "top of the schema")
             raise SchemaError("`columns` must be a list of objects, each with a name")
-        named = [(item["name"], {key: value for key, value in item.items() if key != "name"}) for item in columns]
+        named = [
+            (item["name"], {key: value for key, value in item.items() if key != "name"})
+            for item in columns
+        ]
         return cls._from_forms(form, named)
 
     @classmethod
-    def _from_forms(cls, top: Mapping[str, Any], columns: list[tuple[str, Any]], also: Sequence[str] = ()) -> Schema:
+    def _from_forms(
+        cls,
+        top: Mapping[str, Any],
+        columns: list[tuple[str, Any]],
+        also: Sequence[str] = (),
+    ) -> Schema:
         check_keys(top, (*_KEYS, *also), "top of the schema")
         settings = {key: top[key] for key in _TOP_KEYS if key in top}
         if "images" not in top:
             described = _described(columns)
-            return cls(columns=described, constraints=constraints_in(top, described), **settings)
+            return cls(
+                columns=described,
+                constraints=constraints_in(top, described),
+                **settings,
+            )
         misplaced = [key for key in ("label", "columns") if key in top]
         if misplaced:
-            raise SchemaError(f"`{misplaced[0]}` cannot stand beside [images], which says the columns and the label")
+            raise SchemaError(
+                f"`{misplaced[0]}` cannot stand beside [images], which says the columns and the label"
+            )
         images = ImageForm.from_form(top["images"])
         constraints = constraints_in(top, images.columns)
-        return cls(columns=images.columns, label=images.label, constraints=constraints, images=images, **settings)
+        return cls(
+            columns=images.columns,
+            label=images.label,
+            constraints=constraints,
+            images=images,
+            **settings,
+        )
 
     def card(self) -> ResultCard:
         """Returns what the schema says, as a card for a terminal or a notebook."""
         form = self.images
         if form is None:
             return columns_card(self.columns, self.label, self.constraints)
-        labels = f", {len(form.labels)} labels in {form.label!r}" if form.label is not None else ", without labels"
+        labels = (
+            f", {len(form.labels)} labels in {form.label!r}"
+            if form.label is not None
+            else ", without labels"
+        )
         return ResultCard(title=f"Schema: images of {form.shape} pixels{labels}")
 
     def review(self) -> ResultCard:
         """Returns a card with all columns, ignored ones and constraints, and why `draft_schema` says so."""
-        facts = {**self.card().facts, **dict.fromkeys(self.ignore, "" if self.reasons else "ignored")}
+        facts = {
+            **self.card().facts,
+            **dict.fromkeys(self.ignore, "" if self.reasons else "ignored"),
+        }
         facts |= {str(one): "constraint" for one in self.constraints}
-        told = {name: "; ".join(filter(None, (said, self.reasons.get(name)))) for name, said in facts.items()}
+        told = {
+            name: "; ".join(filter(None, (said, self.reasons.get(name))))
+            for name, said in facts.items()
+        }
         notes = [said for said in self.reasons if said not in facts]
         return replace(self.card(), facts=told, sheets=(), notes=notes, whole=True)
 
@@ -174,29 +257,48 @@ class Schema(StoredSchema):
         """Returns the schema as plain JSON values; images are described as such, not by their columns."""
         form = self.form()
         if self.images is None:
-            columns = ({"name": name, **column} for name, column in form["columns"].items())
-            form["columns"] = [{key: _json(value) for key, value in column.items()} for column in columns]
+            columns = (
+                {"name": name, **column} for name, column in form["columns"].items()
+            )
+            form["columns"] = [
+                {key: _json(value) for key, value in column.items()}
+                for column in columns
+            ]
         return form
 
     def form(self) -> dict[str, Any]:
         """Returns the schema as schema files hold it; what is at its default may be left out."""
-        form: dict[str, Any] = {} if self.label is None or self.images is not None else {"label": self.label}
+        form: dict[str, Any] = (
+            {}
+            if self.label is None or self.images is not None
+            else {"label": self.label}
+        )
         if self.images is None or self.missing_values != DEFAULT_MISSING_VALUES:
             form["missing_values"] = list(self.missing_values)
         if self.ignore:
             form["ignore"] = list(self.ignore)
         if self.images is None:
-            form["columns"] = {column.name: column_form(column) for column in self.columns}
+            form["columns"] = {
+                column.name: column_form(column) for column in self.columns
+            }
         else:
             form["images"] = self.images.form()
         # Left out when there is none, so that schemas from before there were constraints keep their digest.
-        return form | ({"constraints": [one.form() for one in self.constraints]} if self.constraints else {})
+        return form | (
+            {"constraints": [one.form() for one in self.constraints]}
+            if self.constraints
+            else {}
+        )
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
         form = self.images
-        return tuple(column.name for column in self.columns) if form is None else form.columns.names()
+        return (
+            tuple(column.name for column in self.columns)
+            if form is None
+            else form.columns.names()
+        )
 
     def column(self, name: str) -> Column:
         """Returns the column called ``name``; a `SchemaError` if there is none."""
@@ -213,10 +315,21 @@ class Schema(StoredSchema):
         if self.images is not None:
             known = self.images.columns.label
             pixels = ImageColumns(self.images.shape)
-            return Layout(numeric=pixels, coded=() if known is None else (known,), label=None if known is None else 0)
+            return Layout(
+                numeric=pixels,
+                coded=() if known is None else (known,),
+                label=None if known is None else 0,
+            )
         coded = tuple(column for column in self.columns if not column.numeric)
-        label = next((index for index, column in enumerate(coded) if column.name == self.label), None)
-        return Layout(numeric=tuple(column for column in self.columns if column.numeric), coded=coded, label=label)
+        label = next(
+            (index for index, column in enumerate(coded) if column.name == self.label),
+            None,
+        )
+        return Layout(
+            numeric=tuple(column for column in self.columns if column.numeric),
+            coded=coded,
+            label=label,
+        )
 
     def unlabelled(self) -> Schema:
         """Returns the schema of records whose label, if they have one, is not read; itself if it has no codes."""
@@ -225,7 +338,14 @@ class Schema(StoredSchema):
         columns = tuple(column for column in self.columns if column.name != self.label)
         images = None if self.images is None else self.images.unlabelled()
         ignored = (*self.ignore, str(self.label))
-        return replace(self, columns=columns, label=None, ignore=ignored, constraints=(), images=images)
+        return replace(
+            self,
+            columns=columns,
+            label=None,
+            ignore=ignored,
+            constraints=(),
+            images=images,
+        )
 
     def region(self, values: Mapping[str, Any]) -> Region:
         """Returns the records that have the given values, by column; see `noisegate.schema.constraints`.
@@ -238,7 +358,9 @@ class Schema(StoredSchema):
     @property
     def hardly_satisfiable(self) -> str | None:
         """Why sampling may come to nothing, or None: almost no record within the bounds keeps to the constraints."""
-        if not self.constraints or not rarely_kept(self.constraints, self.layout, self.missing_values):
+        if not self.constraints or not rarely_kept(
+            self.constraints, self.layout, self.missing_values
+        ):
             return None
         return (
             "of records drawn evenly within the bounds, fewer than 1 in 10,000 keep to the constraints "
@@ -261,9 +383,18 @@ def _checked_columns(columns: Any) -> tuple[Column, ...]:
     kinds = get_args(Column)
     for column in found:
         if not isinstance(column, kinds):
-            raise SchemaError(f"expected a column such as noisegate.schema.Integer(...), found {type(column).__name__}")
+            raise SchemaError(
+                f"expected a column such as noisegate.schema.Integer(...), found {type(column).__name__}"
+            )
     # Counted in one go: a table of pixels has thousands of columns.
-    repeated = next((name for name, times in Counter(column.name for column in found).items() if times > 1), None)
+    repeated = next(
+        (
+            name
+            for name, times in Counter(column.name for column in found).items()
+            if times > 1
+        ),
+        None,
+    )
     if repeated is not None:
         raise SchemaError(f"column {repeated!r} is described more than once; keep one")
     return found
@@ -278,16 +409,24 @@ def _described(forms: Iterable[tuple[str, Any]]) -> tuple[Column, ...]:
         except SchemaError as error:
             problems.append(str(error))
     if problems:
-        more = [f"and {len(problems) - _MOST_TOLD} columns more"] if len(problems) > _MOST_TOLD else []
+        more = (
+            [f"and {len(problems) - _MOST_TOLD} columns more"]
+            if len(problems) > _MOST_TOLD
+            else []
+        )
         raise SchemaError("; ".join([*problems[:_MOST_TOLD], *more]))
     return tuple(described)
 
 
-def constraints_in(top: Mapping[str, Any], columns: Sequence[Column]) -> tuple[Constraint, ...]:
+def constraints_in(
+    top: Mapping[str, Any], columns: Sequence[Column]
+) -> tuple[Constraint, ...]:
     """Returns the rules of a schema's form between some columns."""
     constraints = top.get("constraints", [])
     if not isinstance(constraints, list):
-        raise SchemaError(f"constraints = {constraints!r}: write each one under its own [[constraints]]")
+        raise SchemaError(
+            f"constraints = {constraints!r}: write each one under its own [[constraints]]"
+        )
     names = [column.name for column in columns] if constraints else []
     return tuple(constraint_from_form(item, names) for item in constraints)
 
@@ -302,7 +441,9 @@ def _texts(key: str, values: Any) -> tuple[str, ...]:
     found = _items(key, values)
     if not all(isinstance(value, str) for value in found):
         raise SchemaError(f"{key} must be a list of quoted text, found {values!r}")
-    stripped = (value.strip(TEXT_PADDING) for value in found)  # as data is stripped before it is compared
+    stripped = (
+        value.strip(TEXT_PADDING) for value in found
+    )  # as data is stripped before it is compared
     return tuple(text(value, key) for value in dict.fromkeys(stripped))
 
 
@@ -330,7 +471,11 @@ def schema_from_json(form: Mapping[str, Any]) -> Any:
 
 def kind_of(form: Mapping[str, Any]) -> Any:
     """Returns the class of schemas of which a form is."""
-    return extension("noisegate.schemas", "linked", "what reads linked tables") if "tables" in form else Schema
+    return (
+        extension("noisegate.schemas", "linked", "what reads linked tables")
+        if "tables" in form
+        else Schema
+    )
 
 
 def read_schema(path: str | Path) -> Any:

@@ -21,25 +21,33 @@ def text(value: Any, what: str) -> str:
     if not isinstance(value, str):
         raise SchemaError(f"{what}: expected text, found {value!r}; put it in quotes")
     if value != value.strip(TEXT_PADDING):
-        raise SchemaError(f"{what}: {value!r} starts or ends with a blank; remove it, as data is read without")
+        raise SchemaError(
+            f"{what}: {value!r} starts or ends with a blank; remove it, as data is read without"
+        )
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise SchemaError(f"{what}: {value!r} is not valid Unicode text; replace the lone surrogate in it") from None
+        raise SchemaError(
+            f"{what}: {value!r} is not valid Unicode text; replace the lone surrogate in it"
+        ) from None
     return str(value)
 
 
 def column_name(name: Any) -> str:
     """Returns the name of a column, which is not empty."""
     if name == "":
-        raise SchemaError("a column of the schema has an empty name; give it the name that it has in the data")
+        raise SchemaError(
+            "a column of the schema has an empty name; give it the name that it has in the data"
+        )
     return text(name, "name of a column")
 
 
 def flag(name: str, key: str, value: Any) -> bool:
     """Returns a truth value."""
     if not isinstance(value, bool):
-        raise SchemaError(f"column {name!r}: {key} must be true or false, found {value!r}")
+        raise SchemaError(
+            f"column {name!r}: {key} must be true or false, found {value!r}"
+        )
     return value
 
 
@@ -52,7 +60,9 @@ def real(name: str, key: str, value: Any) -> float:
     except OverflowError:
         bound = math.inf
     if not math.isfinite(bound):
-        raise SchemaError(f"column {name!r}: {key} must be a finite number, found {value!r}; give a public bound")
+        raise SchemaError(
+            f"column {name!r}: {key} must be a finite number, found {value!r}; give a public bound"
+        )
     return bound + 0.0  # -0.0 becomes 0.0, so that equal schemas have equal digests
 
 
@@ -68,7 +78,9 @@ def whole(name: str, key: str, value: Any) -> int:
             'or use kind = "continuous"'
         )
     if not -_INT64 < bound < _INT64 - 1:
-        raise SchemaError(f"column {name!r}: {key} = {bound} does not fit 64 bits; choose a smaller number")
+        raise SchemaError(
+            f"column {name!r}: {key} = {bound} does not fit 64 bits; choose a smaller number"
+        )
     return bound
 
 
@@ -79,7 +91,9 @@ def day(name: str, key: str, value: Any) -> date:
             return date.fromisoformat(value)
     elif isinstance(value, date) and not isinstance(value, datetime):
         return value
-    raise SchemaError(f"column {name!r}: {key} must be a date such as 2020-12-31, found {value!r}")
+    raise SchemaError(
+        f"column {name!r}: {key} must be a date such as 2020-12-31, found {value!r}"
+    )
 
 
 def moment(name: str, key: str, value: Any) -> datetime:
@@ -88,11 +102,15 @@ def moment(name: str, key: str, value: Any) -> datetime:
         with contextlib.suppress(ValueError):
             value = datetime.fromisoformat(value)
     if not isinstance(value, datetime):
-        raise SchemaError(f"column {name!r}: {key} must be a moment such as 2020-12-31T23:59:59, found {value!r}")
+        raise SchemaError(
+            f"column {name!r}: {key} must be a moment such as 2020-12-31T23:59:59, found {value!r}"
+        )
     try:
         return value if value.tzinfo is None else value.astimezone(UTC)
     except OverflowError:
-        raise SchemaError(f"column {name!r}: {key} = {value} lies outside the years 1 to 9999 in UTC") from None
+        raise SchemaError(
+            f"column {name!r}: {key} = {value} lies outside the years 1 to 9999 in UTC"
+        ) from None
 
 
 def levels(name: str, values: Any) -> tuple[str | int, ...]:
@@ -101,12 +119,18 @@ def levels(name: str, values: Any) -> tuple[str | int, ...]:
         raise SchemaError(f"column {name!r}: levels must be a list, found {values!r}")
     found = tuple(_level(name, value) for value in values)
     if not found:
-        raise SchemaError(f"column {name!r}: the list of levels is empty; list every value that the column may hold")
+        raise SchemaError(
+            f"column {name!r}: the list of levels is empty; list every value that the column may hold"
+        )
     if len({isinstance(level, str) for level in found}) > 1:
-        raise SchemaError(f"column {name!r}: levels mix text and whole numbers; make all of them one or the other")
+        raise SchemaError(
+            f"column {name!r}: levels mix text and whole numbers; make all of them one or the other"
+        )
     if len(set(found)) < len(found):
         repeated = next(level for level in found if found.count(level) > 1)
-        raise SchemaError(f"column {name!r}: level {repeated!r} is listed more than once; keep one")
+        raise SchemaError(
+            f"column {name!r}: level {repeated!r} is listed more than once; keep one"
+        )
     return found
 
 
@@ -114,7 +138,9 @@ def _level(name: str, value: Any) -> str | int:
     if isinstance(value, str):
         return text(value, f"column {name!r}, levels")
     if isinstance(value, bool):
-        raise SchemaError(f'column {name!r}: level {value!r} is a truth value; use kind = "boolean", or quote it')
+        raise SchemaError(
+            f'column {name!r}: level {value!r} is a truth value; use kind = "boolean", or quote it'
+        )
     return whole(name, "a level (text or whole number)", value)
 
 
@@ -191,9 +217,14 @@ class Categorical(_Coded):
 
     def _check(self) -> None:
         super()._check()
-        if self.other is not None and (type(self.other) is not type(self.levels[0]) or self.other not in self.levels):
+        if self.other is not None and (
+            type(self.other) is not type(self.levels[0])
+            or self.other not in self.levels
+        ):
             cure = "add it to levels"
-            raise SchemaError(f"column {self.name!r}: other = {self.other!r} is not one of the levels; {cure}")
+            raise SchemaError(
+                f"column {self.name!r}: other = {self.other!r} is not one of the levels; {cure}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,9 +261,14 @@ class Boolean(_Coded):
     def _check(self) -> None:
         for key in ("true_values", "false_values"):
             stated = getattr(self, key)
-            store(self, **{key: tuple(map(str, levels(self.name, stated))) if stated else ()})
+            store(
+                self,
+                **{key: tuple(map(str, levels(self.name, stated))) if stated else ()},
+            )
         lowered = [word.lower() for word in self.words]
-        if bool(self.true_values) != bool(self.false_values) or len(set(lowered)) < len(lowered):
+        if bool(self.true_values) != bool(self.false_values) or len(set(lowered)) < len(
+            lowered
+        ):
             raise SchemaError(
                 f"column {self.name!r}: true_values and false_values must both be stated, each word once in any case, "
                 f"found {list(self.true_values)} and {list(self.false_values)}"

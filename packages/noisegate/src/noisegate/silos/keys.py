@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.atomic import check_private, close_to_others, new_file, second_name, sync_folders
+from noisegate.atomic import (
+    check_private,
+    close_to_others,
+    new_file,
+    second_name,
+    sync_folders,
+)
 from noisegate.errors import ModelError, OptionError, require
 from noisegate.privacy.accounting import MOST_SHARES
 from noisegate.privacy.certificate import canonical_json
@@ -38,34 +44,53 @@ class SiloKey:
     def masking(self, part: CalibratedPlan, *, plan: str, after: str | None) -> Masking:
         """Returns the masks of one round: of some queries of a plan, with noise in shares."""
         events = tuple(event_to_json(event) for event in part.events)
-        shared = SecureSum(keys=self.keys, colluding=self.colluding, plan=plan, events=events, after=after)
+        shared = SecureSum(
+            keys=self.keys,
+            colluding=self.colluding,
+            plan=plan,
+            events=events,
+            after=after,
+        )
         used = self.path.with_name(self.path.name + ".used")
-        return Masking(sum=shared, silo=self.silo, private_key=self.private_key, used=used)
+        return Masking(
+            sum=shared, silo=self.silo, private_key=self.private_key, used=used
+        )
 
 
 def write_key(silo: str, out: Path) -> Path:
     """Writes a new private key, for its owner's eyes alone, and the public one beside it, whose path is returned."""
     if not silo.strip() or not silo.isprintable():
-        raise OptionError(f"silo={silo!r} must be the name of this silo in one line, such as 'north'.")
+        raise OptionError(
+            f"silo={silo!r} must be the name of this silo in one line, such as 'north'."
+        )
     beside = out.with_suffix(PUBLIC)
     if beside == out:
-        raise OptionError(f"--out {out}: the public key gets this name; choose another, such as {silo}.key.")
+        raise OptionError(
+            f"--out {out}: the public key gets this name; choose another, such as {silo}.key."
+        )
     private, public = new_key()
     for path, content in ((out, {"private": private}), (beside, {"public": public})):
         with new_file(path) as new:
             new.chmod(0o600)
-            new.write_text(json.dumps({"format": FORMAT, "silo": silo.strip(), **content}) + "\n", encoding="utf-8")
+            new.write_text(
+                json.dumps({"format": FORMAT, "silo": silo.strip(), **content}) + "\n",
+                encoding="utf-8",
+            )
     beside.chmod(0o644)
     return beside
 
 
-def silo_key(folder: str | Path | None, key: str | Path | None, colluding: int) -> SiloKey | None:
+def silo_key(
+    folder: str | Path | None, key: str | Path | None, colluding: int
+) -> SiloKey | None:
     """Returns what a secure sum takes: a folder of public keys and a private one; None without them."""
     if folder is None and key is None:
         return None
     if folder is None or key is None:
         says = f"secure_sum={folder!r} and key={key!r} go together"
-        raise OptionError(f"{says}: the folder with the public key of every silo, and the private key of this one.")
+        raise OptionError(
+            f"{says}: the folder with the public key of every silo, and the private key of this one."
+        )
     keys, path = read_keys(Path(folder)), Path(key)
     check_private(path, "key")
     silo, digits = _read(path, "private")
@@ -77,10 +102,16 @@ def silo_key(folder: str | Path | None, key: str | Path | None, colluding: int) 
     try:
         private = private_key(digits)
     except ValueError:
-        raise ModelError(f"{path} holds no private key of X25519; make one with `noisegate key`.") from None
+        raise ModelError(
+            f"{path} holds no private key of X25519; make one with `noisegate key`."
+        ) from None
     if keys.get(silo) != private.public_key().public_bytes_raw().hex():
-        raise OptionError(f"key={str(path)!r}: {folder} holds no public key of {silo!r} that belongs to it.")
-    return SiloKey(silo=silo, path=path, keys=keys, colluding=colluding, private_key=private)
+        raise OptionError(
+            f"key={str(path)!r}: {folder} holds no public key of {silo!r} that belongs to it."
+        )
+    return SiloKey(
+        silo=silo, path=path, keys=keys, colluding=colluding, private_key=private
+    )
 
 
 def read_keys(folder: Path) -> dict[str, str]:
@@ -89,10 +120,14 @@ def read_keys(folder: Path) -> dict[str, str]:
     for path in sorted(folder.glob("*" + PUBLIC)):
         silo, digits = _read(path, "public")
         if silo in keys:
-            raise OptionError(f"{folder} holds two public keys of the silo {silo!r}; keep the one that it uses.")
+            raise OptionError(
+                f"{folder} holds two public keys of the silo {silo!r}; keep the one that it uses."
+            )
         keys[silo] = digits
     if len(keys) < 2:
-        raise OptionError(f"secure_sum={str(folder)!r} holds {len(keys)} public keys (*{PUBLIC}); it needs all silos'.")
+        raise OptionError(
+            f"secure_sum={str(folder)!r} holds {len(keys)} public keys (*{PUBLIC}); it needs all silos'."
+        )
     return dict(sorted(keys.items()))
 
 
@@ -100,18 +135,30 @@ def _read(path: Path, kind: str) -> tuple[str, str]:
     try:
         content = read_json(path)
         silo, digits = content["silo"], content[kind]
-        if content["format"] != FORMAT or not isinstance(silo, str) or len(bytes.fromhex(digits)) != 32:
+        if (
+            content["format"] != FORMAT
+            or not isinstance(silo, str)
+            or len(bytes.fromhex(digits)) != 32
+        ):
             raise ValueError("another format")
     except FileNotFoundError:
-        raise ModelError(f"{path} does not exist; `noisegate key` makes keys.") from None
+        raise ModelError(
+            f"{path} does not exist; `noisegate key` makes keys."
+        ) from None
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise ModelError(f"{path} holds no {kind} key; `noisegate key` makes keys.") from None
+        raise ModelError(
+            f"{path} holds no {kind} key; `noisegate key` makes keys."
+        ) from None
     return silo, digits
 
 
 def facts_of(shared: SecureSum) -> dict[str, Any]:
     """Returns what the certificate of a share says of the sum."""
-    return {"keys": dict(shared.keys), "colluding": shared.colluding, "sum": shared.identity}
+    return {
+        "keys": dict(shared.keys),
+        "colluding": shared.colluding,
+        "sum": shared.identity,
+    }
 
 
 def sum_of(release: Release) -> SecureSum | None:
@@ -130,7 +177,9 @@ def sum_of(release: Release) -> SecureSum | None:
         )
         found = facts_of(shared)
     except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"a share's certificate states no secure sum: {type(error).__name__} at {error}.") from None
+        raise ModelError(
+            f"a share's certificate states no secure sum: {type(error).__name__} at {error}."
+        ) from None
     if found != facts:
         raise ModelError(
             f"silo {certificate.public.get('silo')!r} states the sum {str(facts['sum'])[:16]}, and its certificate "
@@ -146,23 +195,35 @@ def check_shares(releases: Sequence[Release]) -> SecureSum | None:
     names = [str(release.certificate.public.get("silo")) for release in releases]
     for name, one in zip(names, shared, strict=True):
         if (one is None) is not (first is None):
-            raise OptionError(f"silos {names[0]!r} and {name!r}: one is a share of a secure sum, and the other is not.")
+            raise OptionError(
+                f"silos {names[0]!r} and {name!r}: one is a share of a secure sum, and the other is not."
+            )
         if first is not None and one is not None and one.identity != first.identity:
-            differ = [part for part in vars(first) if getattr(one, part) != getattr(first, part)]
+            differ = [
+                part
+                for part in vars(first)
+                if getattr(one, part) != getattr(first, part)
+            ]
             raise OptionError(
                 f"silos {names[0]!r} and {name!r} are shares of different sums ({', '.join(differ)} differ): masks "
                 "would not cancel. All silos answer under one plan, one ε, one folder of keys and one --colluding."
             )
     if first is not None and (missing := sorted(set(first.keys) - set(names))):
         says = f"the share of {', '.join(missing)} is missing: without it the masks of the others do not cancel"
-        raise OptionError(f"{says}. Wait for it; or begin anew without that silo, with new keys, which costs ε again.")
+        raise OptionError(
+            f"{says}. Wait for it; or begin anew without that silo, with new keys, which costs ε again."
+        )
     return first
 
 
 def unmasked(releases: Sequence[Release], name: str) -> npt.NDArray[np.int64]:
     """Returns the sum over all silos of the answers to a query, with noise, in grid units, (dim, columns)."""
     try:
-        total = np.sum([as_words(release.values[name]) for release in releases], axis=0, dtype=np.uint64)
+        total = np.sum(
+            [as_words(release.values[name]) for release in releases],
+            axis=0,
+            dtype=np.uint64,
+        )
     except ValueError:
         raise ModelError(f"query {name!r}: a share holds no halves of words.") from None
     return np.asarray(total).view(np.int64)
@@ -175,22 +236,30 @@ Words = npt.NDArray[np.uint64]
 class SecureSum:
     """What the shares of one sum have in common."""
 
-    keys: Mapping[str, str]  # the public key of each silo, X25519 in hexadecimal digits, by its name
+    keys: Mapping[
+        str, str
+    ]  # the public key of each silo, X25519 in hexadecimal digits, by its name
     colluding: int  # how many of the silos may tell what they know to whoever adds up; the others' noise suffices
     plan: str  # identifier of the published plan
     events: tuple[Mapping[str, Any], ...]  # what is asked and with what noise, as JSON
-    after: str | None = None  # digest of the merged release of the round before; None in the first round
+    after: str | None = (
+        None  # digest of the merged release of the round before; None in the first round
+    )
 
     def __post_init__(self) -> None:
         count = len(self.keys)
         if not 2 <= count <= MOST_SHARES:
-            raise OptionError(f"secure sum: keys of {count} silos; give those of 2 to {MOST_SHARES}.")
+            raise OptionError(
+                f"secure sum: keys of {count} silos; give those of 2 to {MOST_SHARES}."
+            )
         if type(self.colluding) is not int or not 0 <= self.colluding < count:
             raise OptionError(
                 f"colluding={self.colluding!r} must be a whole number from 0 to {count - 1}, below the number of silos."
             )
         if len(set(self.keys.values())) < count:
-            raise OptionError(f"secure sum: two of the silos {', '.join(self.keys)} have the same key.")
+            raise OptionError(
+                f"secure sum: two of the silos {', '.join(self.keys)} have the same key."
+            )
 
     @property
     def honest(self) -> int:
@@ -200,7 +269,9 @@ class SecureSum:
     @property
     def identity(self) -> str:
         """SHA-256 of all of it."""
-        return hashlib.sha256(canonical_json({**vars(self), "keys": dict(self.keys)})).hexdigest()
+        return hashlib.sha256(
+            canonical_json({**vars(self), "keys": dict(self.keys)})
+        ).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +287,9 @@ class Masking:
         """Marks the masks as used, for good, or refuses: two answers under them would show their difference."""
         try:
             self.used.mkdir(mode=0o700, parents=True, exist_ok=True)
-            close_to_others(self.used)  # who may remove a mark may have the key used twice
+            close_to_others(
+                self.used
+            )  # who may remove a mark may have the key used twice
             with (self.used / self.sum.identity).open("x") as mark:
                 os.fsync(mark.fileno())
         except FileExistsError:
@@ -250,11 +323,16 @@ class Masking:
 
         theirs = X25519PublicKey.from_public_bytes(bytes.fromhex(self.sum.keys[other]))
         info = canonical_json({"mask": query, "of": sorted((self.silo, other))})
-        key = HKDF(algorithm=SHA256(), length=32, salt=bytes.fromhex(self.sum.identity), info=info).derive(
-            self.private_key.exchange(theirs)
-        )
+        key = HKDF(
+            algorithm=SHA256(),
+            length=32,
+            salt=bytes.fromhex(self.sum.identity),
+            info=info,
+        ).derive(self.private_key.exchange(theirs))
         stream = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
-        return np.frombuffer(stream.update(bytes(8 * size)), dtype="<u8").astype(np.uint64)
+        return np.frombuffer(stream.update(bytes(8 * size)), dtype="<u8").astype(
+            np.uint64
+        )
 
 
 def new_key() -> tuple[str, str]:
@@ -282,7 +360,12 @@ def as_numbers(words: Words) -> npt.NDArray[np.float64]:
 
 def as_words(numbers: npt.NDArray[np.float64]) -> Words:
     """Returns the words that `as_numbers` wrote; a ValueError if they are none."""
-    if len(numbers) % 2 or not ((numbers >= 0) & (numbers < 2.0**32) & (numbers == np.floor(numbers))).all():
+    if (
+        len(numbers) % 2
+        or not (
+            (numbers >= 0) & (numbers < 2.0**32) & (numbers == np.floor(numbers))
+        ).all()
+    ):
         raise ValueError("no halves of words")
     high, low = np.split(numbers.astype(np.uint64), 2)
     return (high << np.uint64(32)) | low

@@ -42,7 +42,9 @@ class ShareSession(SumSession):
     def __init__(self, session: SumSession, masking: Masking) -> None:
         super().__init__(session._access)
         self._masking = masking
-        if min(release.noise_std for release in self.plan.releases) < MINIMUM_STD * math.sqrt(masking.sum.honest):
+        if min(
+            release.noise_std for release in self.plan.releases
+        ) < MINIMUM_STD * math.sqrt(masking.sum.honest):
             raise CalibrationError(
                 f"the noise of {masking.sum.honest} silos, in shares, would be below {MINIMUM_STD:g} grid units each, "
                 "where nothing is proved; ask for a smaller epsilon."
@@ -58,16 +60,27 @@ class ShareSession(SumSession):
         super()._check_records(seen, link)
         # With it, the sum of all silos and its noise stay below 2⁶³ in magnitude.
         if seen > RECORD_LIMIT // len(self._masking.sum.keys):
-            raise DataError(f"{self._access.source.name}: too many records for a sum of several silos in 64 bits.")
+            raise DataError(
+                f"{self._access.source.name}: too many records for a sum of several silos in 64 bits."
+            )
 
     def _answer(self, sums: Integers, release: PlannedRelease) -> Values:
         std = release.noise_std / math.sqrt(self._masking.sum.honest) * (1 + 1e-12)
-        noisy = self._noisy(sums, replace(release.event, noise_std=std, sampler=Sampler.DISCRETE_GAUSSIAN))
+        noisy = self._noisy(
+            sums,
+            replace(release.event, noise_std=std, sampler=Sampler.DISCRETE_GAUSSIAN),
+        )
         words = np.ascontiguousarray(noisy.T).view(np.uint64)
-        return as_numbers(words + self._masking.mask(release.query.name, words.size).reshape(words.shape))
+        return as_numbers(
+            words
+            + self._masking.mask(release.query.name, words.size).reshape(words.shape)
+        )
 
     def _stds(self) -> dict[str, Any]:
-        return {name: std / math.sqrt(self._masking.sum.honest) for name, std in super()._stds().items()}
+        return {
+            name: std / math.sqrt(self._masking.sum.honest)
+            for name, std in super()._stds().items()
+        }
 
 
 @dataclass(frozen=True)
@@ -86,7 +99,9 @@ class Round:
         part, facts, masking = plan.only(maps), self.facts(schema, plan), None
         if self.secure is not None:
             part = part.summed()
-            masking = self.secure.masking(part, plan=facts["plan"], after=facts.get("after"))
+            masking = self.secure.masking(
+                part, plan=facts["plan"], after=facts.get("after")
+            )
             facts |= {"secure_sum": facts_of(masking.sum)}
         opened = gate.open(part, method=method.name, public=facts)
         with opened if masking is None else ShareSession(opened, masking) as session:
@@ -100,46 +115,74 @@ class Round:
             return method.next_round(schema, plan, {}, noise_of(plan))
         silos = after.certificate.silos
         assert silos is not None
-        return method.next_round(schema, plan, after.values, merged_noise(method, schema, silos, plan.budget))
+        return method.next_round(
+            schema, plan, after.values, merged_noise(method, schema, silos, plan.budget)
+        )
 
     def facts(self, schema: Schema, plan: CalibratedPlan) -> dict[str, Any]:
         """Returns what is public of this round, for its certificate."""
         method = self.run.method
-        facts = {**method.public_facts(schema), "plan": plan_id(method, schema, plan), "silo": self.silo}
-        return facts if self.after is None else facts | {"after": self.after.certificate.digest()}
+        facts = {
+            **method.public_facts(schema),
+            "plan": plan_id(method, schema, plan),
+            "silo": self.silo,
+        }
+        return (
+            facts
+            if self.after is None
+            else facts | {"after": self.after.certificate.digest()}
+        )
 
 
-def round_of(run: Run, silo: str, after: Release | None = None, secure: SiloKey | None = None) -> Round:
+def round_of(
+    run: Run, silo: str, after: Release | None = None, secure: SiloKey | None = None
+) -> Round:
     """Returns the round that a silo is to answer after those merged before; with `secure` by a masked share."""
     if not isinstance(silo, str) or not silo.strip() or not silo.isprintable():
-        raise OptionError(f"silo={silo!r} must be the name of this silo in one line, such as 'north'.")
+        raise OptionError(
+            f"silo={silo!r} must be the name of this silo in one line, such as 'north'."
+        )
     run, silo = settled(run), silo.strip()
     schema, plan = run.table, run.method.plan(run.table, run.budget)
     assert isinstance(plan, CalibratedPlan)
     if after is not None:
         _check_after(run, silo, after, plan_id(run.method, schema, plan), secure)
     if secure is not None and secure.silo != silo:
-        raise OptionError(f"silo={silo!r}: the key is of the silo {secure.silo!r}; give its own.")
+        raise OptionError(
+            f"silo={silo!r}: the key is of the silo {secure.silo!r}; give its own."
+        )
     found = Round(run, silo, after, secure)
     if not found.maps(schema, plan):
-        raise OptionError("after: every round of this plan is answered in it; there is nothing more to release.")
+        raise OptionError(
+            "after: every round of this plan is answered in it; there is nothing more to release."
+        )
     return found
 
 
-def _check_after(run: Run, silo: str, after: Release, identity: str, secure: SiloKey | None) -> None:
+def _check_after(
+    run: Run, silo: str, after: Release, identity: str, secure: SiloKey | None
+) -> None:
     silos, stated = after.certificate.silos, after.certificate.public.get("plan")
     if silos is None or stated != identity:
         says = f"after: its plan is {str(stated)[:16]}, and this silo asks by the plan {identity[:16]}"
-        raise OptionError(f"{says}; give what `noisegate merge` made of the first round of this plan.")
+        raise OptionError(
+            f"{says}; give what `noisegate merge` made of the first round of this plan."
+        )
     own = [one for one in silos.members if one.name == silo]
     if not own:
         names = ", ".join(one.name for one in silos.members)
-        raise OptionError(f"silo={silo!r} has no part in the round before, which is of {names}; give its name.")
+        raise OptionError(
+            f"silo={silo!r} has no part in the round before, which is of {names}; give its name."
+        )
     if (own[0].epsilon, own[0].delta) != (run.budget.epsilon, run.budget.delta):
         why = f"{silo!r} began with {own[0].epsilon:g} at {own[0].delta:g} for all rounds together; go on with these."
         raise OptionError(f"epsilon={run.epsilon:g} at delta={run.delta:g}: {why}")
     if silos.colluding != (None if secure is None else secure.colluding):
-        before = "no secure sum" if silos.colluding is None else f"a secure sum with colluding={silos.colluding}"
+        before = (
+            "no secure sum"
+            if silos.colluding is None
+            else f"a secure sum with colluding={silos.colluding}"
+        )
         cure = "go on as it began, or noise would not be what it says."
         raise OptionError(f"after: the round before was {before}; {cure}")
 
@@ -191,27 +234,56 @@ def release(
         ('north', ['coarse', 'fine'])
     """
     price = {"epsilon": epsilon, "delta": delta}
-    noise: dict[str, Any] = {name: value for name, value in price.items() if value is not None}
+    noise: dict[str, Any] = {
+        name: value for name, value in price.items() if value is not None
+    }
     booked: dict[str, Any] = {"dataset": dataset, "ledger": ledger}
     told: dict[str, Any]
     if plan is not None:
-        told = {"schema": schema, "unit_column": unit_column, "contributions": contributions, **settings}
-        twice = next((f"{name}={value!r}" for name, value in told.items() if value is not None), None)
+        told = {
+            "schema": schema,
+            "unit_column": unit_column,
+            "contributions": contributions,
+            **settings,
+        }
+        twice = next(
+            (f"{name}={value!r}" for name, value in told.items() if value is not None),
+            None,
+        )
         if twice or method != AUTO or unit != RECORD:
             raise OptionError(
                 f"{twice or f'method={method!r}, unit={unit!r}'}: the published plan says what is queried."
             )
         run = read_plan(Path(plan), **noise, **booked)
     elif schema is None or epsilon is None:
-        raise OptionError("schema and epsilon are missing: give them, or the published plan.")
+        raise OptionError(
+            "schema and epsilon are missing: give them, or the published plan."
+        )
     else:
-        told = {"unit": unit, "unit_column": unit_column, "contributions": contributions, "records": None}
-        told |= {"adjacency": Adjacency.ADD_REMOVE, "settings": settings, "delta": 1e-5, **noise, **booked}
+        told = {
+            "unit": unit,
+            "unit_column": unit_column,
+            "contributions": contributions,
+            "records": None,
+        }
+        told |= {
+            "adjacency": Adjacency.ADD_REMOVE,
+            "settings": settings,
+            "delta": 1e-5,
+            **noise,
+            **booked,
+        }
         run = Run.of(method=method, schema=schema, **told)
-    earlier = after if after is None or isinstance(after, Release) else read_release(Path(after))
+    earlier = (
+        after
+        if after is None or isinstance(after, Release)
+        else read_release(Path(after))
+    )
     place = None if out is None else Path(out)
     secure = silo_key(secure_sum, key, colluding)
-    return release_in(RunFolder(place, observer=observer), round_of(run, silo, earlier, secure), data)
+    return release_in(
+        RunFolder(place, observer=observer), round_of(run, silo, earlier, secure), data
+    )
 
 
 def release_in(folder: RunFolder, asked: Round, data: Any, **options: Any) -> Release:
@@ -271,7 +343,10 @@ def plan_id(method: Method, schema: Schema, plan: CalibratedPlan) -> str:
         "adjacency": budget.adjacency.value,
         "unit": budget.unit,
         "contributions": budget.contributions,
-        "queries": [{name: getattr(release.query, name) for name in names} for release in plan.releases],
+        "queries": [
+            {name: getattr(release.query, name) for name in names}
+            for release in plan.releases
+        ],
     }
     return hashlib.sha256(canonical_json(asked)).hexdigest()
 
@@ -281,12 +356,19 @@ def noise_of(plan: CalibratedPlan) -> dict[str, float]:
     return {release.query.name: release.noise_std_natural for release in plan.releases}
 
 
-def merged_noise(method: Method, schema: Schema, silos: Silos, budget: Budget) -> dict[str, float]:
+def merged_noise(
+    method: Method, schema: Schema, silos: Silos, budget: Budget
+) -> dict[str, float]:
     """Returns the noise of all silos together on each query, asked or still to be asked: variances add up."""
-    plans = [plan_of(method, schema, replace(budget, epsilon=silo.epsilon, delta=silo.delta)) for silo in silos.members]
+    plans = [
+        plan_of(method, schema, replace(budget, epsilon=silo.epsilon, delta=silo.delta))
+        for silo in silos.members
+    ]
     if silos.colluding is not None:  # each has a share, of which some suffice
         inflated = (len(plans) / (len(plans) - silos.colluding)) ** 0.5
-        return {name: std * inflated for name, std in noise_of(plans[0].summed()).items()}
+        return {
+            name: std * inflated for name, std in noise_of(plans[0].summed()).items()
+        }
     noise = [noise_of(plan) for plan in plans]
     return {name: sum(one[name] ** 2 for one in noise) ** 0.5 for name in noise[0]}
 
@@ -305,7 +387,9 @@ def write_plan(run: Run, out: Path, **more: Any) -> str:
         **more,
     }
     with new_file(out, "save") as beside:
-        beside.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        beside.write_text(
+            json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
     return str(content["plan"])
 
 
@@ -314,17 +398,33 @@ def read_plan(path: Path, *, settle: bool = True, **changes: Any) -> Run:
     try:
         content: Mapping[str, Any] = read_json(path)
         if content["format"] != FORMAT:
-            raise ModelError(f"{path} is of format {content['format']!r}; this version reads {FORMAT}.")
+            raise ModelError(
+                f"{path} is of format {content['format']!r}; this version reads {FORMAT}."
+            )
         asked = {name: content[name] for name in _ASKED}
         method = method_named(content["method"]).from_json(content["settings"])
         schema = Schema.from_json(content["schema"])
-        told = {"method": method, "schema": schema, "records": None, "dataset": None, "ledger": None, **asked}
+        told = {
+            "method": method,
+            "schema": schema,
+            "records": None,
+            "dataset": None,
+            "ledger": None,
+            **asked,
+        }
         plan = plan_of(method, schema, Run(**told).budget)
-        stated, noise = content["plan"], {name: float(std) for name, std in content["noise"].items()}
+        stated, noise = (
+            content["plan"],
+            {name: float(std) for name, std in content["noise"].items()},
+        )
     except FileNotFoundError:
-        raise ModelError(f"{path} does not exist; `noisegate plan --save` writes it.") from None
+        raise ModelError(
+            f"{path} does not exist; `noisegate plan --save` writes it."
+        ) from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ModelError(f"{path} is not a published plan: {type(error).__name__} at {error}.") from None
+        raise ModelError(
+            f"{path} is not a published plan: {type(error).__name__} at {error}."
+        ) from None
     found = plan_id(method, schema, plan)
     if stated != found:
         raise ModelError(
@@ -333,7 +433,9 @@ def read_plan(path: Path, *, settle: bool = True, **changes: Any) -> Run:
         )
     # Up to how the last digits were computed.
     own = noise_of(plan)
-    if set(noise) != set(own) or any(abs(std - noise[name]) > 1e-9 * std for name, std in own.items()):
+    if set(noise) != set(own) or any(
+        abs(std - noise[name]) > 1e-9 * std for name, std in own.items()
+    ):
         raise ModelError(
             f"{path} states epsilon={plan.budget.epsilon:g} at delta={plan.budget.delta:g}, and its noise is that "
             "of another price: it was changed. Get it anew from whoever published it; a silo that is to pay another "

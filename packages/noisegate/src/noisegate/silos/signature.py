@@ -36,14 +36,24 @@ def sign(folder: str | Path, key: str | Path) -> Path:
         'signature.json'
     """
     require("cryptography", "a signature")
-    path, statement = Path(folder) / SIGNATURE, canonical_json(_statement(Path(folder), with_page=True))
+    path, statement = (
+        Path(folder) / SIGNATURE,
+        canonical_json(_statement(Path(folder), with_page=True)),
+    )
     if path.exists():
         raise OptionError(f"{path} exists; remove it to sign the folder again.")
     private = _private(Path(key))
     keyid = private.public_key().public_bytes_raw().hex()
-    signature = {"keyid": keyid, "sig": b64encode(private.sign(_encoded(statement))).decode()}
+    signature = {
+        "keyid": keyid,
+        "sig": b64encode(private.sign(_encoded(statement))).decode(),
+    }
     with new_file(path) as new:
-        envelope = {"payloadType": _PAYLOAD, "payload": b64encode(statement).decode(), "signatures": [signature]}
+        envelope = {
+            "payloadType": _PAYLOAD,
+            "payload": b64encode(statement).decode(),
+            "signatures": [signature],
+        }
         new.write_text(json.dumps(envelope, indent=2) + "\n", encoding="utf-8")
     return path
 
@@ -74,9 +84,13 @@ def check_signature(folder: Path, public: Path) -> tuple[str, ...]:
         signature = b64decode(envelope["signatures"][0]["sig"], validate=True)
         key.verify(signature, _encoded(payload))  # type: ignore[union-attr,call-arg]
     except InvalidSignature:
-        raise ModelError(f"{path} was changed, or not made with the key of {public}: do not rely on it.") from None
+        raise ModelError(
+            f"{path} was changed, or not made with the key of {public}: do not rely on it."
+        ) from None
     except (OSError, TypeError, ValueError, LookupError, AttributeError) as error:
-        raise ModelError(f"{path} cannot be checked with {public}: {type(error).__name__}: {error}.") from None
+        raise ModelError(
+            f"{path} cannot be checked with {public}: {type(error).__name__}: {error}."
+        ) from None
     if payload == canonical_json(_statement(folder, with_page=False)):
         stated = _statement(folder, with_page=False)
     if envelope.get("payloadType") != _PAYLOAD or payload != canonical_json(stated):
@@ -93,7 +107,9 @@ def _differences(payload: bytes, stated: dict[str, Any]) -> str:
     except (TypeError, ValueError, LookupError):
         return ""
     now = {one["name"]: one["digest"] for one in stated["subject"]}
-    differing = sorted(name for name in signed.keys() | now.keys() if signed.get(name) != now.get(name))
+    differing = sorted(
+        name for name in signed.keys() | now.keys() if signed.get(name) != now.get(name)
+    )
     if not differing:
         return ""
     remade = ""
@@ -105,21 +121,36 @@ def _differences(payload: bytes, stated: dict[str, Any]) -> str:
 def _statement(folder: Path, *, with_page: bool) -> dict[str, Any]:
     """Returns what is signed: digests of all files, and the claim; without the public page as signed before."""
     if not folder.is_dir():
-        raise OptionError(f"{folder} is not a folder; a signature is of a folder of fit, release or merge.")
+        raise OptionError(
+            f"{folder} is not a folder; a signature is of a folder of fit, release or merge."
+        )
     certificate, files = verify(folder).certificate, []
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():
             files.append(path)
         elif path.is_symlink() or not path.is_dir() or not any(path.iterdir()):
-            raise ModelError(f"{path} is an empty folder, a link or no file, which no signature covers; remove it.")
-    names = sorted({path.relative_to(folder).as_posix() for path in files} - {SIGNATURE})
-    facts = {name: getattr(certificate, name) for name in _STATED} | {"certificate": certificate.digest()}
+            raise ModelError(
+                f"{path} is an empty folder, a link or no file, which no signature covers; remove it."
+            )
+    names = sorted(
+        {path.relative_to(folder).as_posix() for path in files} - {SIGNATURE}
+    )
+    facts = {name: getattr(certificate, name) for name in _STATED} | {
+        "certificate": certificate.digest()
+    }
     if with_page:
         facts[_COVERS] = _EVERY_FILE
     else:
         names = [name for name in names if name != PUBLIC_PAGE]
-    subject = [{"name": name, "digest": {"sha256": file_hash(folder / name)}} for name in names]
-    return {"_type": _STATEMENT, "subject": subject, "predicateType": _PREDICATE, "predicate": facts}
+    subject = [
+        {"name": name, "digest": {"sha256": file_hash(folder / name)}} for name in names
+    ]
+    return {
+        "_type": _STATEMENT,
+        "subject": subject,
+        "predicateType": _PREDICATE,
+        "predicate": facts,
+    }
 
 
 def _private(path: Path) -> Any:
@@ -128,12 +159,20 @@ def _private(path: Path) -> Any:
 
     if not path.exists():
         if path.suffix == ".pub":
-            raise OptionError(f"{said('key', path)}: the public key gets this name; choose another, such as owner.key.")
+            raise OptionError(
+                f"{said('key', path)}: the public key gets this name; choose another, such as owner.key."
+            )
         made, pem = Ed25519PrivateKey.generate(), forms.Encoding.PEM
         with new_file(path) as new, new_file(path.with_suffix(".pub")) as public:
             new.chmod(0o600)
-            new.write_bytes(made.private_bytes(pem, forms.PrivateFormat.PKCS8, forms.NoEncryption()))
-            public.write_bytes(made.public_key().public_bytes(pem, forms.PublicFormat.SubjectPublicKeyInfo))
+            new.write_bytes(
+                made.private_bytes(pem, forms.PrivateFormat.PKCS8, forms.NoEncryption())
+            )
+            public.write_bytes(
+                made.public_key().public_bytes(
+                    pem, forms.PublicFormat.SubjectPublicKeyInfo
+                )
+            )
         return made
     check_private(path, "key")
     try:
@@ -141,10 +180,17 @@ def _private(path: Path) -> Any:
     except (OSError, TypeError, ValueError):
         key = None
     if not isinstance(key, Ed25519PrivateKey):
-        raise OptionError(f"{said('key', path)} must be an unencrypted Ed25519 private key in PEM, or a new file.")
+        raise OptionError(
+            f"{said('key', path)} must be an unencrypted Ed25519 private key in PEM, or a new file."
+        )
     return key
 
 
 def _encoded(statement: bytes) -> bytes:
     """Returns the pre-authentication encoding of DSSE (https://github.com/secure-systems-lab/dsse, protocol.md)."""
-    return b"DSSEv1 %d %s %d %s" % (len(_PAYLOAD), _PAYLOAD.encode(), len(statement), statement)
+    return b"DSSEv1 %d %s %d %s" % (
+        len(_PAYLOAD),
+        _PAYLOAD.encode(),
+        len(statement),
+        statement,
+    )

@@ -11,25 +11,61 @@ from typer import Argument, Context, Option
 
 from noisegate.cli.console import OUT, print_json
 from noisegate.cli.fit import ShowValues, console_observer, report_fit
-from noisegate.cli.options import Address, EngineOption, FitOptions, Json, chosen_engine, one_by_one, required
+from noisegate.cli.options import (
+    Address,
+    EngineOption,
+    FitOptions,
+    Json,
+    chosen_engine,
+    one_by_one,
+    required,
+)
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
     from noisegate.runs.folder import Run
 
 _BESIDE_A_PLAN = {
-    *("data", "out", "silo", "plan", "after", "epsilon", "delta", "dataset", "ledger", "on_error", "engine"),
-    *("address", "show_values", "as_json", "settings", "secure_sum", "key", "colluding"),
+    *(
+        "data",
+        "out",
+        "silo",
+        "plan",
+        "after",
+        "epsilon",
+        "delta",
+        "dataset",
+        "ledger",
+        "on_error",
+        "engine",
+    ),
+    *(
+        "address",
+        "show_values",
+        "as_json",
+        "settings",
+        "secure_sum",
+        "key",
+        "colluding",
+    ),
 }
 After = Annotated[
     Path | None,
-    Option(metavar="DIR", help="What `noisegate merge` made of the round before, where a method asks in rounds."),
+    Option(
+        metavar="DIR",
+        help="What `noisegate merge` made of the round before, where a method asks in rounds.",
+    ),
 ]
 
 
 def key_command(
     silo: Annotated[str, Argument(help="Name of this silo.")],
-    out: Annotated[Path, Option("--out", "-o", help="File of the private key; NAME.pub is made beside it.")],
+    out: Annotated[
+        Path,
+        Option(
+            "--out", "-o", help="File of the private key; NAME.pub is made beside it."
+        ),
+    ],
     as_json: Json = False,
 ) -> None:
     """Make the keys of a silo for `release --secure-sum`: hand out the public one, and keep the private one.
@@ -42,13 +78,19 @@ def key_command(
     if as_json:
         print_json({"silo": silo.strip(), "private": str(out), "public": str(public)})
         return
-    OUT.print(f"Keep {out}: whoever has it can take the masks of {silo} off. Hand {public} to all silos.")
+    OUT.print(
+        f"Keep {out}: whoever has it can take the masks of {silo} off. Hand {public} to all silos."
+    )
 
 
 def sign_command(
     model: Annotated[Path, Argument(help="Folder of `fit`, `release` or `merge`.")],
     key: Annotated[
-        Path, Option(metavar="FILE", help="Ed25519 private key, PEM; a new name makes one, and NAME.pub beside it.")
+        Path,
+        Option(
+            metavar="FILE",
+            help="Ed25519 private key, PEM; a new name makes one, and NAME.pub beside it.",
+        ),
     ],
     as_json: Json = False,
 ) -> None:
@@ -63,23 +105,34 @@ def sign_command(
         print_json({"signature": str(made), "public": str(key.with_suffix(".pub"))})
         return
     shown = escape(f"noisegate verify {model} --signed-by {key.with_suffix('.pub')}")
-    OUT.print(f"Wrote {made}. Recipients, who have the public key from you: {shown}", soft_wrap=True)
+    OUT.print(
+        f"Wrote {made}. Recipients, who have the public key from you: {shown}",
+        soft_wrap=True,
+    )
 
 
 @one_by_one
 def release_command(
     context: Context,
-    data: Annotated[str, Argument(help="Private records of this silo; see `noisegate fit`.")],
-    out: Annotated[Path, Option("--out", "-o", help="Folder to make, for whoever merges.")],
+    data: Annotated[
+        str, Argument(help="Private records of this silo; see `noisegate fit`.")
+    ],
+    out: Annotated[
+        Path, Option("--out", "-o", help="Folder to make, for whoever merges.")
+    ],
     silo: Annotated[str, Option(help="Name of this silo, in its certificate.")],
     plan: Annotated[
         Path | None,
         Option(
-            metavar="FILE", help="Published plan, of `noisegate plan --save`, in place of --schema, --method and so on."
+            metavar="FILE",
+            help="Published plan, of `noisegate plan --save`, in place of --schema, --method and so on.",
         ),
     ] = None,
     epsilon: Annotated[
-        float | None, Option(help="ε of the guarantee, of all rounds together; with --plan, if it is another.")
+        float | None,
+        Option(
+            help="ε of the guarantee, of all rounds together; with --plan, if it is another."
+        ),
     ] = None,
     after: After = None,
     secure_sum: Annotated[
@@ -90,10 +143,15 @@ def release_command(
             "sees this silo's part.",
         ),
     ] = None,
-    key: Annotated[Path | None, Option(metavar="FILE", help="With --secure-sum: private key of this silo.")] = None,
+    key: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="With --secure-sum: private key of this silo."),
+    ] = None,
     colluding: Annotated[
         int,
-        Option(help="With --secure-sum: how many silos may tell what they know to whoever merges. Each is one itself."),
+        Option(
+            help="With --secure-sum: how many silos may tell what they know to whoever merges. Each is one itself."
+        ),
     ] = 1,
     *,
     options: FitOptions,
@@ -111,18 +169,31 @@ def release_command(
     from noisegate.silos.rounds import read_release, release_in, round_of
 
     chosen = chosen_engine(engine, address)
-    run = options.run(required(epsilon, "--epsilon or --plan")) if plan is None else _planned(context, options, plan)
+    run = (
+        options.run(required(epsilon, "--epsilon or --plan"))
+        if plan is None
+        else _planned(context, options, plan)
+    )
     secure = silo_key(secure_sum, key, colluding)
     asked = round_of(run, silo, None if after is None else read_release(after), secure)
     folder = RunFolder(out, observer=console_observer(options.method, as_json))
     made = release_in(folder, asked, data, show_values=show_values, engine=chosen)
     certificate = made.certificate
     if as_json:
-        told = {"out": str(out), "plan": certificate.public["plan"], "silo": silo, "queries": sorted(made.values)}
+        told = {
+            "out": str(out),
+            "plan": certificate.public["plan"],
+            "silo": silo,
+            "queries": sorted(made.values),
+        }
         print_json(told | {"certificate": certificate.to_json()})
         return
-    OUT.print(f"Released {', '.join(made.values)} under plan {certificate.public['plan']}.")
-    OUT.print(f"Hand out {out}; it holds no record. With those of the others: noisegate merge {out} ... --out DIR")
+    OUT.print(
+        f"Released {', '.join(made.values)} under plan {certificate.public['plan']}."
+    )
+    OUT.print(
+        f"Hand out {out}; it holds no record. With those of the others: noisegate merge {out} ... --out DIR"
+    )
 
 
 def _planned(context: Context, options: FitOptions, plan: Path) -> Run:
@@ -132,23 +203,51 @@ def _planned(context: Context, options: FitOptions, plan: Path) -> Run:
     twice = [*(set(typed) - _BESIDE_A_PLAN), *typed["settings"]]
     if twice:
         cure = "leave it out. Of it, only --epsilon and --delta may be a silo's own."
-        raise OptionError(f"--{twice[0].replace('_', '-')}: the published plan {plan} says what is asked; {cure}")
-    own: dict[str, Any] = {name: typed[name] for name in ("epsilon", "delta") if name in typed}
-    return read_plan(plan, dataset=options.dataset, ledger=options.book, on_error=options.on_error, **own)
+        raise OptionError(
+            f"--{twice[0].replace('_', '-')}: the published plan {plan} says what is asked; {cure}"
+        )
+    own: dict[str, Any] = {
+        name: typed[name] for name in ("epsilon", "delta") if name in typed
+    }
+    return read_plan(
+        plan,
+        dataset=options.dataset,
+        ledger=options.book,
+        on_error=options.on_error,
+        **own,
+    )
 
 
 def merge_command(
-    releases: Annotated[list[Path], Argument(help="Folders of `noisegate release`, one of each silo.")],
-    out: Annotated[Path, Option("--out", "-o", help="Model folder to make; of a round before the last, a release.")],
+    releases: Annotated[
+        list[Path], Argument(help="Folders of `noisegate release`, one of each silo.")
+    ],
+    out: Annotated[
+        Path,
+        Option(
+            "--out",
+            "-o",
+            help="Model folder to make; of a round before the last, a release.",
+        ),
+    ],
     after: After = None,
     overlapping: Annotated[
-        bool, Option("--overlapping", help="A unit may have records in several silos: their costs add up.")
+        bool,
+        Option(
+            "--overlapping",
+            help="A unit may have records in several silos: their costs add up.",
+        ),
     ] = False,
     stated_by: Annotated[
         str | None,
-        Option(metavar="WHO", help="Who states that no unit has records in two silos; the certificate says so."),
+        Option(
+            metavar="WHO",
+            help="Who states that no unit has records in two silos; the certificate says so.",
+        ),
     ] = None,
-    device: Annotated[str, Option(help="Where to fit: auto, cpu, cuda or mps.")] = "auto",
+    device: Annotated[
+        str, Option(help="Where to fit: auto, cpu, cuda or mps.")
+    ] = "auto",
     as_json: Json = False,
 ) -> None:
     """Add up what several silos released, and fit one model to it. Reads no record, spends nothing.
@@ -163,15 +262,28 @@ def merge_command(
     twice = next((path for path in paths if paths.count(path) > 1), None)
     if twice is not None:
         raise OptionError(f"{twice} is given twice; give the folder of each silo once.")
-    told: dict[str, Any] = {"after": after, "overlapping": overlapping, "stated_by": stated_by, "device": device}
+    told: dict[str, Any] = {
+        "after": after,
+        "overlapping": overlapping,
+        "stated_by": stated_by,
+        "device": device,
+    }
     made = merge(releases, out=out, observer=console_observer("", as_json), **told)
     if not isinstance(made, Release):
         report_fit(made, out, time.monotonic() - started, as_json)
         return
     certificate = made.certificate
     if as_json:
-        shown = {"out": str(out), "plan": certificate.public["plan"], "queries": sorted(made.values)}
+        shown = {
+            "out": str(out),
+            "plan": certificate.public["plan"],
+            "queries": sorted(made.values),
+        }
         print_json(shown | {"certificate": certificate.to_json()})
         return
-    OUT.print(f"Added up {', '.join(made.values)}. One more round follows from it: hand out {out} to all silos, then")
-    OUT.print(f"  noisegate release DATA --plan FILE --silo NAME --after {out} --out DIR")
+    OUT.print(
+        f"Added up {', '.join(made.values)}. One more round follows from it: hand out {out} to all silos, then"
+    )
+    OUT.print(
+        f"  noisegate release DATA --plan FILE --silo NAME --after {out} --out DIR"
+    )

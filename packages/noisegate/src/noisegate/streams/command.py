@@ -57,10 +57,20 @@ def plan_stream(
         >>> second.certificate.epsilon, second.certificate.stream.period, second.sample(3).shape
         (1.0, 2, (3, 1))
     """
-    told: dict[str, Any] = dict.fromkeys(("records", "unit_column", "contributions", "dataset", "ledger"))
-    told |= {"adjacency": Adjacency.ADD_REMOVE, "settings": settings, "epsilon": epsilon, "delta": delta, "unit": unit}
+    told: dict[str, Any] = dict.fromkeys(
+        ("records", "unit_column", "contributions", "dataset", "ledger")
+    )
+    told |= {
+        "adjacency": Adjacency.ADD_REMOVE,
+        "settings": settings,
+        "epsilon": epsilon,
+        "delta": delta,
+        "unit": unit,
+    }
     run = Run.of(method=method, schema=schema, **told)
-    return Horizon(periods=periods, window=window, corrections=corrections).publish(run, Path(path))
+    return Horizon(periods=periods, window=window, corrections=corrections).publish(
+        run, Path(path)
+    )
 
 
 def fit_period(
@@ -99,19 +109,36 @@ def fit_period(
         >>> fit_period(pa.table({"ill": [True, False] * 500}), stream="clinic.json").certificate.stream.periods
         1000
     """
-    run, period = _period(Path(stream), None if after is None else Path(after), withdrawn, dataset, ledger)
-    folder = RunFolder(None if out is None else Path(out), observer=observer or (ShownProgress() if progress else None))
-    return start_run(run, data, folder, device=device, show_values=show_values, engine=engine, ask=period)
+    run, period = _period(
+        Path(stream), None if after is None else Path(after), withdrawn, dataset, ledger
+    )
+    folder = RunFolder(
+        None if out is None else Path(out),
+        observer=observer or (ShownProgress() if progress else None),
+    )
+    return start_run(
+        run,
+        data,
+        folder,
+        device=device,
+        show_values=show_values,
+        engine=engine,
+        ask=period,
+    )
 
 
-def _period(plan: Path, after: Path | None, withdrawn: Any, dataset: str | None, ledger: Any) -> tuple[Run, Period]:
+def _period(
+    plan: Path, after: Path | None, withdrawn: Any, dataset: str | None, ledger: Any
+) -> tuple[Run, Period]:
     """Returns what is asked of the period behind the one in the folder `after`, or of the first."""
     state = StreamState(plan)
     booked = state.booked
     if dataset is None and booked:
         dataset, ledger = booked["dataset"], ledger or booked["ledger"]
         if ledger is None:
-            raise OptionError(f"ledger: the stream is recorded in a database under {dataset!r}; give its address.")
+            raise OptionError(
+                f"ledger: the stream is recorded in a database under {dataset!r}; give its address."
+            )
         if ledger == booked["ledger"] and not Path(ledger).exists():
             raise OptionError(
                 f"ledger: the stream is recorded in {ledger} under {dataset!r}, and this file is not there. Where it "
@@ -123,7 +150,9 @@ def _period(plan: Path, after: Path | None, withdrawn: Any, dataset: str | None,
         release = _released(after)
         facts = release.certificate.stream
         if facts is None or facts.plan != identity:
-            raise OptionError(f"after: {after} is not a period of the stream in {plan}.")
+            raise OptionError(
+                f"after: {after} is not a period of the stream in {plan}."
+            )
         period = facts.period + 1
     if not period - 1 <= state.periods <= period:
         raise OptionError(
@@ -135,7 +164,9 @@ def _period(plan: Path, after: Path | None, withdrawn: Any, dataset: str | None,
         )
     if period > horizon.periods:
         state.end()  # a version that kept the seals may have answered its last period
-        raise OptionError(f"the stream was planned for {horizon.periods} periods, and has all of them.")
+        raise OptionError(
+            f"the stream was planned for {horizon.periods} periods, and has all of them."
+        )
     if withdrawn is not None and not (horizon.corrections and period > 1):
         raise OptionError(
             f"withdrawn: the plan of the stream does not pay for corrections; make one with {said('corrections')}."
@@ -149,7 +180,12 @@ def _period(plan: Path, after: Path | None, withdrawn: Any, dataset: str | None,
         window=horizon.window,
         corrections=horizon.corrections,
     )
-    told: dict[str, Any] = {"method": run.method, "horizon": horizon, "state": state, "facts": facts}
+    told: dict[str, Any] = {
+        "method": run.method,
+        "horizon": horizon,
+        "state": state,
+        "facts": facts,
+    }
     return run, Period(**told, after=release, withdrawn=withdrawn)
 
 
@@ -161,32 +197,55 @@ def _released(folder: Path) -> Release:
 def horizon_of(periods: str, window: int | None, corrections: bool) -> Horizon:
     """Returns the horizon of `noisegate plan --periods`: a number, or "open" where it is not known."""
     if periods != "open" and not periods.isdecimal():
-        raise OptionError(f"--periods {periods!r} must be a number of periods, or open where it is not known.")
+        raise OptionError(
+            f"--periods {periods!r} must be a number of periods, or open where it is not known."
+        )
     count = MOST_PERIODS if periods == "open" else int(periods)
     return Horizon(periods=count, window=window, corrections=corrections)
 
 
 _BESIDE_A_STREAM = {
-    *("data", "out", "stream", "after", "withdrawn", "dataset", "ledger", "device", "engine", "address"),
+    *(
+        "data",
+        "out",
+        "stream",
+        "after",
+        "withdrawn",
+        "dataset",
+        "ledger",
+        "device",
+        "engine",
+        "address",
+    ),
     *("show_values", "as_json", "settings"),
 }
 
 
-def next_period(context: Any, data: Any, folder: RunFolder, options: Any, **told: Any) -> FittedModel:
+def next_period(
+    context: Any, data: Any, folder: RunFolder, options: Any, **told: Any
+) -> FittedModel:
     """Does what `noisegate fit` does with --stream or --continue."""
     typed = options.typed(context)
-    stream, after = (Path(typed[name]) if name in typed else None for name in ("stream", "after"))
+    stream, after = (
+        Path(typed[name]) if name in typed else None for name in ("stream", "after")
+    )
     if stream is None and after is None:
         raise OptionError("--withdrawn is of a stream; give --continue DIR beside it.")
-    twice = [folder.observer.option(name) for name in sorted(set(typed) - _BESIDE_A_STREAM)]
+    twice = [
+        folder.observer.option(name) for name in sorted(set(typed) - _BESIDE_A_STREAM)
+    ]
     twice += [folder.observer.setting(*each) for each in typed["settings"].items()]
     if twice:
-        raise OptionError(f"{twice[0]}: the plan of the stream says what is queried; leave it out.")
+        raise OptionError(
+            f"{twice[0]}: the plan of the stream says what is queried; leave it out."
+        )
     found = stream or next(_beside(Path(after or "")), None)
     if found is None:
         says = f"--continue {after}: the plan of its stream lies neither beside it nor in this folder"
         raise OptionError(f"{says}; add --stream FILE.")
-    run, period = _period(found, after, told.pop("withdrawn"), options.dataset, options.book)
+    run, period = _period(
+        found, after, told.pop("withdrawn"), options.dataset, options.book
+    )
     model = start_run(run, data, folder, ask=period, **told)
     left = period.horizon.periods - period.facts.period
     folder.observer.say(
@@ -200,7 +259,11 @@ def _beside(model: Path) -> Iterator[Path]:
     """Yields the plan of the stream that a model folder is of, where it lies beside it or in the current folder."""
     facts = _released(model).certificate.stream
     for path in sorted({*model.resolve().parent.iterdir(), *Path.cwd().iterdir()}):
-        if facts is not None and path.suffix in (".json", ".toml") and path.with_suffix(".private").is_dir():
+        if (
+            facts is not None
+            and path.suffix in (".json", ".toml")
+            and path.with_suffix(".private").is_dir()
+        ):
             try:
                 if stream_id(*read_stream(path)) == facts.plan:
                     yield path

@@ -12,10 +12,25 @@ from typing import Any
 
 from noisegate.errors import ModelError, OptionError, said
 from noisegate.privacy import accounting
-from noisegate.privacy.accounting import continual_sensitivity, effective_multiplier, prefix_noise
+from noisegate.privacy.accounting import (
+    continual_sensitivity,
+    effective_multiplier,
+    prefix_noise,
+)
 from noisegate.privacy.certificate import canonical_json
-from noisegate.privacy.events import MOST_PERIODS, TOEPLITZ, Adjacency, ContinualGaussianEvent
-from noisegate.privacy.plan import Budget, CalibratedPlan, PlannedRelease, Query, with_noise
+from noisegate.privacy.events import (
+    MOST_PERIODS,
+    TOEPLITZ,
+    Adjacency,
+    ContinualGaussianEvent,
+)
+from noisegate.privacy.plan import (
+    Budget,
+    CalibratedPlan,
+    PlannedRelease,
+    Query,
+    with_noise,
+)
 from noisegate.privacy.release import read_json
 from noisegate.runs.folder import Run
 from noisegate.schema.schema import is_linked
@@ -37,8 +52,15 @@ class ContinualRelease(PlannedRelease):
     def event(self) -> ContinualGaussianEvent:
         """The private event that the answers of all periods are together."""
         periods, query = self.horizon.periods, self.query
-        told: dict[str, Any] = {**vars(super().event), "coordinates": query.coordinates * periods, "periods": periods}
-        told |= {"weights": self.horizon.weights, "record": float(query.grid.bound.units)}
+        told: dict[str, Any] = {
+            **vars(super().event),
+            "coordinates": query.coordinates * periods,
+            "periods": periods,
+        }
+        told |= {
+            "weights": self.horizon.weights,
+            "record": float(query.grid.bound.units),
+        }
         return ContinualGaussianEvent(**told, corrected=self.horizon.corrected(query))
 
     @property
@@ -76,11 +98,18 @@ class Horizon:
 
     def __post_init__(self) -> None:
         if self.exact_withdrawals and not self.corrections:
-            raise OptionError(f"{said('exact_withdrawals', True)}: without corrections nothing is withdrawn.")
+            raise OptionError(
+                f"{said('exact_withdrawals', True)}: without corrections nothing is withdrawn."
+            )
         for name, most in (("periods", MOST_PERIODS), ("window", self.periods)):
             value = getattr(self, name)
-            if not (type(value) is int and 1 <= value <= most) and (name, value) != ("window", None):
-                raise OptionError(f"{said(name, value)} must be a whole number from 1 to {most}.")
+            if not (type(value) is int and 1 <= value <= most) and (name, value) != (
+                "window",
+                None,
+            ):
+                raise OptionError(
+                    f"{said(name, value)} must be a whole number from 1 to {most}."
+                )
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
@@ -88,7 +117,11 @@ class Horizon:
         root: list[float] = []
         for at in range(min(self.periods, BAND)):
             both = sum(root[one] * root[at - one] for one in range(1, at))
-            root.append(1.0 if not at else (float(at < (self.window or self.periods)) - both) / 2)
+            root.append(
+                1.0
+                if not at
+                else (float(at < (self.window or self.periods)) - both) / 2
+            )
         return tuple(round(TOEPLITZ * one) for one in root)
 
     @property
@@ -109,7 +142,10 @@ class Horizon:
         if not self.exact_withdrawals:
             return 5
         # As plans of earlier versions had it.
-        falling = list(self.weights) == sorted(self.weights, reverse=True) and self.weights[-1] >= 0
+        falling = (
+            list(self.weights) == sorted(self.weights, reverse=True)
+            and self.weights[-1] >= 0
+        )
         return 3 if falling else 9
 
     def noise(self, period: int) -> float:
@@ -118,7 +154,11 @@ class Horizon:
 
     def overhead(self, period: int) -> float:
         """Returns the noise of what is released after a period, over that of a release at once at the same price."""
-        return self.noise(period) * math.sqrt(sum(one * one for one in self.weights)) / TOEPLITZ
+        return (
+            self.noise(period)
+            * math.sqrt(sum(one * one for one in self.weights))
+            / TOEPLITZ
+        )
 
     @property
     def foreseen(self) -> int:
@@ -133,30 +173,50 @@ class Horizon:
         """
         budget = once.budget
         if budget.adjacency is not Adjacency.ADD_REMOVE:
-            raise OptionError("adjacency='replace-one': how many records a period has is private; use 'add-remove'.")
+            raise OptionError(
+                "adjacency='replace-one': how many records a period has is private; use 'add-remove'."
+            )
         if budget.contributions is not None:
             says = "unit_column: the records of one unit may come in several periods, and nobody counts them over all"
-            raise OptionError(f"{says}; give a table with one record for each unit, each in one period.")
+            raise OptionError(
+                f"{says}; give a table with one record for each unit, each in one period."
+            )
         period = period or self.periods
-        return replace(once, releases=tuple(self._release(one, period) for one in once.releases))
+        return replace(
+            once, releases=tuple(self._release(one, period) for one in once.releases)
+        )
 
     def _release(self, one: PlannedRelease, period: int) -> ContinualRelease:
         query = one.query
-        told = self.weights, float(query.grid.bound.units), self.corrected(query), query.coordinates
+        told = (
+            self.weights,
+            float(query.grid.bound.units),
+            self.corrected(query),
+            query.coordinates,
+        )
         sensitivity = math.ceil(continual_sensitivity(*told))
-        made = with_noise(query, one.sampler, 1 / effective_multiplier(one.event), sensitivity)
+        made = with_noise(
+            query, one.sampler, 1 / effective_multiplier(one.event), sensitivity
+        )
         return ContinualRelease(**vars(made), horizon=self, period=period)
 
     def noise_of(self, plan: CalibratedPlan, period: int) -> dict[str, float]:
         """Returns the noise on what a plan of this stream releases after a period, in the units of the answers."""
         scale = self.noise(period)
-        return {one.query.name: one.noise_std / one.query.grid.scale * scale for one in plan.releases}
+        return {
+            one.query.name: one.noise_std / one.query.grid.scale * scale
+            for one in plan.releases
+        }
 
     def at_once(self, budget: Budget) -> Budget:
         """Returns the price at which a release at once has the noise of the last one of the stream."""
-        most = max(self.overhead(self.periods) * math.sqrt(self._corrected_nonnegative), 1.0)
+        most = max(
+            self.overhead(self.periods) * math.sqrt(self._corrected_nonnegative), 1.0
+        )
         mu = accounting.mu_for(budget.epsilon, budget.delta) / most
-        return replace(budget, epsilon=max(accounting.gaussian_epsilon(mu, budget.delta), 0.01))
+        return replace(
+            budget, epsilon=max(accounting.gaussian_epsilon(mu, budget.delta), 0.01)
+        )
 
     def publish(self, run: Run, out: Path) -> str:
         """Writes the plan of a stream; returns its identifier."""
@@ -169,13 +229,19 @@ class Horizon:
             says = "schema: it was estimated from private records, at a cost that is of one period alone"
             raise OptionError(f"{says}; a stream takes a schema of public knowledge.")
         plan = self.plan(plan_of(run.method, run.table, run.budget))
-        run.method.next_round(run.table, plan, {}, self.noise_of(plan, 1))  # says so where a method asks in no rounds
+        run.method.next_round(
+            run.table, plan, {}, self.noise_of(plan, 1)
+        )  # says so where a method asks in no rounds
         write_plan(run, out, stream=self.facts)
         return stream_id(run, self)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the horizon as a JSON object, with the noise of its last release over that of one at once."""
-        return {**self.facts, "weights": list(self.weights), "overhead": self.overhead(self.periods)}
+        return {
+            **self.facts,
+            "weights": list(self.weights),
+            "overhead": self.overhead(self.periods),
+        }
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -192,8 +258,15 @@ class Horizon:
 
     def text(self) -> str:
         """Returns in words what a stream costs."""
-        last, times = self.overhead(self.periods), math.sqrt(self.window or self.periods)
-        what = "all records so far" if self.window is None else f"the records of the last {self.window} periods"
+        last, times = (
+            self.overhead(self.periods),
+            math.sqrt(self.window or self.periods),
+        )
+        what = (
+            "all records so far"
+            if self.window is None
+            else f"the records of the last {self.window} periods"
+        )
         changed = ""
         if self.corrections:
             exactly = ", exactly as it was given" if self.exact_withdrawals else ""
@@ -219,5 +292,9 @@ def read_stream(path: Path, **own: Any) -> tuple[Run, Horizon]:
 def stream_id(run: Run, horizon: Horizon) -> str:
     """Returns the SHA-256 of everything that a stream asks."""
     plan = plan_of(run.method, run.table, run.budget)
-    asked = {"plan": plan_id(run.method, run.table, plan), "epsilon": run.epsilon, "delta": run.delta}
+    asked = {
+        "plan": plan_id(run.method, run.table, plan),
+        "epsilon": run.epsilon,
+        "delta": run.delta,
+    }
     return hashlib.sha256(canonical_json(asked | horizon.facts)).hexdigest()

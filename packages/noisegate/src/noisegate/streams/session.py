@@ -32,7 +32,9 @@ _MOST_TOLD = 2000  # queries with more numbers than this are not told by the per
 class StreamReservation(Reservation):
     """One entry of the ledger for all periods: reserved before the first, and open until the last."""
 
-    def __init__(self, access: Access, state: StreamState, periods: int, *, last: bool) -> None:
+    def __init__(
+        self, access: Access, state: StreamState, periods: int, *, last: bool
+    ) -> None:
         super().__init__(access.reservation.ledger, access.reservation.dataset or None)
         self._state, self._periods, self._last = state, periods, last
         self._kinds: set[Kind] = set()
@@ -40,17 +42,29 @@ class StreamReservation(Reservation):
     def reserve(self, plan: PricedPlan, method: str) -> None:
         """Reserves the cost of all periods, or finds what was reserved before the first."""
         number = self._state.booked.get("reservation")
-        entries = [one for one in self.ledger.history(self.dataset) if one.reservation == number] if self.ledger else []
+        entries = (
+            [
+                one
+                for one in self.ledger.history(self.dataset)
+                if one.reservation == number
+            ]
+            if self.ledger
+            else []
+        )
         self._kinds = {entry.kind for entry in entries} if number else set()
         if not self._kinds or Kind.VOID in self._kinds:
             self._kinds = set()
             super().reserve(plan, f"{method}, {self._periods} periods")
             if self.ledger is not None:
                 path = None if self.ledger.path is None else str(self.ledger.path)
-                self._state.book(reservation=self._number, dataset=self.dataset, ledger=path)
+                self._state.book(
+                    reservation=self._number, dataset=self.dataset, ledger=path
+                )
             return
         if entries[0].events != tuple(plan.events):
-            raise OptionError(f"stream: the reservation {number} in the ledger is of another plan.")
+            raise OptionError(
+                f"stream: the reservation {number} in the ledger is of another plan."
+            )
         self._number = self._resumed = number
 
     def confirm(self) -> None:
@@ -73,7 +87,9 @@ class _Periodic(Engine):
     period: int
     withdrawn: Any
 
-    def sum(self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+    def sum(
+        self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None
+    ) -> Totals:
         """Returns the exact totals."""
         totals = self.inner.sum(source, tasks, progress)
         records = totals.records
@@ -83,7 +99,9 @@ class _Periodic(Engine):
             for name, sums in gone.sums.items():
                 totals.sums[name] -= sums
         if records > RECORD_LIMIT // 4:
-            raise DataError(f"{source.name}: too many records for one period of a stream in 64 bits.")
+            raise DataError(
+                f"{source.name}: too many records for one period of a stream in 64 bits."
+            )
         self.state.check_new(self.period, totals.sums, empty=not records)
         return totals
 
@@ -94,9 +112,13 @@ class StreamSession(SumSession):
     An answer that was given before is given again, whatever stopped the run in between.
     """
 
-    def __init__(self, session: SumSession, state: StreamState, facts: Stream, withdrawn: Any) -> None:
+    def __init__(
+        self, session: SumSession, state: StreamState, facts: Stream, withdrawn: Any
+    ) -> None:
         access = session._access
-        reservation = StreamReservation(access, state, facts.periods, last=facts.period == facts.periods)
+        reservation = StreamReservation(
+            access, state, facts.periods, last=facts.period == facts.periods
+        )
         unbooked = access.unbooked if facts.period == 1 else None
         super().__init__(replace(access, reservation=reservation, unbooked=unbooked))
         self._state, self._facts, self._withdrawn = state, facts, withdrawn
@@ -105,7 +127,9 @@ class StreamSession(SumSession):
                 source._empty = ""  # a period may have no records
 
     def _running(self) -> Engine:
-        return _Periodic(super()._running(), self._state, self._facts.period, self._withdrawn)
+        return _Periodic(
+            super()._running(), self._state, self._facts.period, self._withdrawn
+        )
 
     def _check_records(self, seen: int, link: str | None = None) -> None:
         super()._check_records(seen, link or "period")  # which may be none
@@ -117,18 +141,28 @@ class StreamSession(SumSession):
             weights = release.horizon.weights
             before = self._noise_before(name, len(weights))
             noisy = self._noisy(sums - taken_back(weights, before), release.event)
-            self._state.write(period, name, PeriodSums(noisy, noisy - sums, self._state.seal(name, sums)))
+            self._state.write(
+                period,
+                name,
+                PeriodSums(noisy, noisy - sums, self._state.seal(name, sums)),
+            )
         elif self.state is State.RESERVED:
             self._confirm()
-        first = 1 if self._facts.window is None else max(period - self._facts.window + 1, 1)
+        first = (
+            1 if self._facts.window is None else max(period - self._facts.window + 1, 1)
+        )
         return _natural(self._state.total(name, first, period), release)
 
     def _noise_before(self, name: str, periods: int) -> Iterator[Integers]:
         """Yields the noise in a query of so many periods before this one, the latest first."""
-        for period in range(self._facts.period - 1, max(self._facts.period - periods, 0), -1):
+        for period in range(
+            self._facts.period - 1, max(self._facts.period - periods, 0), -1
+        ):
             held = self._state.read(period, name)
             if held is None or held.noise is None:
-                raise ModelError(f"the stream lacks the noise of period {period}; restore it from a backup.")
+                raise ModelError(
+                    f"the stream lacks the noise of period {period}; restore it from a backup."
+                )
             yield held.noise
 
     def close(self, decisions: Mapping[str, Any]) -> Release:
@@ -139,24 +173,36 @@ class StreamSession(SumSession):
         if self._facts.period == self._facts.periods:
             self._state.end()
         else:
-            self._state.forget(self._facts.period + 1 - self.plan.releases[0].horizon.band)
+            self._state.forget(
+                self._facts.period + 1 - self.plan.releases[0].horizon.band
+            )
         return found
 
-    def _release(self, values: Mapping[str, Values], noise_std: Mapping[str, float]) -> Release:
+    def _release(
+        self, values: Mapping[str, Values], noise_std: Mapping[str, float]
+    ) -> Release:
         shown, stds, period = dict(values), dict(noise_std), self._facts.period
         for release in self.plan.releases:
             name = release.query.name
             if values[name].size <= _MOST_TOLD:
-                each = [_natural(self._state.total(name, at, at), release).reshape(-1) for at in range(1, period + 1)]
+                each = [
+                    _natural(self._state.total(name, at, at), release).reshape(-1)
+                    for at in range(1, period + 1)
+                ]
                 shown[OF_PERIODS + name] = np.ascontiguousarray(np.stack(each, axis=1))
                 taken = math.hypot(*noise_taken(release.horizon.weights, period))
-                stds[OF_PERIODS + name] = release.noise_std / release.query.grid.scale * taken
+                stds[OF_PERIODS + name] = (
+                    release.noise_std / release.query.grid.scale * taken
+                )
         return super()._release(shown, stds)
 
 
 def taken_back(weights: Sequence[int], before: Iterable[Integers]) -> Integers:
     """Returns what a period takes back of the noise of those before it, the latest first, in whole grid units."""
-    total = sum((weight * noise for weight, noise in zip(weights[1:], before, strict=False)), np.int64(0))
+    total = sum(
+        (weight * noise for weight, noise in zip(weights[1:], before, strict=False)),
+        np.int64(0),
+    )
     return np.asarray((total + TOEPLITZ // 2) // TOEPLITZ)
 
 
@@ -182,12 +228,16 @@ class Period:
         if plan.design is None:
             return plan
         clearer = times / self.horizon.noise(times)
-        return replace(plan, design=replace(plan.design, fixed=self.fixed, foreseen=clearer))
+        return replace(
+            plan, design=replace(plan.design, fixed=self.fixed, foreseen=clearer)
+        )
 
     @property
     def fixed(self) -> Mapping[str, Any]:
         """What the first period decided; empty before."""
-        return {} if self.after is None else self.after.certificate.public.get("fixed", {})
+        return (
+            {} if self.after is None else self.after.certificate.public.get("fixed", {})
+        )
 
     def __call__(self, gate: Gate, plan: CalibratedPlan, /) -> Release:
         """Returns the totals after this period."""
@@ -198,11 +248,22 @@ class Period:
         facts = {**method.public_facts(schema), "stream": self.facts.to_json()}
         gone = None if self.withdrawn is None else open_records(self.withdrawn, schema)
         # Of what is still to be asked, the noise on the totals that cells and pairs are chosen for.
-        stds, first, values = self.horizon.noise_of(plan, times), self.horizon.noise_of(plan, 1), dict[str, Any]()
-        with StreamSession(gate.open(plan, method=method.name, public=facts), self.state, self.facts, gone) as session:
+        stds, first, values = (
+            self.horizon.noise_of(plan, times),
+            self.horizon.noise_of(plan, 1),
+            dict[str, Any](),
+        )
+        with StreamSession(
+            gate.open(plan, method=method.name, public=facts),
+            self.state,
+            self.facts,
+            gone,
+        ) as session:
             while asked := method.next_round(schema, plan, values, stds):
                 by = values, stds
                 # The first period stands for as many as are foreseen; later ones decide nothing.
-                values = values | {name: times * answer for name, answer in session.ask(asked).items()}
+                values = values | {
+                    name: times * answer for name, answer in session.ask(asked).items()
+                }
                 stds = stds | {name: times * first[name] for name in asked}
             return session.close(self.fixed or method.decisions(schema, plan, *by))

@@ -45,7 +45,9 @@ _MAX_TOTAL = 2**61  # totals of noisy sums stay far from the end of 64 bits
 _FOR_OTHERS = 0o077  # the permissions of everybody but the owner
 # What a process that was killed may leave: a file under the name that it would have had and eight hexadecimal digits.
 # Earlier versions wrote booked.json in a hidden folder.
-_TEMPORARY = re.compile(r"(?:key|plan|booked\.json|\d{4}\..+\.npz)\.[0-9a-f]{8}|\.booked\.json\.[0-9a-f]{8}")
+_TEMPORARY = re.compile(
+    r"(?:key|plan|booked\.json|\d{4}\..+\.npz)\.[0-9a-f]{8}|\.booked\.json\.[0-9a-f]{8}"
+)
 _PAID = "What was paid for stays paid for: make room, and give the same again at no further cost."
 
 
@@ -74,7 +76,9 @@ class StreamState:
 
     def __init__(self, plan: Path) -> None:
         if (why := second_name(plan)) is not None:
-            raise OptionError(f"stream={str(plan)!r} {why}. What was released is remembered beside its name.")
+            raise OptionError(
+                f"stream={str(plan)!r} {why}. What was released is remembered beside its name."
+            )
         self.folder = plan.resolve().with_suffix(".private")
         self._key: bytes | None = None
 
@@ -99,12 +103,16 @@ class StreamState:
             with suppress(FileNotFoundError):
                 self._key = (self.folder / "key").read_bytes()
         if known != plan.encode():
-            raise OptionError(f"stream: {self.folder} is of another plan; give each plan a name of its own.")
+            raise OptionError(
+                f"stream: {self.folder} is of another plan; give each plan a name of its own."
+            )
 
     @property
     def periods(self) -> int:
         """How many periods were begun."""
-        return max((int(path.name[:4]) for path in self.folder.glob("[0-9]*.npz")), default=0)
+        return max(
+            (int(path.name[:4]) for path in self.folder.glob("[0-9]*.npz")), default=0
+        )
 
     @property
     def booked(self) -> Mapping[str, Any]:
@@ -117,16 +125,27 @@ class StreamState:
     def book(self, **place: Any) -> None:
         """Remembers where the stream is booked."""
         with self._writing("Make room, and start again."):
-            self._place(self.folder / "booked.json", (json.dumps(place) + "\n").encode(), force=True)
+            self._place(
+                self.folder / "booked.json",
+                (json.dumps(place) + "\n").encode(),
+                force=True,
+            )
 
     def seal(self, name: str, sums: Integers) -> str:
         """Returns the keyed hash by which the exact sums of a query are known again."""
         if self._key is None:
-            raise ModelError(f"{self.folder / 'key'} is missing; restore it from a backup.")
-        content = f"{name}:{sums.shape}:".encode() + np.ascontiguousarray(sums, dtype="<i8").tobytes()
+            raise ModelError(
+                f"{self.folder / 'key'} is missing; restore it from a backup."
+            )
+        content = (
+            f"{name}:{sums.shape}:".encode()
+            + np.ascontiguousarray(sums, dtype="<i8").tobytes()
+        )
         return hmac.new(self._key, content, hashlib.sha256).hexdigest()
 
-    def check_new(self, period: int, sums: Mapping[str, Integers], *, empty: bool) -> None:
+    def check_new(
+        self, period: int, sums: Mapping[str, Integers], *, empty: bool
+    ) -> None:
         """Refuses records that an earlier period had, and others than those that this one began with.
 
         They are compared with the seals that are there. Where those of this period are erased, with the last period of
@@ -134,20 +153,32 @@ class StreamState:
         """
         answers = {name: self.read(period, name) for name in sums}
         if all(answer is not None and answer.is_erased for answer in answers.values()):
-            LOG.info("Period %d was answered, and its seals are erased: the answer is given again.", period)
+            LOG.info(
+                "Period %d was answered, and its seals are erased: the answer is given again.",
+                period,
+            )
             return
         seals = {name: self.seal(name, one) for name, one in sums.items()}
         for before in range(1, period if not empty else 1):
-            if all((found := self.read(before, name)) and found.seal == seals[name] for name in seals):
+            if all(
+                (found := self.read(before, name)) and found.seal == seals[name]
+                for name in seals
+            ):
                 raise OptionError(
                     f"data: these are the records of period {before}, which were released already. Nothing was drawn "
                     f"or spent; give those of period {period}. If they are others that count the same, give them "
                     "together with those of the next period."
                 )
-        given_before = {name: answer.seal for name, answer in answers.items() if answer and answer.seal}
+        given_before = {
+            name: answer.seal
+            for name, answer in answers.items()
+            if answer and answer.seal
+        }
         if any(seal != seals[name] for name, seal in given_before.items()):
             cure = "give the same records again, or go on from the model that it came to. Nothing was drawn."
-            raise OptionError(f"data: period {period} was answered with other records. A period has one answer: {cure}")
+            raise OptionError(
+                f"data: period {period} was answered with other records. A period has one answer: {cure}"
+            )
 
     def read(self, period: int, name: str) -> PeriodSums | None:
         """Returns an answer; None where there is none."""
@@ -166,10 +197,14 @@ class StreamState:
         """Returns the noisy sums of some periods, added up."""
         parts = [self.read(period, name) for period in range(first, last + 1)]
         if not all(parts):
-            raise ModelError(f"{self.folder} lacks an answer of a period before {last}; restore it from a backup.")
+            raise ModelError(
+                f"{self.folder} lacks an answer of a period before {last}; restore it from a backup."
+            )
         noisy = [part.noisy for part in parts if part]
         if np.abs(np.sum(noisy, axis=0, dtype=np.float64)).max(initial=0) > _MAX_TOTAL:
-            raise DataError("the totals of the stream leave 64 bits; begin another one.")
+            raise DataError(
+                "the totals of the stream leave 64 bits; begin another one."
+            )
         return np.asarray(np.sum(noisy, axis=0), dtype=np.int64)
 
     def forget(self, last: int) -> None:
@@ -212,7 +247,11 @@ class StreamState:
                 mode & 0o777,
             )
         for path in self.folder.iterdir():
-            if path.is_file() and not path.is_symlink() and path.stat().st_mode & _FOR_OTHERS:
+            if (
+                path.is_file()
+                and not path.is_symlink()
+                and path.stat().st_mode & _FOR_OTHERS
+            ):
                 path.chmod(0o600)
 
     def _sweep(self) -> None:
@@ -231,7 +270,9 @@ class StreamState:
         try:
             yield
         except OSError as error:
-            raise OptionError(f"{self.folder} cannot be written: {error.strerror or error}. {cure}") from None
+            raise OptionError(
+                f"{self.folder} cannot be written: {error.strerror or error}. {cure}"
+            ) from None
 
     def _place_first(self, name: str, content: bytes) -> None:
         """Writes a file unless it is there; another process that begins may have been faster."""
@@ -239,15 +280,23 @@ class StreamState:
             with suppress(FileExistsError, FileNotFoundError):
                 self._place(self.folder / name, content)
 
-    def _place(self, path: Path, content: bytes | PeriodSums, *, force: bool = False) -> None:
+    def _place(
+        self, path: Path, content: bytes | PeriodSums, *, force: bool = False
+    ) -> None:
         """Writes a file that is whole or not there, and that nothing replaces unless told so."""
         beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
         try:
-            with open(beside, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            with open(
+                beside, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)
+            ) as file:
                 if isinstance(content, bytes):
                     file.write(content)
                 else:
-                    held = {name: value for name, value in vars(content).items() if value is not None}
+                    held = {
+                        name: value
+                        for name, value in vars(content).items()
+                        if value is not None
+                    }
                     np.savez(file, **held)
                 file.flush()
                 os.fsync(file.fileno())
@@ -265,11 +314,15 @@ def _read(path: Path) -> PeriodSums | None:
     try:
         with np.load(path, allow_pickle=False) as held:
             seal = held.get("seal")
-            return PeriodSums(held["noisy"], held.get("noise"), None if seal is None else str(seal))
+            return PeriodSums(
+                held["noisy"], held.get("noise"), None if seal is None else str(seal)
+            )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise ModelError(f"{path} is broken ({type(error).__name__}); restore it from a backup.") from None
+        raise ModelError(
+            f"{path} is broken ({type(error).__name__}); restore it from a backup."
+        ) from None
 
 
 def _linked(beside: Path, path: Path) -> bool:

@@ -77,7 +77,10 @@ def scores(shares: Floats, ordered: int) -> Floats:
     roots = np.sqrt(shares[kept])
     found = np.zeros((len(shares), max(len(kept) - 1, 0)))
     if len(kept) > 1:
-        found[kept] = np.linalg.qr(np.column_stack([roots, np.eye(len(kept))[:, :-1]]))[0][:, 1:] / roots[:, None]
+        found[kept] = (
+            np.linalg.qr(np.column_stack([roots, np.eye(len(kept))[:, :-1]]))[0][:, 1:]
+            / roots[:, None]
+        )
     return found
 
 
@@ -98,25 +101,45 @@ class PairMoments:
     variance: Floats
 
 
-def measured_moments(tables: Sequence[Table], fitting: PairwiseFit) -> tuple[list[PairMoments], list[PairMoments]]:
+def measured_moments(
+    tables: Sequence[Table], fitting: PairwiseFit
+) -> tuple[list[PairMoments], list[PairMoments]]:
     """Returns those of every pair of columns that a table holds, by the ranks of numbers and by their values."""
-    pairs = sorted({pair for table in tables for pair in combinations(table.columns, 2)})
+    pairs = sorted(
+        {pair for table in tables for pair in combinations(table.columns, 2)}
+    )
     expected, ordered = fitting.expected, fitting.ordered
     columns = {column for pair in pairs for column in pair}
     ranks = {column: scores(expected((column,)), ordered[column]) for column in columns}
-    values = ranks | {column: fitting.values(column) for column in columns if ordered[column] > 1}
-    records, found = float(fitting.tables.counts.sum()), (list[PairMoments](), list[PairMoments]())
+    values = ranks | {
+        column: fitting.values(column) for column in columns if ordered[column] > 1
+    }
+    records, found = (
+        float(fitting.tables.counts.sum()),
+        (list[PairMoments](), list[PairMoments]()),
+    )
     for pair in pairs:
-        best, sizes = best_table(tables, pair), tuple(len(ranks[column]) for column in pair)
-        if best is None or not all(ranks[column].size for column in pair) or best[0].shape != sizes:
+        best, sizes = (
+            best_table(tables, pair),
+            tuple(len(ranks[column]) for column in pair),
+        )
+        if (
+            best is None
+            or not all(ranks[column].size for column in pair)
+            or best[0].shape != sizes
+        ):
             continue
         counts, std = best
         model = expected(pair)
         for each, kind in zip(found, (ranks, values), strict=True):
             left, right = (kind[column] for column in pair)
             seen, made = (left.T @ table @ right for table in (counts / records, model))
-            variance = (std / records) ** 2 * np.outer(np.square(left).sum(axis=0), np.square(right).sum(axis=0))
-            each.append(PairMoments(columns=pair, seen=seen, made=made, variance=variance))
+            variance = (std / records) ** 2 * np.outer(
+                np.square(left).sum(axis=0), np.square(right).sum(axis=0)
+            )
+            each.append(
+                PairMoments(columns=pair, seen=seen, made=made, variance=variance)
+            )
     return found
 
 
@@ -124,13 +147,28 @@ def measured_associations(moments: Sequence[PairMoments]) -> list[Association]:
     """Returns the association of each pair of columns, with what the fit's model makes of it."""
     found, tail = [], math.log(10 * max(len(moments), 1))
     for one in moments:
-        seen, made, variance, size = one.seen, one.made, one.variance, min(one.seen.shape)
-        deviation = math.sqrt(float((2 * variance**2 + 4 * variance * np.square(made)).sum()))
+        seen, made, variance, size = (
+            one.seen,
+            one.made,
+            one.variance,
+            min(one.seen.shape),
+        )
+        deviation = math.sqrt(
+            float((2 * variance**2 + 4 * variance * np.square(made)).sum())
+        )
         # Laurent and Massart (2000), lemma 1, of sums of squares of normal variables.
-        chance = 2 * math.sqrt(tail * float(np.square(variance).sum())) + 2 * tail * float(variance.max())
+        chance = 2 * math.sqrt(
+            tail * float(np.square(variance).sum())
+        ) + 2 * tail * float(variance.max())
         # The model follows the noise, too: by the part f that it has of what was seen, and as f grows with that.
-        part = min(max(float((seen * made).sum() / max(np.square(seen).sum(), _TINY)), 0.0), 1.0)
-        shared = part * (np.square(seen) - variance).sum() - 2 * part * (1 - part) * variance.mean()
+        part = min(
+            max(float((seen * made).sum() / max(np.square(seen).sum(), _TINY)), 0.0),
+            1.0,
+        )
+        shared = (
+            part * (np.square(seen) - variance).sum()
+            - 2 * part * (1 - part) * variance.mean()
+        )
         found.append(
             Association(
                 columns=one.columns,
@@ -173,14 +211,22 @@ def coefficients_kept(
     """
     inverse = np.linalg.inv(made + _RIDGE * np.eye(len(made)))
     own = inverse.diagonal().copy()
-    contrast = inverse / own  # a column for each regression: 1, and the other coefficients negated
+    contrast = (
+        inverse / own
+    )  # a column for each regression: 1, and the other coefficients negated
     others = 1 - np.eye(len(made))
     pull = inverse @ (others * ((seen - made) @ contrast))
     step = pull - contrast * pull.diagonal()
     spread = others * (variance @ contrast**2)
     squared = inverse**2 @ spread
-    noise = squared - 2 * contrast * (inverse @ (inverse * spread)) + contrast**2 * squared.diagonal()
-    sampling = np.maximum(inverse.diagonal()[:, None] / own - contrast**2, 0.0) / records
+    noise = (
+        squared
+        - 2 * contrast * (inverse @ (inverse * spread))
+        + contrast**2 * squared.diagonal()
+    )
+    sampling = (
+        np.maximum(inverse.diagonal()[:, None] / own - contrast**2, 0.0) / records
+    )
     error = np.sqrt(np.maximum(step**2, noise) + sampling)[:, targets]
     sizes = np.abs((others * contrast)[:, targets])
     if not (large := sizes >= _LARGE).any():
@@ -203,12 +249,16 @@ def judged(fitting: PairwiseFit) -> Iterator[Verdict]:
         yield from _of_differences(fitting, values)
     for column, share, low, high in fitting.blind():
         where = f"{column.name!r} between {low:g} and {high:g}"
-        reason = f"{in_percent(share)} of records have {where}: nothing finer was measured"
+        reason = (
+            f"{in_percent(share)} of records have {where}: nothing finer was measured"
+        )
         cure = f"bounds of {column.name!r} that are nearer to its values"
         yield Verdict(word="rough", source="fit", reasons=(reason,), cures=(cure,))
 
 
-def _of_regressions(fitting: PairwiseFit, *kinds: Sequence[PairMoments]) -> Iterator[Verdict]:
+def _of_regressions(
+    fitting: PairwiseFit, *kinds: Sequence[PairMoments]
+) -> Iterator[Verdict]:
     """Yields what is expected of regressions of numbers, where all pairs are measured and scores are few enough.
 
     Of ranks and of values, whichever keeps less: groups far apart leave little of a number's variance to the others.
@@ -216,69 +266,146 @@ def _of_regressions(fitting: PairwiseFit, *kinds: Sequence[PairMoments]) -> Iter
     found: list[float] = []
     for moments in kinds:
         sizes = dict.fromkeys(range(len(fitting.names)), 0)
-        sizes |= {column: size for one in moments for column, size in zip(one.columns, one.seen.shape, strict=True)}
-        if len(moments) < math.comb(sum(map(bool, sizes.values())), 2) or sum(sizes.values()) > _MOST_SCORES:
+        sizes |= {
+            column: size
+            for one in moments
+            for column, size in zip(one.columns, one.seen.shape, strict=True)
+        }
+        if (
+            len(moments) < math.comb(sum(map(bool, sizes.values())), 2)
+            or sum(sizes.values()) > _MOST_SCORES
+        ):
             return
         ends = list(accumulate(sizes.values(), initial=0))
         places = [slice(*ends) for ends in pairwise(ends)]
-        seen, made, variance = np.eye(ends[-1]), np.eye(ends[-1]), np.zeros((ends[-1], ends[-1]))
+        seen, made, variance = (
+            np.eye(ends[-1]),
+            np.eye(ends[-1]),
+            np.zeros((ends[-1], ends[-1])),
+        )
         for one in moments:
             left, right = (places[column] for column in one.columns)
-            for whole, part in ((seen, one.seen), (made, one.made), (variance, one.variance)):
+            for whole, part in (
+                (seen, one.seen),
+                (made, one.made),
+                (variance, one.variance),
+            ):
                 whole[left, right], whole[right, left] = part, part.T
-        targets = [ends[column] for column, cells in enumerate(fitting.ordered) if cells > 1 and sizes[column]]
-        kept = coefficients_kept(seen, made, variance, targets, float(fitting.tables.counts.sum()))
+        targets = [
+            ends[column]
+            for column, cells in enumerate(fitting.ordered)
+            if cells > 1 and sizes[column]
+        ]
+        kept = coefficients_kept(
+            seen, made, variance, targets, float(fitting.tables.counts.sum())
+        )
         found += [] if kept is None else [kept]
     if found:
-        yield of_coefficients(min(found), "fit", doubt=0.1)  # evaluations of twelve tables found some .1 more of little
+        yield of_coefficients(
+            min(found), "fit", doubt=0.1
+        )  # evaluations of twelve tables found some .1 more of little
 
 
-def _of_differences(fitting: PairwiseFit, moments: Sequence[PairMoments]) -> Iterator[Verdict]:
+def _of_differences(
+    fitting: PairwiseFit, moments: Sequence[PairMoments]
+) -> Iterator[Verdict]:
     """Yields the pairs of a number and a column so close that what sets them apart is mostly cells, noise and model."""
     near: list[str] = []
     for one in moments:
         left = 1 - float((np.square(one.seen) - one.variance).sum())
-        noise = math.sqrt(float((4 * np.square(one.seen) * one.variance + 2 * one.variance**2).sum()))
+        noise = math.sqrt(
+            float((4 * np.square(one.seen) * one.variance + 2 * one.variance**2).sum())
+        )
         numbers = [column for column in one.columns if fitting.ordered[column] > 1]
         if numbers and left + noise < _CLOSE:
-            inside, model = list(map(fitting.inside, numbers)), 1 - float(np.square(one.made).sum())
+            inside, model = (
+                list(map(fitting.inside, numbers)),
+                1 - float(np.square(one.made).sum()),
+            )
             # Of a number and levels nothing says how they go together inside cells; of two numbers, their order does.
-            if left - (inside[0] if len(inside) == 1 else 0.0) < (model + sum(inside) + noise) / 2:
-                near.append(" and ".join(repr(fitting.names[column]) for column in one.columns))
+            if (
+                left - (inside[0] if len(inside) == 1 else 0.0)
+                < (model + sum(inside) + noise) / 2
+            ):
+                near.append(
+                    " and ".join(repr(fitting.names[column]) for column in one.columns)
+                )
     if near:
         more = f"; and {len(near) - _NAMED} more pairs" * (len(near) > _NAMED)
         reason = f"too close to be told apart, so that what sets them apart misleads: {'; '.join(near[:_NAMED])}{more}"
         cure = "in place of one of two columns that are close, a column of what sets them apart"
-        yield Verdict(word="usable", source="fit", reasons=(reason,), cures=(cure,), figures={"too_close": near})
+        yield Verdict(
+            word="usable",
+            source="fit",
+            reasons=(reason,),
+            cures=(cure,),
+            figures={"too_close": near},
+        )
 
 
-def _of_associations(fitting: PairwiseFit, names: Sequence[str], found: Sequence[Association]) -> Verdict:
-    measured = {pair for table in fitting.released for pair in combinations(table.columns, 2)}
-    missing = [pair for pair in combinations(range(len(names)), 2) if pair not in measured]
-    total, noise = sum(one.released for one in found), math.sqrt(sum(one.deviation**2 for one in found))
-    figures: dict[str, object] = {"pairs_measured": len(measured), "pairs_not_measured": len(missing)}
+def _of_associations(
+    fitting: PairwiseFit, names: Sequence[str], found: Sequence[Association]
+) -> Verdict:
+    measured = {
+        pair for table in fitting.released for pair in combinations(table.columns, 2)
+    }
+    missing = [
+        pair for pair in combinations(range(len(names)), 2) if pair not in measured
+    ]
+    total, noise = (
+        sum(one.released for one in found),
+        math.sqrt(sum(one.deviation**2 for one in found)),
+    )
+    figures: dict[str, object] = {
+        "pairs_measured": len(measured),
+        "pairs_not_measured": len(missing),
+    }
     reasons, word = [], None
     strong = [one for one in found if one.released > max(_STRONG**2, one.chance)]
     strong.sort(key=lambda one: -one.released)
     everywhere = bool(found) and total > max(_CLEAR * noise, len(found) * _UNSEEN**2)
     if everywhere or strong:
         among = found if everywhere else strong
-        kept = min(max(sum(one.shared for one in among) / sum(one.released for one in among), 0.0), 1.0)
+        kept = min(
+            max(
+                sum(one.shared for one in among) / sum(one.released for one in among),
+                0.0,
+            ),
+            1.0,
+        )
         word, figures["associations_kept"] = word_of_kept(kept), kept
-        reasons.append(f"{kept:.0%} of the associations that stand out of the noise are kept")
+        reasons.append(
+            f"{kept:.0%} of the associations that stand out of the noise are kept"
+        )
     elif found and math.sqrt(max(total + 2 * noise, 0) / len(found)) > _UNSEEN:
         word = "rough"
-        reasons.append("associations between columns cannot be distinguished from noise: rely on single columns only")
-    told = {" × ".join(names[column] for column in one.columns): one.shared / one.released for one in strong}
+        reasons.append(
+            "associations between columns cannot be distinguished from noise: rely on single columns only"
+        )
+    told = {
+        " × ".join(names[column] for column in one.columns): one.shared / one.released
+        for one in strong
+    }
     figures["associations"] = told
     if weak := [name for name, part in told.items() if part < WEAKENED]:
         more = f" and {len(weak) - _NAMED} more" * (len(weak) > _NAMED)
         reasons.append(f"weakened: {', '.join(weak[:_NAMED])}{more}")
     if missing:
         # In a wide table those that stand out were chosen from a look at all of them, of which some are lost.
-        word = "rough" if not fitting.design.screened else "usable" if word == "good" else word
+        word = (
+            "rough"
+            if not fitting.design.screened
+            else "usable"
+            if word == "good"
+            else word
+        )
         reasons.append(
             f"{len(missing):,} of {len(missing) + len(measured):,} pairs of columns were not measured: "
             "independent in this copy, but for what the others imply"
         )
-    return Verdict(word="rough" if word == "noise" else word, source="fit", reasons=tuple(reasons), figures=figures)
+    return Verdict(
+        word="rough" if word == "noise" else word,
+        source="fit",
+        reasons=tuple(reasons),
+        figures=figures,
+    )

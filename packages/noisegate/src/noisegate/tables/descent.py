@@ -13,7 +13,15 @@ import numpy.typing as npt
 
 from noisegate.models.checkpoint import restore
 from noisegate.settings import LearningRate, Settings, Steps, Whole, settings
-from noisegate.tables.tables import ClassTables, Components, Distance, Expected, Floats, likely_shares, scores_of
+from noisegate.tables.tables import (
+    ClassTables,
+    Components,
+    Distance,
+    Expected,
+    Floats,
+    likely_shares,
+    scores_of,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64
@@ -37,11 +45,21 @@ _POOR, _AGAIN = 1.5, 1
 class ArrayAdam:
     """Adam (Kingma and Ba, ICLR 2015, https://arxiv.org/abs/1412.6980, algorithm 1), in place; a `Resumable`."""
 
-    def __init__(self, parameters: Mapping[str, Array], *, beta1: float = 0.9, beta2: float = 0.999) -> None:
+    def __init__(
+        self,
+        parameters: Mapping[str, Array],
+        *,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+    ) -> None:
         self._parameters, self._beta1, self._beta2 = dict(parameters), beta1, beta2
         self._mean = {name: np.zeros_like(value) for name, value in parameters.items()}
-        self._square = {name: np.zeros_like(value) for name, value in parameters.items()}
-        self._scratch = {name: np.empty_like(value) for name, value in parameters.items()}
+        self._square = {
+            name: np.zeros_like(value) for name, value in parameters.items()
+        }
+        self._scratch = {
+            name: np.empty_like(value) for name, value in parameters.items()
+        }
         self.steps = 0
 
     def step(self, gradients: Mapping[str, Array], learning_rate: float) -> None:
@@ -50,7 +68,11 @@ class ArrayAdam:
         rate = learning_rate / (1 - self._beta1**self.steps)
         unbiased = math.sqrt(1 - self._beta2**self.steps)
         for name, value in self._parameters.items():
-            gradient, mean, square = gradients[name], self._mean[name], self._square[name]
+            gradient, mean, square = (
+                gradients[name],
+                self._mean[name],
+                self._square[name],
+            )
             part = self._scratch[name]
             mean *= self._beta1
             mean += np.multiply(gradient, 1 - self._beta1, out=part)
@@ -68,7 +90,9 @@ class ArrayAdam:
     def state_dict(self) -> dict[str, Array]:
         """Returns both moments of each parameter, and the number of steps."""
         moments = {f"mean/{name}": value.copy() for name, value in self._mean.items()}
-        moments |= {f"square/{name}": value.copy() for name, value in self._square.items()}
+        moments |= {
+            f"square/{name}": value.copy() for name, value in self._square.items()
+        }
         return {**moments, "taken": np.array(self.steps)}
 
     def load_state_dict(self, arrays: Mapping[str, Array]) -> None:
@@ -78,7 +102,9 @@ class ArrayAdam:
             KeyError, ValueError: if the state is that of other parameters.
         """
         for kind, moments in (("mean", self._mean), ("square", self._square)):
-            restore({f"{kind}/{name}": value for name, value in moments.items()}, arrays)
+            restore(
+                {f"{kind}/{name}": value for name, value in moments.items()}, arrays
+            )
         self.steps = int(arrays["taken"])
 
 
@@ -88,12 +114,17 @@ class Descent:
     `init_std` is of the first logits about what single columns say, and `seed` draws them.
     """
 
-    def __init__(self, tables: ClassTables, settings: MixtureSettings, init_std: float, seed: int) -> None:
+    def __init__(
+        self, tables: ClassTables, settings: MixtureSettings, init_std: float, seed: int
+    ) -> None:
         self._tables, self.distance = tables, Distance(tables)
         weights, cells = _start(tables, settings.components, seed)
         random = np.random.default_rng(np.random.SeedSequence([seed, 1]))
         spread = random.standard_normal(cells.shape, dtype=np.float32)
-        self.logits = {"weights": weights, "cells": cells + np.float32(init_std) * spread}
+        self.logits = {
+            "weights": weights,
+            "cells": cells + np.float32(init_std) * spread,
+        }
         self.restart()
         self._settle()
 
@@ -111,7 +142,10 @@ class Descent:
         weights, cells = pulled.weights * at.weights, pulled.cells * at.cells
         weights -= at.weights * weights.sum(axis=1, keepdims=True)
         cells -= at.cells * self._column_sums(cells)
-        self._adam.step({"weights": weights, "cells": cells}, rate * min((self._adam.steps + 1) / _RISE, 1))
+        self._adam.step(
+            {"weights": weights, "cells": cells},
+            rate * min((self._adam.steps + 1) / _RISE, 1),
+        )
         self._settle()
 
     def mean_distance(self, judge: Distance | None = None) -> float:
@@ -130,7 +164,9 @@ class Descent:
         Raises:
             KeyError, ValueError: if the state is that of another descent.
         """
-        restore({f"logits/{name}": value for name, value in self.logits.items()}, arrays)
+        restore(
+            {f"logits/{name}": value for name, value in self.logits.items()}, arrays
+        )
         self._adam.load_state_dict(arrays)
         self._settle()
 
@@ -142,12 +178,16 @@ class Descent:
             logits[:, span] -= logits[:, span].max(axis=1, keepdims=True)
         cells = np.exp(logits)
         cells /= self._column_sums(cells)
-        weights = np.exp(self.logits["weights"] - self.logits["weights"].max(axis=1, keepdims=True))
+        weights = np.exp(
+            self.logits["weights"] - self.logits["weights"].max(axis=1, keepdims=True)
+        )
         weights /= weights.sum(axis=1, keepdims=True)
         self.components = Components(weights=weights, cells=cells)
         self._expected: Expected = self.distance.expected(self.components)
 
-    def _column_sums(self, values: Float32[Array, "classes D K"]) -> Float32[Array, "classes D K"]:
+    def _column_sums(
+        self, values: Float32[Array, "classes D K"]
+    ) -> Float32[Array, "classes D K"]:
         """Returns for each cell the sum over the cells of its column."""
         sizes = self._tables.sizes
         sums = np.empty((len(values), len(sizes), values.shape[2]), dtype=np.float32)
@@ -165,17 +205,25 @@ def _start(
         each = max(components // len(shares), 1)
         random = np.random.default_rng(np.random.SeedSequence([seed, 2]))
         drawn = random.standard_normal((tables.singles.shape[1], each))
-        cells = np.stack([_latent_cells(tables, row, own, drawn) for row, own in enumerate(shares)])
-        return np.zeros((len(shares), each), dtype=np.float32), np.log(cells).astype(np.float32)
+        cells = np.stack(
+            [_latent_cells(tables, row, own, drawn) for row, own in enumerate(shares)]
+        )
+        return np.zeros((len(shares), each), dtype=np.float32), np.log(cells).astype(
+            np.float32
+        )
     start = tables.start
     # A rare kind has some of the components too.
-    each = np.maximum(np.rint(components * np.sqrt(start.weights) / np.sqrt(start.weights).sum()), 1).astype(int)
+    each = np.maximum(
+        np.rint(components * np.sqrt(start.weights) / np.sqrt(start.weights).sum()), 1
+    ).astype(int)
     kinds = np.repeat(np.arange(len(each)), each)
     weights, cells = np.log(start.weights / each)[kinds], np.log(start.cells)[kinds].T
     return weights[None].astype(np.float32), cells[None].astype(np.float32)
 
 
-def _latent_cells(tables: ClassTables, row: int, shares: Floats, drawn: Floats) -> Float64[Array, "D K"]:
+def _latent_cells(
+    tables: ClassTables, row: int, shares: Floats, drawn: Floats
+) -> Float64[Array, "D K"]:
     """Returns cells of components that are spread as the pairs of one class say, like points of a Gaussian copula.
 
     Each column has scores, of mean 0 and variance 1 under its `shares`, (D,): normal ones of cells in an order, and
@@ -185,7 +233,10 @@ def _latent_cells(tables: ClassTables, row: int, shares: Floats, drawn: Floats) 
     """
     if drawn.shape[1] < len(shares):
         return np.repeat(shares[:, None], drawn.shape[1], axis=1)
-    scores = [scores_of(shares[span], few) for span, few in zip(tables.spans, tables.ordered, strict=True)]
+    scores = [
+        scores_of(shares[span], few)
+        for span, few in zip(tables.spans, tables.ordered, strict=True)
+    ]
     ends = np.cumsum([0, *(each.shape[1] for each in scores)])
     places = [slice(start, end) for start, end in pairwise(ends)]
     wanted = np.eye(ends[-1])
@@ -200,7 +251,9 @@ def _latent_cells(tables: ClassTables, row: int, shares: Floats, drawn: Floats) 
     wanted = np.clip(wanted, -1.0, 1.0)
     given, points = wanted, drawn[: ends[-1]]
     # Points of a variance of exactly 1 and no correlations of their own.
-    left, _, right = np.linalg.svd(points - points.mean(axis=1, keepdims=True), full_matrices=False)
+    left, _, right = np.linalg.svd(
+        points - points.mean(axis=1, keepdims=True), full_matrices=False
+    )
     points = left @ right * math.sqrt(points.shape[1])
     for _ in range(_ROUNDS):
         sizes, axes = np.linalg.eigh(given)
@@ -208,8 +261,12 @@ def _latent_cells(tables: ClassTables, row: int, shares: Floats, drawn: Floats) 
         at = root @ points / np.sqrt(np.square(root).sum(axis=1))[:, None]
         parts = zip(tables.spans, scores, places, strict=True)
         found = [_kernels(shares[span], each, at[own]) for span, each, own in parts]
-        means = np.concatenate([each.T @ own for each, own in zip(scores, found, strict=True)])
-        given = np.where(wanted == 0, 0.0, np.clip(given + wanted - np.cov(means), -1.0, 1.0))
+        means = np.concatenate(
+            [each.T @ own for each, own in zip(scores, found, strict=True)]
+        )
+        given = np.where(
+            wanted == 0, 0.0, np.clip(given + wanted - np.cov(means), -1.0, 1.0)
+        )
         np.fill_diagonal(given, 1.0)
     return np.concatenate(found)
 
@@ -219,7 +276,9 @@ def _kernels(shares: Floats, scores: Floats, points: Floats) -> Floats:
     apart = np.square(scores).sum(axis=1)[:, None] - 2 * scores @ points
     logits = np.log(shares)[:, None] - apart / (2 * _KERNEL**2)
     cells = np.exp(logits - logits.max(axis=0))
-    return np.asarray((1 - _SHARED) * cells / cells.sum(axis=0) + _SHARED * shares[:, None])
+    return np.asarray(
+        (1 - _SHARED) * cells / cells.sum(axis=0) + _SHARED * shares[:, None]
+    )
 
 
 @settings
@@ -254,7 +313,14 @@ class Search:
         discrepancy: Its mean squared distance to what was released, in units of the noise; infinite before.
     """
 
-    def __init__(self, tables: ClassTables, released: ClassTables, settings: MixtureSettings, *, seed: int) -> None:
+    def __init__(
+        self,
+        tables: ClassTables,
+        released: ClassTables,
+        settings: MixtureSettings,
+        *,
+        seed: int,
+    ) -> None:
         self._released, self._settings = Distance(released), settings
         self.discrepancy, self._number, self._taken = math.inf, 0, 0
         self._descent = Descent(tables, settings, settings.init_std, seed)
@@ -281,14 +347,18 @@ class Search:
         ends = [round(part * self._most) for part in _LEGS]
         if self._taken in ends:
             self._descent.restart()
-        self._descent.step(self._settings.learning_rate * _RATES[bisect_right(ends, self._taken)])
+        self._descent.step(
+            self._settings.learning_rate * _RATES[bisect_right(ends, self._taken)]
+        )
         self._taken += 1
         self._keep_the_end()
         return True
 
     def state_dict(self) -> dict[str, Array]:
         """Returns everything that `load_state_dict` needs to go on with the same bits."""
-        nearest = {f"nearest/{name}": value for name, value in vars(self.components).items()}
+        nearest = {
+            f"nearest/{name}": value for name, value in vars(self.components).items()
+        }
         return {
             "search": np.array([self._number, self._taken, self.discrepancy]),
             **nearest,
@@ -304,7 +374,10 @@ class Search:
         number, taken, self.discrepancy = arrays["search"].tolist()
         self._number, self._taken = int(number), int(taken)
         self._descent.load_state_dict(arrays)
-        nearest = {name: np.empty_like(value) for name, value in vars(self._descent.components).items()}
+        nearest = {
+            name: np.empty_like(value)
+            for name, value in vars(self._descent.components).items()
+        }
         restore({f"nearest/{name}": value for name, value in nearest.items()}, arrays)
         self.components = Components(**nearest)
 
@@ -316,7 +389,11 @@ class Search:
     @property
     def _again(self) -> bool:
         """Whether there is more to come nearer to."""
-        return self._number < _AGAIN and 0 < self._most == self._taken and self.discrepancy > _POOR
+        return (
+            self._number < _AGAIN
+            and 0 < self._most == self._taken
+            and self.discrepancy > _POOR
+        )
 
     def _keep_the_end(self) -> None:
         """Keeps where a descent has ended, if it is the nearest."""

@@ -12,7 +12,14 @@ from itertools import chain, combinations
 from typing import Any
 
 from noisegate.errors import ModelError
-from noisegate.features.binning import Histogram, NumericBins, filled_bins, fine_bins, merged_bins, most_cells
+from noisegate.features.binning import (
+    Histogram,
+    NumericBins,
+    filled_bins,
+    fine_bins,
+    merged_bins,
+    most_cells,
+)
 from noisegate.features.contingency import Contingency, equally_weighted
 from noisegate.privacy.plan import Query
 from noisegate.schema import Layout
@@ -91,20 +98,28 @@ class Design:
     patient: bool = False
     fixed: Mapping[str, Any] = field(default_factory=dict)
     foreseen: float = 1.0
-    _denoised: tuple[Any, dict[int, Histogram]] = field(default=(None, {}), init=False, compare=False, repr=False)
-    _picked: tuple[Any, tuple[Columns, ...]] = field(default=(None, ()), init=False, compare=False, repr=False)
+    _denoised: tuple[Any, dict[int, Histogram]] = field(
+        default=(None, {}), init=False, compare=False, repr=False
+    )
+    _picked: tuple[Any, tuple[Columns, ...]] = field(
+        default=(None, ()), init=False, compare=False, repr=False
+    )
 
     @cached_property
     def fine(self) -> tuple[NumericBins, ...]:
         """The fine cells of each numeric column."""
-        return tuple(fine_bins(column, graded=self.graded) for column in self.layout.numeric)
+        return tuple(
+            fine_bins(column, graded=self.graded) for column in self.layout.numeric
+        )
 
     @cached_property
     def bought(self) -> tuple[int, ...]:
         """Numeric columns whose cells are cut from a bought histogram; the others have few values."""
         copies = dict(self.alike)
         return tuple(
-            place for place, bins in enumerate(self.fine) if len(bins.cuts) + 1 > self.cells and place not in copies
+            place
+            for place, bins in enumerate(self.fine)
+            if len(bins.cuts) + 1 > self.cells and place not in copies
         )
 
     @property
@@ -113,12 +128,20 @@ class Design:
         place = self.layout.label
         if place is None or self.layout.coded[place].size > MOST_CLASSES:
             return None
-        return len(self.fine) + place if len(self.fine) + len(self.layout.coded) > 1 else None
+        return (
+            len(self.fine) + place
+            if len(self.fine) + len(self.layout.coded) > 1
+            else None
+        )
 
     @property
     def columns(self) -> Columns:
         """All columns but that label."""
-        return tuple(column for column in range(len(self.fine) + len(self.coded)) if column != self.label)
+        return tuple(
+            column
+            for column in range(len(self.fine) + len(self.coded))
+            if column != self.label
+        )
 
     @property
     def alone(self) -> Columns:
@@ -130,7 +153,9 @@ class Design:
         """Most cells that each column may come to have."""
         most = most_cells(self.cells)
         numeric = [
-            min(most, len(bins.cuts) + 1) + bins.nullable if place in self.bought else bins.size
+            min(most, len(bins.cuts) + 1) + bins.nullable
+            if place in self.bought
+            else bins.size
             for place, bins in enumerate(self.fine)
         ]
         for copy, other in self.alike:
@@ -140,21 +165,49 @@ class Design:
     @property
     def about_sizes(self) -> tuple[int, ...]:
         """About how many cells each column will have."""
-        bought = {place: self.cells + self.fine[place].nullable for place in self.bought}
+        bought = {
+            place: self.cells + self.fine[place].nullable for place in self.bought
+        }
         bought |= {copy: bought[other] for copy, other in self.alike if other in bought}
-        return tuple(bought.get(column, size) for column, size in enumerate(self.most_sizes))
+        return tuple(
+            bought.get(column, size) for column, size in enumerate(self.most_sizes)
+        )
 
     def queries(self, shares: Mapping[str, float]) -> tuple[Query, ...]:
         """Returns the plan's queries; `shares` names a share for each."""
-        asked = [(name, one.tables, one.dim, False) for name, one in self.histograms().items()]
+        asked = [
+            (name, one.tables, one.dim, False)
+            for name, one in self.histograms().items()
+        ]
         if self.screened:
-            asked.append((SCREEN, self.screened_pairs, _dimension(self.screened_pairs, self._coarse_sizes), True))
+            asked.append(
+                (
+                    SCREEN,
+                    self.screened_pairs,
+                    _dimension(self.screened_pairs, self._coarse_sizes),
+                    True,
+                )
+            )
         later = bool(self.bought or self.screened)
         for name, tables in self._tables(self._pairs_at_most()).items():
-            asked.append((name, tables, _dimension(tables, self.most_sizes), later and name != COUNTS))
+            asked.append(
+                (
+                    name,
+                    tables,
+                    _dimension(tables, self.most_sizes),
+                    later and name != COUNTS,
+                )
+            )
         fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True}
         return tuple(
-            Query(name=name, dim=dim, share=shares[name], adaptive=adaptive, tables=len(tables), **fixed)
+            Query(
+                name=name,
+                dim=dim,
+                share=shares[name],
+                adaptive=adaptive,
+                tables=len(tables),
+                **fixed,
+            )
             for name, tables, dim, adaptive in asked
         )
 
@@ -165,19 +218,26 @@ class Design:
 
     @cached_property
     def _histograms(self) -> Histograms:
-        return Histograms(columns=self.layout.numeric, fine=self.fine, bought=self.bought)
+        return Histograms(
+            columns=self.layout.numeric, fine=self.fine, bought=self.bought
+        )
 
     def histograms(self) -> dict[str, Contingency]:
         """Returns the maps of the first round: histograms of the bought columns, and the same on fewer cells."""
         columns = {HISTOGRAMS: self.bought, COARSE: self._histograms.long}
         asked = self._histograms.asked()
-        return {name: self._map(bins, [(place,) for place in columns[name]]) for name, bins in asked.items()}
+        return {
+            name: self._map(bins, [(place,) for place in columns[name]])
+            for name, bins in asked.items()
+        }
 
     def screen(self, values: Values, stds: Mapping[str, float]) -> Contingency:
         """Returns the map of the second round: all pairs, on a few cells each."""
         return self._map(self.bins(values, stds, cells=_COARSE), self.screened_pairs)
 
-    def final(self, values: Values, stds: Mapping[str, float]) -> dict[str, Contingency]:
+    def final(
+        self, values: Values, stds: Mapping[str, float]
+    ) -> dict[str, Contingency]:
         """Returns the maps of the last round."""
         bins = self.bins(values, stds)
         pairs, yielded = self._measured(values, stds)
@@ -187,42 +247,64 @@ class Design:
             return maps if yielded < _LEAST_YIELDED else self._shared(maps, yielded)
         return maps | {PAIRS: self._again}
 
-    def _measured(self, values: Values, stds: Mapping[str, float]) -> tuple[tuple[Columns, ...], float]:
+    def _measured(
+        self, values: Values, stds: Mapping[str, float]
+    ) -> tuple[tuple[Columns, ...], float]:
         """Returns which pairs are measured, and the part of their budget that single columns have instead."""
         if self.fixed:
             return tuple(map(tuple, self.fixed["pairs"])), self.fixed["yielded"]
         pairs = self.pairs if self.pairs is not None else self._chosen(values, stds)
         if not (self.yielding and pairs and self.bought):
             return pairs, 0.0
-        return self.measured_for(records_of(self._first_round(values, stds)), pairs, stds[PAIRS])
+        return self.measured_for(
+            records_of(self._first_round(values, stds)), pairs, stds[PAIRS]
+        )
 
     def decisions(self, values: Values, stds: Mapping[str, float]) -> dict[str, Any]:
         """Returns what follows from the rounds before the last, as JSON, so that other records are asked the same."""
         pairs, yielded = self._measured(values, stds)
         cells = {"cuts": None} | ({"coarse": _COARSE} if self.screened else {})
-        cuts = {name: [one.cuts for one in self.bins(values, stds, cells=few)] for name, few in cells.items()}
+        cuts = {
+            name: [one.cuts for one in self.bins(values, stds, cells=few)]
+            for name, few in cells.items()
+        }
         return {**cuts, "pairs": pairs, "yielded": yielded}
 
-    def bins(self, values: Values, stds: Mapping[str, float], *, cells: int | None = None) -> tuple[NumericBins, ...]:
+    def bins(
+        self, values: Values, stds: Mapping[str, float], *, cells: int | None = None
+    ) -> tuple[NumericBins, ...]:
         """Returns the cells of each numeric column, cut from what the first round released."""
         if self.fixed:
-            cuts = zip(self.fixed["coarse" if cells else "cuts"], self.fine, strict=True)
+            cuts = zip(
+                self.fixed["coarse" if cells else "cuts"], self.fine, strict=True
+            )
             return tuple(NumericBins(tuple(some), bins.nullable) for some, bins in cuts)
         first, cut = self.first_histograms(values, stds), list(self.fine)
         for place, one in first.items():
-            aimed, clear = cells or self._aimed(values, stds), replace(one, noise_std=one.noise_std / self.foreseen)
+            aimed, clear = (
+                cells or self._aimed(values, stds),
+                replace(one, noise_std=one.noise_std / self.foreseen),
+            )
             cut[place] = merged_bins(self.fine[place], clear, cells=aimed)
-            if self.foreseen > 1:  # what is to come may lie where the first records did not
+            if (
+                self.foreseen > 1
+            ):  # what is to come may lie where the first records did not
                 cut[place] = filled_bins(self.fine[place], cut[place], aimed)
         for copy, other in self.alike:
             cut[copy] = cut[other]
         return tuple(cut)
 
     def _aimed(self, values: Values, stds: Mapping[str, float]) -> int:
-        pairs = self._chosen(values, stds) if self.pairs is None and SCREEN in values else self.pairs
+        pairs = (
+            self._chosen(values, stds)
+            if self.pairs is None and SCREEN in values
+            else self.pairs
+        )
         if self.clear is None or not pairs:
             return self.cells
-        return self._cells_for(records_of(self._first_round(values, stds)), len(pairs), stds[PAIRS])
+        return self._cells_for(
+            records_of(self._first_round(values, stds)), len(pairs), stds[PAIRS]
+        )
 
     def _cells_for(self, records: float, pairs: int, noise_std: float) -> int:
         """Returns how many cells to aim at in a numeric column, by about how many records there are."""
@@ -233,7 +315,9 @@ class Design:
         fewest = _FEWEST_PATIENT if self.patient else _FEWEST
         return min(max(round(math.sqrt(records / noise)), fewest), self.cells)
 
-    def first_histograms(self, values: Values, stds: Mapping[str, float]) -> dict[int, Histogram]:
+    def first_histograms(
+        self, values: Values, stds: Mapping[str, float]
+    ) -> dict[int, Histogram]:
         """Returns the denoised histogram of each bought column by the first round; of one release computed once."""
         released, (last, found) = values.get(HISTOGRAMS), self._denoised
         if released is None or last is not released:
@@ -248,7 +332,11 @@ class Design:
         """Returns the histograms of each bought column as they were released, the fine one first."""
         cells, tables = self._histograms.asked(), self._first_round(values, stds)
         return {
-            place: [(cells[name][place], tables[name][place]) for name in cells if place in tables[name]]
+            place: [
+                (cells[name][place], tables[name][place])
+                for name in cells
+                if place in tables[name]
+            ]
             for place in self.bought
         }
 
@@ -257,11 +345,16 @@ class Design:
         values, stds = release.values, release.noise_std
         if self.final(values, stds).get(PAIRS) is not self._again:
             return self.first_histograms(values, stds)
-        tables, read = self._first_round(values, stds), read_tables(self._again, values[PAIRS], stds[PAIRS])
+        tables, read = (
+            self._first_round(values, stds),
+            read_tables(self._again, values[PAIRS], stds[PAIRS]),
+        )
         again = {table.columns[0]: table for table in read if self._is_histogram(table)}
         return self._histograms.denoised(tables, scaled=self.scaled, again=again)
 
-    def prior(self, found: Mapping[int, Histogram], bins: Sequence[NumericBins]) -> dict[int, Floats]:
+    def prior(
+        self, found: Mapping[int, Histogram], bins: Sequence[NumericBins]
+    ) -> dict[int, Floats]:
         """Returns the shares of the cells of each bought column as its histogram says them."""
         # Missing values are thought to fill one of the cells that are aimed at.
         return self._histograms.shares(found, bins, missing=1 / (self.cells + 1))
@@ -274,16 +367,30 @@ class Design:
         """
         try:
             maps = self.final(release.values, release.noise_std)
-            read = [read_tables(one, release.values[name], release.noise_std[name]) for name, one in maps.items()]
+            read = [
+                read_tables(one, release.values[name], release.noise_std[name])
+                for name, one in maps.items()
+            ]
             if maps.get(PAIRS) is self._again:
-                read[-1] = [table for table in read[-1] if not self._is_histogram(table)]
+                read[-1] = [
+                    table for table in read[-1] if not self._is_histogram(table)
+                ]
         except (KeyError, ValueError) as error:
-            raise ModelError(f"the release does not hold the tables of its settings: {error}") from None
-        return self.bins(release.values, release.noise_std), list(chain.from_iterable(read))
+            raise ModelError(
+                f"the release does not hold the tables of its settings: {error}"
+            ) from None
+        return self.bins(release.values, release.noise_std), list(
+            chain.from_iterable(read)
+        )
 
-    def _first_round(self, values: Values, stds: Mapping[str, float]) -> dict[str, dict[int, Table]]:
+    def _first_round(
+        self, values: Values, stds: Mapping[str, float]
+    ) -> dict[str, dict[int, Table]]:
         return {
-            name: {table.columns[0]: table for table in read_tables(one, values[name], stds[name])}
+            name: {
+                table.columns[0]: table
+                for table in read_tables(one, values[name], stds[name])
+            }
             for name, one in self.histograms().items()
         }
 
@@ -295,50 +402,85 @@ class Design:
             return pairs, 0.0
         aimed = self._cells_for(records, len(pairs), noise_std)
         few = {place: aimed + self.fine[place].nullable for place in self.bought}
-        sizes = [min(size, few.get(column, size)) for column, size in enumerate(self.about_sizes)]
+        sizes = [
+            min(size, few.get(column, size))
+            for column, size in enumerate(self.about_sizes)
+        ]
         label = self._with_a_large_label
         aiming = _DROWNED_PATIENT if self.patient else _DROWNED_AIMED
         drowned = _DROWNED if self.clear is None else aiming
         # Pairs with such a label are worth more than others, which have to be twice as clear, and than single columns.
-        for some, most in ((pairs, drowned / 2 if label else drowned), (label, drowned)):
-            halves = [math.sqrt(math.prod(sizes[column] for column in self._with_label(pair)) / 2) for pair in some]
+        for some, most in (
+            (pairs, drowned / 2 if label else drowned),
+            (label, drowned),
+        ):
+            halves = [
+                math.sqrt(
+                    math.prod(sizes[column] for column in self._with_label(pair)) / 2
+                )
+                for pair in some
+            ]
             # What a question of yes or no about a pair is off by, in the mean.
             noise = noise_std * sum(halves) / math.sqrt(max(len(some), 1))
             if some and noise < most * records:
-                return some, 0.0 if label else (noise / (most * records)) ** (2 if self.patient else 1)
+                return some, 0.0 if label else (noise / (most * records)) ** (
+                    2 if self.patient else 1
+                )
         return (), 1.0
 
-    def _shared(self, maps: dict[str, Contingency], yielded: float) -> dict[str, Contingency]:
+    def _shared(
+        self, maps: dict[str, Contingency], yielded: float
+    ) -> dict[str, Contingency]:
         """Returns the maps with single columns beside pairs in one query, if it has room for them."""
         pairs, singles = maps[PAIRS], maps[SINGLES]
         if pairs.dim + singles.dim > self._planned:
             return maps
         parts = ((pairs, 1 - yielded), (singles, yielded))
-        weights = [math.sqrt(part / len(one.tables)) for one, part in parts for _ in one.tables]
-        return maps | {PAIRS: replace(pairs, tables=pairs.tables + singles.tables, weights=tuple(weights))}
+        weights = [
+            math.sqrt(part / len(one.tables)) for one, part in parts for _ in one.tables
+        ]
+        return maps | {
+            PAIRS: replace(
+                pairs, tables=pairs.tables + singles.tables, weights=tuple(weights)
+            )
+        }
 
     @cached_property
     def _with_a_large_label(self) -> tuple[Columns, ...]:
         """The pairs with a label whose classes are not told apart anyway."""
-        label = None if self.layout.label is None or self.label is not None else len(self.fine) + self.layout.label
+        label = (
+            None
+            if self.layout.label is None or self.label is not None
+            else len(self.fine) + self.layout.label
+        )
         return tuple(pair for pair in self.screened_pairs if label in pair)
 
     @cached_property
     def _again(self) -> Contingency:
         """The map that measures single columns once more, those with histograms on their coarse cells."""
-        others = [self._with_label((column,)) for column in self.columns if column not in self.bought]
-        return self._map(self._histograms.coarse, [*((place,) for place in self.bought), *others])
+        others = [
+            self._with_label((column,))
+            for column in self.columns
+            if column not in self.bought
+        ]
+        return self._map(
+            self._histograms.coarse, [*((place,) for place in self.bought), *others]
+        )
 
     @cached_property
     def _room(self) -> bool:
         """Whether what is measured in place of pairs is no more than was planned for these."""
         tables = self._tables(self._with_a_large_label).get(PAIRS, ())
-        return max(self._again.dim, _dimension(tables, self.most_sizes)) <= self._planned
+        return (
+            max(self._again.dim, _dimension(tables, self.most_sizes)) <= self._planned
+        )
 
     @cached_property
     def _planned(self) -> int:
         """How many cells are planned for pairs at most."""
-        return _dimension(self._tables(self._pairs_at_most()).get(PAIRS, ()), self.most_sizes)
+        return _dimension(
+            self._tables(self._pairs_at_most()).get(PAIRS, ()), self.most_sizes
+        )
 
     def _is_histogram(self, table: Table) -> bool:
         return table.columns[0] in self.bought and len(table.columns) == 1
@@ -351,7 +493,10 @@ class Design:
     @property
     def _coarse_sizes(self) -> tuple[int, ...]:
         most = most_cells(_COARSE)
-        numeric = [most + bins.nullable if place in self.bought else bins.size for place, bins in enumerate(self.fine)]
+        numeric = [
+            most + bins.nullable if place in self.bought else bins.size
+            for place, bins in enumerate(self.fine)
+        ]
         return (*numeric, *self.coded)
 
     @cached_property
@@ -362,7 +507,10 @@ class Design:
     def _chosen(self, values: Values, stds: Mapping[str, float]) -> tuple[Columns, ...]:
         released, (last, chosen) = values[SCREEN], self._picked
         if last is not released:
-            chosen = choose_pairs(read_tables(self.screen(values, stds), released, stds[SCREEN]), most=self.most_pairs)
+            chosen = choose_pairs(
+                read_tables(self.screen(values, stds), released, stds[SCREEN]),
+                most=self.most_pairs,
+            )
             object.__setattr__(self, "_picked", (released, chosen))
         return chosen
 
@@ -373,25 +521,38 @@ class Design:
         sizes = self.most_sizes
         # A pair that `triples` names too, with the label as its third, is measured in any case.
         free = (pair for pair in self.screened_pairs if pair not in self.triples)
-        return tuple(sorted(free, key=lambda pair: -sizes[pair[0]] * sizes[pair[1]])[: self.most_pairs])
+        return tuple(
+            sorted(free, key=lambda pair: -sizes[pair[0]] * sizes[pair[1]])[
+                : self.most_pairs
+            ]
+        )
 
     def _tables(self, pairs: Sequence[Columns]) -> dict[str, tuple[Columns, ...]]:
         """Returns the tables of each question of the last round, with the label in each."""
         label = () if self.label is None else (self.label,)
-        asked = {COUNTS: (label,), SINGLES: tuple(self._with_label((column,)) for column in self.alone)}
-        larger = tuple(dict.fromkeys(self._with_label(table) for table in (*pairs, *self.triples)))
+        asked = {
+            COUNTS: (label,),
+            SINGLES: tuple(self._with_label((column,)) for column in self.alone),
+        }
+        larger = tuple(
+            dict.fromkeys(self._with_label(table) for table in (*pairs, *self.triples))
+        )
         return asked | ({PAIRS: larger} if larger else {})
 
     def _with_label(self, table: Columns) -> Columns:
         return table if self.label is None else tuple(sorted((*table, self.label)))
 
-    def _map(self, bins: tuple[NumericBins, ...], tables: Sequence[Columns]) -> Contingency:
+    def _map(
+        self, bins: tuple[NumericBins, ...], tables: Sequence[Columns]
+    ) -> Contingency:
         # Weights of norm 1 in all, so that the norm is known before the number of tables is.
         stress = [STRESS if table in self.stressed else 1.0 for table in tables]
         if not any(table in self.stressed for table in tables):
             return equally_weighted(bins, self.coded, tables)
         weights = tuple(one / math.hypot(*stress) for one in stress)
-        return Contingency(bins=bins, coded=self.coded, tables=tuple(tables), weights=weights)
+        return Contingency(
+            bins=bins, coded=self.coded, tables=tuple(tables), weights=weights
+        )
 
 
 def _dimension(tables: Sequence[Columns], sizes: Sequence[int]) -> int:

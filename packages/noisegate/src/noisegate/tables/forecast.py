@@ -19,7 +19,15 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.tables.design import COUNTS, PAIRS, SINGLES, Columns, Design
 from noisegate.tables.released import Answered
-from noisegate.verdict import MISPLACED, WORDS, Source, Verdict, Word, in_percent, word_of_misplaced
+from noisegate.verdict import (
+    MISPLACED,
+    WORDS,
+    Source,
+    Verdict,
+    Word,
+    in_percent,
+    word_of_misplaced,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +64,10 @@ def expected_error(plan: CalibratedPlan, records: int) -> dict[str, TableError]:
         >>> {name: (error.tables, round(error.half, 3)) for name, error in expected_error(plan, 1000).items()}
         {'one-way': (4, 0.016), 'pairs': (6, 0.015)}
     """
-    noise = {release.query.name: (release.noise_std_natural, release.query.tables) for release in plan.releases}
+    noise = {
+        release.query.name: (release.noise_std_natural, release.query.tables)
+        for release in plan.releases
+    }
     return table_errors(plan.design, noise, records)
 
 
@@ -69,13 +80,22 @@ def table_errors(
     """
     label = () if design.label is None else (design.label,)
     sizes = design.about_sizes
-    kinds: dict[str, tuple[Columns, ...]] = {SINGLES: tuple((column,) for column in design.alone)}
+    kinds: dict[str, tuple[Columns, ...]] = {
+        SINGLES: tuple((column,) for column in design.alone)
+    }
     if PAIRS in noise:
         # While pairs are not chosen yet, any of them may be.
-        kinds[PAIRS] = design.screened_pairs if design.pairs is None else (*design.pairs, *design.triples)
+        kinds[PAIRS] = (
+            design.screened_pairs
+            if design.pairs is None
+            else (*design.pairs, *design.triples)
+        )
     return {
         name: _error(
-            [math.prod(sizes[column] for column in (*table, *label)) for table in tables],
+            [
+                math.prod(sizes[column] for column in (*table, *label))
+                for table in tables
+            ],
             noise[name][1] or len(tables),
             noise[name][0],
             records,
@@ -84,7 +104,9 @@ def table_errors(
     }
 
 
-def _error(cells: list[int], tables: int, noise_std: float, records: float) -> TableError:
+def _error(
+    cells: list[int], tables: int, noise_std: float, records: float
+) -> TableError:
     # A query's norm of 1 is shared by its tables, each record being in one cell of each.
     cell = noise_std * math.sqrt(tables) / records
     return TableError(
@@ -138,16 +160,27 @@ class Forecast:
         """What that is called; where columns come out independent of each other, "rough" at best."""
         if self.columns == 1 or (self.paired and self.measured[0] == self.measured[1]):
             word = word_of_misplaced(self.pairs if self.paired else self.singles)
-            return "usable" if word == "good" and self.regressions and self.noise > _COEFFICIENTS else word
+            return (
+                "usable"
+                if word == "good" and self.regressions and self.noise > _COEFFICIENTS
+                else word
+            )
         return "noise" if self.singles > MISPLACED["rough"] else "rough"
 
     def takes(self) -> dict[Word, float]:
         """Returns how many records each word takes that can be had."""
         half, power = _PAIRS if self.paired else _SINGLES
         possible = MISPLACED if self.paired or self.columns == 1 else ("rough",)
-        noises = {word: half * (most / (1 - most)) ** (1 / power) for word, most in MISPLACED.items()}
-        noises["good"] = min(noises["good"], _COEFFICIENTS if self.regressions else math.inf)
-        needed = {word: self.records * self.noise / noise for word, noise in noises.items()}
+        noises = {
+            word: half * (most / (1 - most)) ** (1 / power)
+            for word, most in MISPLACED.items()
+        }
+        noises["good"] = min(
+            noises["good"], _COEFFICIENTS if self.regressions else math.inf
+        )
+        needed = {
+            word: self.records * self.noise / noise for word, noise in noises.items()
+        }
         return {word: records for word, records in needed.items() if word in possible}
 
 
@@ -175,12 +208,23 @@ def forecast_of(design: Design, release: Answered, records: float) -> Forecast:
     return _forecast(table_errors(design, noise, 1), design, records, None)
 
 
-def _forecast(errors: Mapping[str, TableError], design: Design, records: float, noise_std: float | None) -> Forecast:
+def _forecast(
+    errors: Mapping[str, TableError],
+    design: Design,
+    records: float,
+    noise_std: float | None,
+) -> Forecast:
     measured, pairs = (0, 0), design.pairs
     if pairs and noise_std is not None:
         measured = len(design.measured_for(records, pairs, noise_std)[0]), len(pairs)
     noise, paired = errors[SINGLES].half / records, PAIRS in errors
-    return Forecast(records=records, noise=noise, columns=len(design.columns), paired=paired, measured=measured)
+    return Forecast(
+        records=records,
+        noise=noise,
+        columns=len(design.columns),
+        paired=paired,
+        measured=measured,
+    )
 
 
 def _misplaced(noise: float, half: float, power: float) -> float:
@@ -197,7 +241,9 @@ _WIDE = 100
 _SEEN = 3.0
 
 
-def verdict_of_plan(method: Any, schema: Any, budget: Budget, records: int | None) -> Verdict | None:
+def verdict_of_plan(
+    method: Any, schema: Any, budget: Budget, records: int | None
+) -> Verdict | None:
     """Returns what to expect before anything is spent; None where the method has no forecast.
 
     Args:
@@ -213,24 +259,44 @@ def verdict_of_plan(method: Any, schema: Any, budget: Budget, records: int | Non
     if records is None:
         takes = ", ".join(f"{word} from {least:,}" for word, least in needed.items())
         reason = f"at epsilon={budget.epsilon:g} it depends on the number of records: {takes}; noise with fewer"
-        return Verdict(word=None, source="plan", reasons=(reason,), figures={"records_for": needed})
+        return Verdict(
+            word=None, source="plan", reasons=(reason,), figures={"records_for": needed}
+        )
     # What fewer columns or cells would do is not looked for in several tables.
-    cures = _cures(method, schema, budget, expected) if isinstance(schema, Schema) else _more_records(expected)
+    cures = (
+        _cures(method, schema, budget, expected)
+        if isinstance(schema, Schema)
+        else _more_records(expected)
+    )
     verdict = _expected(expected, budget.epsilon, "plan", cures)
     return replace(verdict, figures={**verdict.figures, "records_for": needed})
 
 
-def verdict_of_fit(method: Any, release: Release, fitting: Fit, *, records: float | None = None) -> Verdict | None:
+def verdict_of_fit(
+    method: Any, release: Release, fitting: Fit, *, records: float | None = None
+) -> Verdict | None:
     """Returns what a fit came to, from its release alone and how near it is to it; None where these say nothing.
 
     About how many `records` there are may be known from elsewhere in the release.
     """
     parts: list[Verdict] = []
     counts = release.values.get(COUNTS)
-    records = release.certificate.public.get("records") or records or (None if counts is None else float(counts.sum()))
-    expected = None if records is None else method.forecast_of(release, fitting, max(float(records), 1.0))
+    records = (
+        release.certificate.public.get("records")
+        or records
+        or (None if counts is None else float(counts.sum()))
+    )
+    expected = (
+        None
+        if records is None
+        else method.forecast_of(release, fitting, max(float(records), 1.0))
+    )
     if expected is not None:
-        parts.append(_expected(expected, release.certificate.epsilon, "fit", _more_records(expected)))
+        parts.append(
+            _expected(
+                expected, release.certificate.epsilon, "fit", _more_records(expected)
+            )
+        )
     if counts is not None:
         parts += _drowned(release.schema, counts.ravel(), release.noise_std[COUNTS])
     parts += method.judged(fitting)
@@ -241,38 +307,75 @@ def verdict_of_fit(method: Any, release: Release, fitting: Fit, *, records: floa
         cure = "the same fit with another seed or more steps, which costs no privacy"
         word: Word | None = "rough" if far else None
         told = {"distance": distance}
-        parts.append(Verdict(word=word, source="fit", reasons=(reason,) * far, cures=(cure,) * far, figures=told))
+        parts.append(
+            Verdict(
+                word=word,
+                source="fit",
+                reasons=(reason,) * far,
+                cures=(cure,) * far,
+                figures=told,
+            )
+        )
     return Verdict.together(parts)
 
 
 def _drowned(schema: Schema, counts: Any, noise_std: float) -> Iterator[Verdict]:
     """Yields what noisy counts of classes say, where some cannot be told from none."""
     if counts.sum() < _SEEN * noise_std * math.sqrt(counts.size):
-        yield Verdict(word="noise", source="fit", reasons=("the noise is larger than the number of records",))
+        yield Verdict(
+            word="noise",
+            source="fit",
+            reasons=("the noise is larger than the number of records",),
+        )
         return
     column = schema.label_column
     levels = [str(level) for level in getattr(column, "levels", ())]
-    names = [level for level, count in zip(levels, counts, strict=False) if count < _SEEN * noise_std]
+    names = [
+        level
+        for level, count in zip(levels, counts, strict=False)
+        if count < _SEEN * noise_std
+    ]
     if column is not None and len(counts) > 1 and names:
-        told = f"{', '.join(names[:5])}{f' and {len(names) - 5} more' * (len(names) > 5)}"
+        told = (
+            f"{', '.join(names[:5])}{f' and {len(names) - 5} more' * (len(names) > 5)}"
+        )
         reason = f"{told} of {column.name!r} cannot be distinguished from noise (too few records)"
-        yield Verdict(word=None, source="fit", reasons=(reason,), figures={"drowned_classes": names})
+        yield Verdict(
+            word=None,
+            source="fit",
+            reasons=(reason,),
+            figures={"drowned_classes": names},
+        )
 
 
-def _expected(expected: Forecast, epsilon: float, source: Source, cures: Iterable[str]) -> Verdict:
+def _expected(
+    expected: Forecast, epsilon: float, source: Source, cures: Iterable[str]
+) -> Verdict:
     """Returns the verdict of a forecast; what would lead to a better one is only looked for where there is one."""
     single, pair = in_percent(expected.singles), in_percent(expected.pairs)
     reason = f"for about {round(expected.records):,} records at epsilon={epsilon:g}, expect a total variation error of "
-    reasons = [reason + f"{single} per column" + f" and {pair} per pair of columns" * expected.paired]
+    reasons = [
+        reason
+        + f"{single} per column"
+        + f" and {pair} per pair of columns" * expected.paired
+    ]
     if not expected.paired and expected.columns > 1:
-        reasons.append("no pairs of columns are measured: synthetic columns are independent")
+        reasons.append(
+            "no pairs of columns are measured: synthetic columns are independent"
+        )
     if expected.measured[0] < expected.measured[1]:
         told = "only those with the label" if expected.measured[0] else "none"
-        reasons.append(f"of {expected.measured[1]:,} pairs of columns {told} would be measured, for the noise on them")
+        reasons.append(
+            f"of {expected.measured[1]:,} pairs of columns {told} would be measured, for the noise on them"
+        )
     if expected.paired and expected.columns > 2:
-        reasons.append("interactions of three columns are kept only with a label of classes, or in `triples`")
+        reasons.append(
+            "interactions of three columns are kept only with a label of classes, or in `triples`"
+        )
     if expected.word == "usable" and word_of_misplaced(expected.pairs) == "good":
-        reasons.append("regressions of numbers on all other columns may keep less than 80% of their coefficients")
+        reasons.append(
+            "regressions of numbers on all other columns may keep less than 80% of their coefficients"
+        )
     return Verdict(
         word=expected.word,
         source=source,
@@ -281,7 +384,9 @@ def _expected(expected: Forecast, epsilon: float, source: Source, cures: Iterabl
         figures={
             "records": expected.records,
             "expected_out_of_place_in_singles": expected.singles,
-            "expected_out_of_place_in_pairs": expected.pairs if expected.paired else None,
+            "expected_out_of_place_in_pairs": expected.pairs
+            if expected.paired
+            else None,
         },
     )
 
@@ -305,9 +410,13 @@ def _cures(method: Any, schema: Schema, budget: Budget, now: Forecast) -> Iterat
         yield "pairs='auto', which measures pairs of columns"
         return
 
-    def reaches(schema: Schema = schema, method: Any = method, epsilon: float = budget.epsilon) -> bool:
+    def reaches(
+        schema: Schema = schema, method: Any = method, epsilon: float = budget.epsilon
+    ) -> bool:
         try:
-            there = method.forecast(schema, replace(budget, epsilon=epsilon), now.records)
+            there = method.forecast(
+                schema, replace(budget, epsilon=epsilon), now.records
+            )
         except OptionError:
             return False  # a setting names a column that would be gone
         return there is not None and WORDS.index(there.word) >= WORDS.index(goal)
@@ -323,12 +432,21 @@ def _cures(method: Any, schema: Schema, budget: Budget, now: Forecast) -> Iterat
     least, most = 1, len(schema.columns)
     while most - least > 1:
         middle = (least + most) // 2
-        least, most = (middle, most) if reaches(_part(schema, middle)) else (least, middle)
+        least, most = (
+            (middle, most) if reaches(_part(schema, middle)) else (least, middle)
+        )
     if least > 2:
         yield f"{goal} with {least} of the {len(schema.columns)} columns or fewer"
     cells = getattr(method, "cells", 0)
-    coarser = (fewer for fewer in _CELLS if fewer < (cells or math.inf)) if cells != 0 and schema.layout.numeric else ()
-    coarse = next((fewer for fewer in coarser if reaches(method=replace(method, cells=fewer))), None)
+    coarser = (
+        (fewer for fewer in _CELLS if fewer < (cells or math.inf))
+        if cells != 0 and schema.layout.numeric
+        else ()
+    )
+    coarse = next(
+        (fewer for fewer in coarser if reaches(method=replace(method, cells=fewer))),
+        None,
+    )
     if coarse is not None:
         yield f"{goal} with cells={coarse} or fewer, which blurs numeric columns"
 
@@ -338,7 +456,10 @@ def _part(schema: Schema, columns: int) -> Schema:
     label = [column for column in schema.columns if column.name == schema.label]
     others = [column for column in schema.columns if column.name != schema.label]
     kept = columns - len(label)
-    return Schema((*(others[place * len(others) // kept] for place in range(kept)), *label), label=schema.label)
+    return Schema(
+        (*(others[place * len(others) // kept] for place in range(kept)), *label),
+        label=schema.label,
+    )
 
 
 def rounded_up(records: float) -> int:

@@ -65,7 +65,9 @@ class Effects:
 
     def probabilities(self, drawn: Drawn) -> Float64[Array, "rows classes"]:
         """Returns the probability of each class for each record."""
-        return softmax(drawn.onehot @ self.cells.T.astype(np.float32) + self.bias + drawn.offset)
+        return softmax(
+            drawn.onehot @ self.cells.T.astype(np.float32) + self.bias + drawn.offset
+        )
 
 
 class EffectsFit:
@@ -77,7 +79,9 @@ class EffectsFit:
         ordered: How many cells of each column, the first ones, stand in an order; 0 for none.
     """
 
-    def __init__(self, tables: ClassTables, drawn: Drawn, ordered: Sequence[int]) -> None:
+    def __init__(
+        self, tables: ClassTables, drawn: Drawn, ordered: Sequence[int]
+    ) -> None:
         self._spans, self._drawn = tables.spans, drawn
         # A class that drowned is rare, not impossible.
         shares = np.maximum(tables.counts / tables.counts.sum(), _RAREST)
@@ -86,7 +90,8 @@ class EffectsFit:
         # Of two classes one says all.
         self._free = (1,) if classes == 2 else tuple(range(classes))
         self._inverse = [
-            np.linalg.inv(prior_covariance(size, few)) for size, few in zip(tables.sizes, ordered, strict=True)
+            np.linalg.inv(prior_covariance(size, few))
+            for size, few in zip(tables.sizes, ordered, strict=True)
         ]
         self._scale = tables.counts.sum() / len(drawn.onehot)
         self._drawn_counts = drawn.onehot.sum(axis=0, dtype=np.float64)
@@ -96,14 +101,18 @@ class EffectsFit:
         self._curvatures: dict[int, Array] = {}
         self._bias, self._effects = np.log(self._prior), np.zeros((classes, width))
         # Odds of the classes, of any sum in a row.
-        self._odds = np.exp(drawn.offset - drawn.offset.max(axis=1, keepdims=True) + self._bias)
+        self._odds = np.exp(
+            drawn.offset - drawn.offset.max(axis=1, keepdims=True) + self._bias
+        )
 
     def run(self) -> Effects:
         """Returns the effects."""
         self._recalibrate()
         for place in self._free:
             # Each τ² starts where counts say: EM alone would stay where it starts if they say little.
-            estimate, error = self._estimate(place, self._means(self._probability(place)))
+            estimate, error = self._estimate(
+                place, self._means(self._probability(place))
+            )
             self._taus[place] = np.clip(estimate - _SHY * error, _LEAST, 1.0)
         for done in range(_ROUNDS):
             # One class after the other: steps of all at once go twice as far as they should, and swing.
@@ -117,8 +126,16 @@ class EffectsFit:
 
     def strength(self) -> Float64[Array, " columns"]:
         """Returns how far what each column says of the label stands out of its noise, in standard errors."""
-        found = [self._estimate(place, self._means(self._probability(place))) for place in self._free]
-        return np.asarray(np.max([estimate / np.maximum(error, _TINY) for estimate, error in found], axis=0))
+        found = [
+            self._estimate(place, self._means(self._probability(place)))
+            for place in self._free
+        ]
+        return np.asarray(
+            np.max(
+                [estimate / np.maximum(error, _TINY) for estimate, error in found],
+                axis=0,
+            )
+        )
 
     def _probability(self, place: int) -> Array:
         """Returns the probability of a class for each record, (rows,)."""
@@ -130,18 +147,27 @@ class EffectsFit:
         variance = np.minimum(tables.singles_std**2, _HUGE)
         total, expected = tables.singles.sum(axis=0), self._expected
         known = total > 3 * np.sqrt(classes * variance)
-        factor = np.where(known, np.clip(expected / np.maximum(total, _TINY), 0.5, 2), 1.0)
+        factor = np.where(
+            known, np.clip(expected / np.maximum(total, _TINY), 0.5, 2), 1.0
+        )
         singles = tables.singles * factor
-        total = expected + np.clip(singles.sum(axis=0) - expected, -expected / 2, expected / 2)
+        total = expected + np.clip(
+            singles.sum(axis=0) - expected, -expected / 2, expected / 2
+        )
         return singles, variance * factor**2, total
 
     def _means(self, probability: Array) -> Array:
         """Returns p̄, the mean probability of a class over the records in each cell."""
-        return np.asarray((probability.astype(np.float32) @ self._drawn.onehot) / np.maximum(self._drawn_counts, _TINY))
+        return np.asarray(
+            (probability.astype(np.float32) @ self._drawn.onehot)
+            / np.maximum(self._drawn_counts, _TINY)
+        )
 
     def _gap(self, place: int, means: Array) -> tuple[Array, Array]:
         """Returns g and v of a class."""
-        gap = np.where(self._drawn_counts > 0, self._singles[place] - means * self._total, 0.0)
+        gap = np.where(
+            self._drawn_counts > 0, self._singles[place] - means * self._total, 0.0
+        )
         return gap, gap_variance(means, len(self._prior)) * self._variance
 
     def _estimate(self, place: int, means: Array) -> tuple[Array, Array]:
@@ -152,15 +178,28 @@ class EffectsFit:
         weight = spread**-2.0
         starts = [span.start for span in self._spans]
         information = np.maximum(np.add.reduceat(weight * curvature**4, starts), 1e-20)
-        estimate = np.add.reduceat(weight * curvature**2 * (gap**2 - spread), starts) / information
-        error = np.sqrt(np.add.reduceat(2 * weight**2 * spread**2 * curvature**4, starts)) / information
+        estimate = (
+            np.add.reduceat(weight * curvature**2 * (gap**2 - spread), starts)
+            / information
+        )
+        error = (
+            np.sqrt(np.add.reduceat(2 * weight**2 * spread**2 * curvature**4, starts))
+            / information
+        )
         return estimate, error
 
     def _curvature(self, probability: Array) -> Array:
         rows = _CURVATURE_ROWS // (1 if len(self._free) <= _FEW_CLASSES else 2)
-        onehot, weight = self._drawn.onehot[:rows], (probability * (1 - probability))[:rows]
-        curvature = np.asarray((onehot * weight.astype(np.float32)[:, None]).T @ onehot, dtype=np.float64)
-        return np.asarray(curvature * (self._scale * len(self._drawn.onehot) / len(onehot)))
+        onehot, weight = (
+            self._drawn.onehot[:rows],
+            (probability * (1 - probability))[:rows],
+        )
+        curvature = np.asarray(
+            (onehot * weight.astype(np.float32)[:, None]).T @ onehot, dtype=np.float64
+        )
+        return np.asarray(
+            curvature * (self._scale * len(self._drawn.onehot) / len(onehot))
+        )
 
     def _newton(self, place: int, probability: Array) -> None:
         """Takes a step for one class, and estimates its τ² anew by EM."""
@@ -169,25 +208,50 @@ class EffectsFit:
         curvature = self._curvatures[place]
         diagonal = np.maximum(curvature.diagonal(), 1e-6)
         kept = diagonal / (diagonal + noise)
-        matrix, pull, effects = kept[:, None] * curvature, kept * gap, self._effects[place]
-        for span, inverse, tau in zip(self._spans, self._inverse, self._taus[place], strict=True):
+        matrix, pull, effects = (
+            kept[:, None] * curvature,
+            kept * gap,
+            self._effects[place],
+        )
+        for span, inverse, tau in zip(
+            self._spans, self._inverse, self._taus[place], strict=True
+        ):
             matrix[span, span] += inverse / tau
             pull[span] -= inverse @ effects[span] / tau
         change = np.linalg.solve(matrix, pull)
         change *= min(1.0, _LONGEST / (np.abs(change).max() + _TINY))
         effects += change
         self._odds[:, place] *= np.exp(self._drawn.onehot @ change.astype(np.float32))
-        for column, (span, inverse) in enumerate(zip(self._spans, self._inverse, strict=True)):
+        for column, (span, inverse) in enumerate(
+            zip(self._spans, self._inverse, strict=True)
+        ):
             self._taus[place, column] = self._expectation(
-                effects[span], inverse, self._taus[place, column], (kept * diagonal)[span], self._expected[span]
+                effects[span],
+                inverse,
+                self._taus[place, column],
+                (kept * diagonal)[span],
+                self._expected[span],
             )
 
-    def _expectation(self, effects: Array, inverse: Array, tau: float, information: Array, expected: Array) -> float:
+    def _expectation(
+        self,
+        effects: Array,
+        inverse: Array,
+        tau: float,
+        information: Array,
+        expected: Array,
+    ) -> float:
         """Returns the τ² of one column after a step of EM."""
         centred = effects - effects @ expected / max(expected.sum(), _TINY)
         covariance = np.linalg.inv(np.diag(information) + inverse / tau)
         energy = centred @ inverse @ centred + np.sum(inverse * covariance)
-        return float(np.clip((energy + _PRIOR_CELLS * _USUAL) / (len(effects) + _PRIOR_CELLS), _LEAST, _MOST))
+        return float(
+            np.clip(
+                (energy + _PRIOR_CELLS * _USUAL) / (len(effects) + _PRIOR_CELLS),
+                _LEAST,
+                _MOST,
+            )
+        )
 
     def _recalibrate(self) -> None:
         """Moves the bias until the classes have their shares."""
@@ -239,8 +303,15 @@ class LabelFit:
         seed: Of the records that are drawn.
     """
 
-    def __init__(self, column: int, tables: ClassTables, ordered: Sequence[int], *, seed: int) -> None:
-        self._column, self._tables, self._ordered, self._seed = column, tables, ordered, seed
+    def __init__(
+        self, column: int, tables: ClassTables, ordered: Sequence[int], *, seed: int
+    ) -> None:
+        self._column, self._tables, self._ordered, self._seed = (
+            column,
+            tables,
+            ordered,
+            seed,
+        )
 
     def weight(self, trial: ClassTables, judge: ClassTables, mixture: Mixture) -> float:
         """Returns κ: by tables to which `mixture` was fitted as a trial, and by others whose noise is independent."""
@@ -254,8 +325,13 @@ class LabelFit:
         chance, excess, nearer = math.sqrt(_CHANCE * judge.larger), [], []
         odds = cache(lambda: log_ratios(mixture.log_joint(cells, self._column)))
         for weight in MIXTURE_WEIGHTS:
-            drawn = Drawn(onehot=onehot, offset=weight * odds() if weight else np.zeros_like(share))
-            effects = EffectsFit(chosen(trial, kept), drawn, [self._ordered[place] for place in kept]).run()
+            drawn = Drawn(
+                onehot=onehot,
+                offset=weight * odds() if weight else np.zeros_like(share),
+            )
+            effects = EffectsFit(
+                chosen(trial, kept), drawn, [self._ordered[place] for place in kept]
+            ).run()
             found = pair_excess(judge, onehot, effects.probabilities(drawn))
             excess.append(found[0])
             nearer.append(found[1])
@@ -270,18 +346,29 @@ class LabelFit:
 
     def model(self, mixture: Mixture, weight: float) -> LabelModel:
         """Returns the label model on top of `mixture`, which was fitted to all that was released, with κ = `weight`."""
-        cells = self._draw(mixture, _ROWS if len(self._tables.counts) <= _FEW_CLASSES else _ROWS // 2)
+        cells = self._draw(
+            mixture, _ROWS if len(self._tables.counts) <= _FEW_CLASSES else _ROWS // 2
+        )
         onehot, kept = self._onehot(self._tables, cells)
         offset = np.zeros((len(cells), len(self._tables.counts)))
         if weight:
             offset = weight * log_ratios(mixture.log_joint(cells, self._column))
         drawn = Drawn(onehot=onehot, offset=offset)
         tables = chosen(self._tables, kept)
-        effects = EffectsFit(tables, drawn, [self._ordered[place] for place in kept]).run()
-        by_column: list[Array] = [np.zeros((len(effects.bias), size)) for size in self._tables.sizes]
+        effects = EffectsFit(
+            tables, drawn, [self._ordered[place] for place in kept]
+        ).run()
+        by_column: list[Array] = [
+            np.zeros((len(effects.bias), size)) for size in self._tables.sizes
+        ]
         for place, span in zip(kept, tables.spans, strict=True):
             by_column[place] = effects.cells[:, span]
-        return LabelModel(column=self._column, bias=effects.bias, effects=tuple(by_column), mixture_weight=weight)
+        return LabelModel(
+            column=self._column,
+            bias=effects.bias,
+            effects=tuple(by_column),
+            mixture_weight=weight,
+        )
 
     def _draw(self, mixture: Mixture, rows: int) -> Array:
         """Returns the cells of records of a mixture, (rows, columns)."""
@@ -296,13 +383,19 @@ class LabelFit:
             ranked = sorted(kept, key=lambda place: -strength[place])
             room = np.cumsum([tables.sizes[place] for place in ranked]) <= _MOST_CELLS
             room[0] = True  # the one that says most, whatever its size
-            kept = sorted(place for place, fits in zip(ranked, room, strict=True) if fits)
-        return np.concatenate([_indicator(cells[:, place], tables.sizes[place]) for place in kept], axis=1), kept
+            kept = sorted(
+                place for place, fits in zip(ranked, room, strict=True) if fits
+            )
+        return np.concatenate(
+            [_indicator(cells[:, place], tables.sizes[place]) for place in kept], axis=1
+        ), kept
 
     def _alone(self, tables: ClassTables, cells: Array, place: int) -> float:
         """Returns how far what one column says of the label stands out of its noise."""
         offset = np.zeros((len(cells), len(tables.counts)))
-        drawn = Drawn(onehot=_indicator(cells[:, place], tables.sizes[place]), offset=offset)
+        drawn = Drawn(
+            onehot=_indicator(cells[:, place], tables.sizes[place]), offset=offset
+        )
         return float(EffectsFit(chosen(tables, [place]), drawn, [0]).strength()[0])
 
 
@@ -314,7 +407,12 @@ def chosen(tables: ClassTables, columns: Sequence[int]) -> ClassTables:
     """Returns the tables of some columns, ascending; those of three columns are left out."""
     if len(columns) == len(tables.sizes):
         return tables
-    places = np.concatenate([np.arange(tables.spans[column].start, tables.spans[column].stop) for column in columns])
+    places = np.concatenate(
+        [
+            np.arange(tables.spans[column].start, tables.spans[column].stop)
+            for column in columns
+        ]
+    )
     return replace(
         tables,
         sizes=tuple(tables.sizes[column] for column in columns),
@@ -342,17 +440,25 @@ def pair_excess(
     drawn = onehot.T @ onehot
     live = released & (drawn > 0)
     expected = drawn * (judge.counts.sum() / len(onehot))
-    total, classes, starts = judge.pairs.sum(axis=0), len(judge.counts), [span.start for span in judge.spans]
+    total, classes, starts = (
+        judge.pairs.sum(axis=0),
+        len(judge.counts),
+        [span.start for span in judge.spans],
+    )
     excess = distance = 0.0
     for place in range(1 if classes == 2 else 0, classes):
         weighted = onehot * probabilities[:, place, None].astype(np.float32)
         means = (weighted.T @ onehot) / np.maximum(drawn, _TINY)
-        noise, sampling = gap_variance(means, classes) * variance, means * (1 - means) * expected
+        noise, sampling = (
+            gap_variance(means, classes) * variance,
+            means * (1 - means) * expected,
+        )
         gap = judge.pairs[place] - means * total
         unit = np.maximum(noise + sampling, 1.0)
         beyond = np.where(live, (gap**2 - noise - sampling) / unit, 0.0)
         blocks, cells = (
-            np.add.reduceat(np.add.reduceat(of, starts, axis=0), starts, axis=1) for of in (beyond, live.astype(float))
+            np.add.reduceat(np.add.reduceat(of, starts, axis=0), starts, axis=1)
+            for of in (beyond, live.astype(float))
         )
         excess += float(np.maximum(blocks - _DEVIATIONS * np.sqrt(2 * cells), 0).sum())
         distance += float(blocks.sum())

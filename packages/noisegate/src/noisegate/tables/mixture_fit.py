@@ -20,7 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.devices import one_thread
-from noisegate.features.binning import Histogram, NumericBins, falling_ends, single_cells
+from noisegate.features.binning import (
+    Histogram,
+    NumericBins,
+    falling_ends,
+    single_cells,
+)
 from noisegate.models.checkpoint import FitState, joined, under
 from noisegate.models.labelled import LabelledMixture
 from noisegate.models.mixture import Mixture
@@ -63,10 +68,18 @@ def denoised_pairs(tables: ClassTables, ordered: Sequence[int]) -> ClassTables:
     counts = np.maximum(tables.counts, _TINY)
     singles = np.maximum(tables.singles, 0.0)
     margins = [singles[:, span] for span in tables.spans]
-    margins = [each * (counts / np.maximum(each.sum(axis=1), _TINY))[:, None] for each in margins]
-    bases = [column_basis(each.sum(axis=0), few) for each, few in zip(margins, ordered, strict=True)]
+    margins = [
+        each * (counts / np.maximum(each.sum(axis=1), _TINY))[:, None]
+        for each in margins
+    ]
+    bases = [
+        column_basis(each.sum(axis=0), few)
+        for each, few in zip(margins, ordered, strict=True)
+    ]
     # An orthonormal basis over the classes, in rows; in the first one they differ by their counts alone.
-    classes = np.linalg.qr(np.column_stack([np.maximum(counts, 1.0), np.eye(len(counts))[:, :-1]]))[0].T
+    classes = np.linalg.qr(
+        np.column_stack([np.maximum(counts, 1.0), np.eye(len(counts))[:, :-1]])
+    )[0].T
     most = max((int(orders.max(initial=1)) for _, orders in bases), default=1) ** 2 + 1
     found = []
     for first, second in combinations(range(len(margins)), 2):
@@ -75,20 +88,39 @@ def denoised_pairs(tables: ClassTables, ordered: Sequence[int]) -> ClassTables:
         (left, low), (right, high) = bases[first], bases[second]
         if precision <= 0 or not (low.size and high.size):
             continue
-        independent = margins[first][:, :, None] * margins[second][:, None] / counts[:, None, None]
+        independent = (
+            margins[first][:, :, None]
+            * margins[second][:, None]
+            / counts[:, None, None]
+        )
         residual = precision * (tables.pairs[:, rows, columns] - independent)
         coefficients = np.einsum("kl,lpq->kpq", classes, left.T @ residual @ right)
         # A number for each group: the product of orders, whether classes differ, which columns have an order.
         groups = np.broadcast_to(low[:, None] * high, coefficients.shape).copy()
         groups[1:] += most
         groups += 2 * most * ((ordered[first] > 1) + (ordered[second] > 1))
-        found.append((rows, columns, precision, independent, left, right, coefficients, groups))
+        found.append(
+            (rows, columns, precision, independent, left, right, coefficients, groups)
+        )
     pairs, precisions = tables.pairs.copy(), tables.precision.copy()
     shrunk = _kept([(coefficients, groups) for *_, coefficients, groups in found])
-    for (rows, columns, precision, independent, left, right, coefficients, _), kept in zip(found, shrunk, strict=True):
-        residual = left @ np.einsum("kl,kpq->lpq", classes, kept * coefficients) @ right.T
+    for (
+        rows,
+        columns,
+        precision,
+        independent,
+        left,
+        right,
+        coefficients,
+        _,
+    ), kept in zip(found, shrunk, strict=True):
+        residual = (
+            left @ np.einsum("kl,kpq->lpq", classes, kept * coefficients) @ right.T
+        )
         pairs[:, rows, columns] = independent + residual / precision
-        precisions[rows, columns] = precision / max(float(np.sqrt(kept.mean())), _LEAST_NOISE)
+        precisions[rows, columns] = precision / max(
+            float(np.sqrt(kept.mean())), _LEAST_NOISE
+        )
     return replace(tables, pairs=pairs, precision=precisions, ordered=tuple(ordered))
 
 
@@ -96,15 +128,21 @@ def _kept(found: Sequence[tuple[Array, Array]]) -> list[Array]:
     """Returns the part of each coefficient of each pair that is kept; given are coefficients and their groups."""
     if not found:
         return []
-    names, places = np.unique(np.concatenate([groups.ravel() for _, groups in found]), return_inverse=True)
+    names, places = np.unique(
+        np.concatenate([groups.ravel() for _, groups in found]), return_inverse=True
+    )
     parts = np.split(places, np.cumsum([groups.size for _, groups in found])[:-1])
     squares, numbers = np.empty((2, len(found), len(names)))
     for row, ((coefficients, _), part) in enumerate(zip(found, parts, strict=True)):
         squares[row] = np.bincount(part, coefficients.ravel() ** 2, len(names))
         numbers[row] = np.bincount(part, minlength=len(names))
     total = 1 + _SIGNALS
-    likelihood = -0.5 * (numbers[..., None] * np.log(total) + squares[..., None] / total)
-    likelihood = np.exp(likelihood - likelihood.max(axis=2, keepdims=True)) * (numbers[..., None] > 0)
+    likelihood = -0.5 * (
+        numbers[..., None] * np.log(total) + squares[..., None] / total
+    )
+    likelihood = np.exp(likelihood - likelihood.max(axis=2, keepdims=True)) * (
+        numbers[..., None] > 0
+    )
     weights = np.broadcast_to(_BEFORE, (len(names), len(total)))
     for _ in range(_ROUNDS):
         posterior = likelihood * weights
@@ -112,10 +150,15 @@ def _kept(found: Sequence[tuple[Array, Array]]) -> list[Array]:
         weights = posterior.sum(axis=0) + _BEFORE
         weights = weights / weights.sum(axis=1, keepdims=True)
     part_kept = posterior @ (_SIGNALS / total)
-    return [one[part].reshape(groups.shape) for one, part, (_, groups) in zip(part_kept, parts, found, strict=True)]
+    return [
+        one[part].reshape(groups.shape)
+        for one, part, (_, groups) in zip(part_kept, parts, found, strict=True)
+    ]
 
 
-def column_basis(shares: Floats, ordered: int) -> tuple[Float64[Array, "cells orders"], npt.NDArray[np.int64]]:
+def column_basis(
+    shares: Floats, ordered: int
+) -> tuple[Float64[Array, "cells orders"], npt.NDArray[np.int64]]:
     """Returns an orthonormal basis of the vectors over a column's cells that sum to zero, and the order of each.
 
     Cells in an order have Legendre polynomials of their ranks, weighted by their shares, each made orthogonal to those
@@ -137,9 +180,14 @@ def column_basis(shares: Floats, ordered: int) -> tuple[Float64[Array, "cells or
         inside = weights[:few] / weights[:few].sum()
         ranks = 2 * np.cumsum(inside) - inside - 1
         smooth = np.zeros((size, few - 1))
-        smooth[:few] = weights[:few, None] * np.polynomial.legendre.legvander(ranks, few - 1)[:, 1:]
+        smooth[:few] = (
+            weights[:few, None]
+            * np.polynomial.legendre.legvander(ranks, few - 1)[:, 1:]
+        )
         vectors, orders = [*vectors, smooth], [*orders, *range(1, few)]
-    return np.linalg.qr(np.concatenate(vectors, axis=1))[0][:, 1:], np.array(orders, dtype=np.int64)
+    return np.linalg.qr(np.concatenate(vectors, axis=1))[0][:, 1:], np.array(
+        orders, dtype=np.int64
+    )
 
 
 class MixtureFit:
@@ -167,12 +215,18 @@ class MixtureFit:
         self.settings, self._seed = settings, seed
         others = [few for column, few in enumerate(ordered) if column != label]
         trial, judge = split(tables, np.random.default_rng(seed))
-        released, tried, self.judge_tables = (class_tables(one, sizes, label, prior) for one in (tables, trial, judge))
+        released, tried, self.judge_tables = (
+            class_tables(one, sizes, label, prior) for one in (tables, trial, judge)
+        )
         self._searches: dict[str, Search] = {}
         with one_thread():
-            self.trial_tables, self.tables = (self._known(denoised_pairs(one, others)) for one in (tried, released))
+            self.trial_tables, self.tables = (
+                self._known(denoised_pairs(one, others)) for one in (tried, released)
+            )
             if label is not None:
-                self._searches["trial"] = Search(self.trial_tables, tried, settings, seed=seed)
+                self._searches["trial"] = Search(
+                    self.trial_tables, tried, settings, seed=seed
+                )
             self._searches["fit"] = Search(self.tables, released, settings, seed=seed)
 
     def _known(self, tables: ClassTables) -> ClassTables:
@@ -219,11 +273,19 @@ class MixtureFit:
             for search in self._searches.values():
                 while search.advance():
                     if report:
-                        report(FitState(step=self.step, steps=self.steps, discrepancy=self.discrepancy))
+                        report(
+                            FitState(
+                                step=self.step,
+                                steps=self.steps,
+                                discrepancy=self.discrepancy,
+                            )
+                        )
 
     def state_dict(self) -> dict[str, Array]:
         """Returns everything that `load_state_dict` needs to go on with the same bits, as named arrays."""
-        return joined(**{kind: one.state_dict() for kind, one in self._searches.items()})
+        return joined(
+            **{kind: one.state_dict() for kind, one in self._searches.items()}
+        )
 
     def load_state_dict(self, arrays: Mapping[str, Array]) -> None:
         """Takes up the fit where `state_dict` was called.
@@ -241,44 +303,76 @@ class MixtureFit:
 class PairwiseFit(MixtureFit):
     """The fit of a mixture to a release of a design: components of all classes side by side, values inside cells."""
 
-    def __init__(self, design: Design, release: Release, settings: MixtureSettings, *, seed: int) -> None:
+    def __init__(
+        self, design: Design, release: Release, settings: MixtureSettings, *, seed: int
+    ) -> None:
         self.design, self._label = design, label_column(release.schema)
         self._bins, self.released = design.read(release)
-        sizes = [*(bins.size for bins in self._bins), *(column.size for column in design.layout.coded)]
+        sizes = [
+            *(bins.size for bins in self._bins),
+            *(column.size for column in design.layout.coded),
+        ]
         self._histograms = design.read_histograms(release)
         prior = design.prior(self._histograms, self._bins)
-        self.ordered = [bins.size - bins.nullable for bins in self._bins] + [0] * len(design.layout.coded)
-        super().__init__(self.released, sizes, design.label, settings, seed=seed, ordered=self.ordered, prior=prior)
+        self.ordered = [bins.size - bins.nullable for bins in self._bins] + [0] * len(
+            design.layout.coded
+        )
+        super().__init__(
+            self.released,
+            sizes,
+            design.label,
+            settings,
+            seed=seed,
+            ordered=self.ordered,
+            prior=prior,
+        )
 
     def model(self) -> Mixture | LabelledMixture:
         """Returns the model that the fit has reached, with a model of the label where there is one."""
         mixture = self._mixture(self.reached, self.tables)
         column = self._label
-        if column is None or not 1 < mixture.sizes[column] <= MOST_LABELS or len(mixture.sizes) == 1:
+        if (
+            column is None
+            or not 1 < mixture.sizes[column] <= MOST_LABELS
+            or len(mixture.sizes) == 1
+        ):
             return mixture
         ordered = [few for place, few in enumerate(self.ordered) if place != column]
         told_apart = self.design.label is not None
-        tables = self.tables if told_apart else class_tables(self.released, mixture.sizes, column)
+        tables = (
+            self.tables
+            if told_apart
+            else class_tables(self.released, mixture.sizes, column)
+        )
         fit = LabelFit(column, tables, ordered, seed=self._seed)
         with one_thread():
             weight = 0.0
             if told_apart:
-                tried = self._mixture(self._searches["trial"].components, self.trial_tables)
+                tried = self._mixture(
+                    self._searches["trial"].components, self.trial_tables
+                )
                 weight = fit.weight(self.trial_tables, self.judge_tables, tried)
             return LabelledMixture(mixture=mixture, label=fit.model(mixture, weight))
 
     @property
     def names(self) -> list[str]:
         """Names of the columns, by their numbers."""
-        return [column.name for column in (*self.design.layout.numeric, *self.design.layout.coded)]
+        return [
+            column.name
+            for column in (*self.design.layout.numeric, *self.design.layout.coded)
+        ]
 
     def expected(self, columns: tuple[int, ...]) -> npt.NDArray[np.float64]:
         """Returns the shares of the cells of one column, or of the pairs of cells of two, in what was fitted."""
         at, label, tables = self.reached, self.design.label, self.tables
         weights = tables.counts[:, None] * at.weights / tables.counts.sum()
         others = [column for column in range(len(self.names)) if column != label]
-        spans = [tables.spans[others.index(column)] for column in columns if column != label]
-        found = np.asarray(weights, dtype=np.float64)  # (classes, K), and the cells of each column behind
+        spans = [
+            tables.spans[others.index(column)] for column in columns if column != label
+        ]
+        found = np.asarray(
+            weights, dtype=np.float64
+        )  # (classes, K), and the cells of each column behind
         for axes, span in zip(("lk,lak->lka", "lka,lbk->lkab"), spans, strict=False):
             found = np.einsum(axes, found, at.cells[:, span], optimize=True)
         shares: npt.NDArray[np.float64] = found.sum(axis=1)
@@ -293,18 +387,31 @@ class PairwiseFit(MixtureFit):
             column, fine = self.design.layout.numeric[place], self.design.fine[place]
             low, high, single = _cells(column, fine)
             masses = np.where(single | (widths[place] < 1), 0.0, histogram.masses)
-            most, share = int(masses.argmax()), float(masses.max() / max(histogram.masses.sum(), 1.0))
+            most, share = (
+                int(masses.argmax()),
+                float(masses.max() / max(histogram.masses.sum(), 1.0)),
+            )
             if share > _BLIND:
-                yield column, share, *numbers_at(column, np.array([low[most], high[most]])).tolist()
+                yield (
+                    column,
+                    share,
+                    *numbers_at(column, np.array([low[most], high[most]])).tolist(),
+                )
 
     def inside(self, column: int) -> float:
         """Returns the part of the variance of a number's values that lies inside its cells."""
         shares = self.expected((column,))[: self.ordered[column]]
-        return float(1 - shares @ self.values(column)[: len(shares), 0] ** 2 / shares.sum())
+        return float(
+            1 - shares @ self.values(column)[: len(shares), 0] ** 2 / shares.sum()
+        )
 
     def values(self, column: int) -> Floats:
         """Returns scores of a number's cells by their mean values, (cells, 1); values have variance 1 in the model."""
-        parts = self.design.layout.numeric[column], self.design.fine[column], self._bins[column]
+        parts = (
+            self.design.layout.numeric[column],
+            self.design.fine[column],
+            self._bins[column],
+        )
         fine = _within(*parts, self._histograms.get(column))
         low, high = fine.low, fine.high
         mean, square = (
@@ -315,11 +422,15 @@ class PairwiseFit(MixtureFit):
         shares /= shares.sum()
         found = np.zeros((parts[2].size, 1))
         found[: len(mean), 0] = mean - shares @ mean
-        return found / math.sqrt(max(float(shares @ square - (shares @ mean) ** 2), _TINY))
+        return found / math.sqrt(
+            max(float(shares @ square - (shares @ mean) ** 2), _TINY)
+        )
 
     def _mixture(self, components: Components, tables: ClassTables) -> Mixture:
         within = within_cells(self.design, self._bins, self._histograms)
-        return mixture_of(components, tables, self.design.layout, within, self.design.label)
+        return mixture_of(
+            components, tables, self.design.layout, within, self.design.label
+        )
 
 
 def mixture_of(
@@ -333,11 +444,20 @@ def mixture_of(
     cells = components.cells.transpose(0, 2, 1)
     classes, each, _ = cells.shape
     weights = (tables.counts[:, None] * components.weights).ravel()
-    probabilities = [np.ascontiguousarray(cells[:, :, span]).reshape(classes * each, -1) for span in tables.spans]
+    probabilities = [
+        np.ascontiguousarray(cells[:, :, span]).reshape(classes * each, -1)
+        for span in tables.spans
+    ]
     if label is not None:
-        probabilities.insert(label, np.repeat(np.eye(classes, dtype=np.float32), each, axis=0))
+        probabilities.insert(
+            label, np.repeat(np.eye(classes, dtype=np.float32), each, axis=0)
+        )
     return Mixture(
-        layout=layout, within=within, weights=weights / weights.sum(), probabilities=tuple(probabilities), copula=True
+        layout=layout,
+        within=within,
+        weights=weights / weights.sum(),
+        probabilities=tuple(probabilities),
+        copula=True,
     )
 
 
@@ -347,16 +467,31 @@ def label_column(schema: Schema) -> int | None:
     return None if schema.label is None else names.index(schema.label)
 
 
-def _cells(column: NumericColumn, bins: NumericBins) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+def _cells(
+    column: NumericColumn, bins: NumericBins
+) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
     """Returns lowest and highest position of each cell, and which are a single value."""
     low, high, size = ends_of(column, np.asarray([0.0, *bins.cuts, 1.0]))
-    return low, high, single_cells(column, bins) if isinstance(column, Continuous) else size <= 1
+    return (
+        low,
+        high,
+        single_cells(column, bins) if isinstance(column, Continuous) else size <= 1,
+    )
 
 
-def _within(column: NumericColumn, fine: NumericBins, bins: NumericBins, histogram: Histogram | None) -> WithinCell:
+def _within(
+    column: NumericColumn,
+    fine: NumericBins,
+    bins: NumericBins,
+    histogram: Histogram | None,
+) -> WithinCell:
     edges = np.asarray([0.0, *fine.cuts, 1.0])
-    masses = np.ones(len(edges) - 1) if histogram is None else falling_ends(histogram, edges)
-    return WithinCell.from_edges(column, bins, edges=edges, masses=masses, spikes=single_cells(column, fine))
+    masses = (
+        np.ones(len(edges) - 1) if histogram is None else falling_ends(histogram, edges)
+    )
+    return WithinCell.from_edges(
+        column, bins, edges=edges, masses=masses, spikes=single_cells(column, fine)
+    )
 
 
 def within_cells(

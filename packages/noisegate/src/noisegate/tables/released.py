@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.features.binning import Coarse, Histogram, NumericBins, atom_cells, denoise, fine_widths
+from noisegate.features.binning import (
+    Coarse,
+    Histogram,
+    NumericBins,
+    atom_cells,
+    denoise,
+    fine_widths,
+)
 from noisegate.features.contingency import Contingency
 from noisegate.schema import NumericColumn
 
@@ -34,7 +41,10 @@ _log_gamma = np.vectorize(math.lgamma, otypes=[float])
 
 
 def posterior_shares(
-    noisy: Float[Any, " cells"], noise_std: float, prior: Float[Any, " cells"], total: float
+    noisy: Float[Any, " cells"],
+    noise_std: float,
+    prior: Float[Any, " cells"],
+    total: float,
 ) -> Floats:
     """Returns the posterior mean of the shares of cells, (cells,), positive and 1 in all.
 
@@ -62,24 +72,37 @@ def posterior_shares(
     means, evidence = _gamma_posterior(noisy, noise_std, prior * total)
     means /= means.sum(axis=1, keepdims=True)
     apart = (noisy - total * prior) / noise_std
-    means, evidence = np.vstack([means, prior]), np.append(evidence, -0.5 * float(apart @ apart))
+    means, evidence = (
+        np.vstack([means, prior]),
+        np.append(evidence, -0.5 * float(apart @ apart)),
+    )
     weights = np.exp(evidence - evidence.max())
     return np.asarray(weights @ means / weights.sum())
 
 
-def _gamma_posterior(noisy: Floats, noise_std: float, expected: Floats) -> tuple[Floats, Floats]:
+def _gamma_posterior(
+    noisy: Floats, noise_std: float, expected: Floats
+) -> tuple[Floats, Floats]:
     """Returns posterior means of counts, (strengths, cells), and the log evidence of each strength, (strengths,)."""
-    shapes = np.maximum(_STRENGTHS[:, None] * (expected / expected.mean()), _LEAST_SHAPE)
+    shapes = np.maximum(
+        _STRENGTHS[:, None] * (expected / expected.mean()), _LEAST_SHAPE
+    )
     # What neither the noise nor the prior leaves possible is not looked at.
     spread = _PRIOR_SPAN / np.sqrt(shapes)
-    lowest, highest = expected * np.maximum(1 - spread, 0), expected * (1 + spread + 40 / shapes)
+    lowest, highest = (
+        expected * np.maximum(1 - spread, 0),
+        expected * (1 + spread + 40 / shapes),
+    )
     low = np.maximum(noisy - _NOISE_SPAN * noise_std, lowest)
     high = np.minimum(np.maximum(noisy, 0) + _NOISE_SPAN * noise_std, highest)
     low, high = np.where(low < high, low, lowest), np.where(low < high, high, highest)
     # Points are even in x^b, b at most the shape: the density may have a pole at 0.
     power = np.minimum(shapes, 1)[..., None]
     ratio = (low / high)[..., None] ** power
-    logs = np.log(ratio + (1 - ratio) * (np.arange(_POINTS) + 0.5) / _POINTS) / power + np.log(high)[..., None]
+    logs = (
+        np.log(ratio + (1 - ratio) * (np.arange(_POINTS) + 0.5) / _POINTS) / power
+        + np.log(high)[..., None]
+    )
     points = np.exp(logs)
     rates = shapes / expected
     log_density = (shapes[..., None] - power) * logs - rates[..., None] * points
@@ -88,7 +111,11 @@ def _gamma_posterior(noisy: Floats, noise_std: float, expected: Floats) -> tuple
     density = np.exp(log_density - peak[..., None])
     mass = density.sum(axis=2)
     # The width of a step in x^b, and the constant of the gamma density.
-    width = power[..., 0] * np.log(high) + np.log1p(-ratio[..., 0]) - np.log(power[..., 0] * _POINTS)
+    width = (
+        power[..., 0] * np.log(high)
+        + np.log1p(-ratio[..., 0])
+        - np.log(power[..., 0] * _POINTS)
+    )
     constant = shapes * np.log(rates) - _log_gamma(shapes)
     evidence = (np.log(mass) + peak + width + constant).sum(axis=1)
     return (density * points).sum(axis=2) / mass, evidence
@@ -125,14 +152,20 @@ class Table:
     noise_std: float
 
 
-def best_table(tables: Iterable[Table], columns: tuple[int, ...]) -> tuple[Floats, float] | None:
+def best_table(
+    tables: Iterable[Table], columns: tuple[int, ...]
+) -> tuple[Floats, float] | None:
     """Returns the counts of some columns with the least noise that a table gives, and that noise; None of no table."""
     best: tuple[Floats, float] | None = None
     for table in tables:
         if not set(columns) <= set(table.columns):
             continue
-        others = tuple(axis for axis, column in enumerate(table.columns) if column not in columns)
-        std = table.noise_std * math.sqrt(math.prod(table.counts.shape[axis] for axis in others))
+        others = tuple(
+            axis for axis, column in enumerate(table.columns) if column not in columns
+        )
+        std = table.noise_std * math.sqrt(
+            math.prod(table.counts.shape[axis] for axis in others)
+        )
         if best is None or std < best[1]:
             best = table.counts.sum(axis=others), std
     return best
@@ -148,7 +181,9 @@ def read_tables(tables: Contingency, values: Floats, noise_std: float) -> list[T
         raise ValueError(f"{len(values)} numbers for tables of {tables.dim} cells")
     return [
         Table(columns=columns, counts=counts, noise_std=noise_std / weight)
-        for columns, counts, weight in zip(tables.tables, tables.counts(values), tables.weights, strict=True)
+        for columns, counts, weight in zip(
+            tables.tables, tables.counts(values), tables.weights, strict=True
+        )
     ]
 
 
@@ -176,7 +211,10 @@ class Histograms:
     @cached_property
     def widths(self) -> tuple[Floats, ...]:
         """What each fine cell is counted for where nothing is known; see `fine_widths`."""
-        return tuple(fine_widths(column, bins) for column, bins in zip(self.columns, self.fine, strict=True))
+        return tuple(
+            fine_widths(column, bins)
+            for column, bins in zip(self.columns, self.fine, strict=True)
+        )
 
     @cached_property
     def groups(self) -> tuple[int, ...]:
@@ -221,20 +259,38 @@ class Histograms:
                 coarse = None
             else:
                 few = _together(few, more)
-                coarse = Coarse(noisy=few.counts[present], group=self.groups[place], noise_std=few.noise_std)
+                coarse = Coarse(
+                    noisy=few.counts[present],
+                    group=self.groups[place],
+                    noise_std=few.noise_std,
+                )
             atoms = atom_cells(self.columns[place], self.fine[place])
             found[place] = denoise(
-                table.counts[present], table.noise_std, coarse, atoms, records=records, widths=self.widths[place]
+                table.counts[present],
+                table.noise_std,
+                coarse,
+                atoms,
+                records=records,
+                widths=self.widths[place],
             )
         return found
 
-    def shares(self, found: Mapping[int, Histogram], bins: Sequence[NumericBins], missing: float) -> dict[int, Floats]:
+    def shares(
+        self,
+        found: Mapping[int, Histogram],
+        bins: Sequence[NumericBins],
+        missing: float,
+    ) -> dict[int, Floats]:
         """Returns the shares of `bins` in each bought column; missing values, in no histogram, have `missing`."""
         shares = {}
         for place, histogram in found.items():
             fine, few = self.fine[place], bins[place]
             begins = [0, *(np.searchsorted(fine.cuts, few.cuts) + 1)]
-            masses = histogram.masses if histogram.masses.any() else np.diff((0.0, *fine.cuts, 1.0))
+            masses = (
+                histogram.masses
+                if histogram.masses.any()
+                else np.diff((0.0, *fine.cuts, 1.0))
+            )
             shares[place] = np.add.reduceat(masses, begins) / masses.sum()
             if few.nullable:
                 shares[place] = np.append(shares[place] * (1 - missing), missing)
@@ -246,7 +302,10 @@ def records_of(tables: Mapping[str, Tables]) -> float:
     # A sum over few cells has less noise.
     best = {**tables.get(HISTOGRAMS, {}), **tables.get(COARSE, {})}.values()
     precision = [1 / (table.counts.size * table.noise_std**2) for table in best]
-    total = sum(float(table.counts.sum()) * weight for table, weight in zip(best, precision, strict=True))
+    total = sum(
+        float(table.counts.sum()) * weight
+        for table, weight in zip(best, precision, strict=True)
+    )
     return max(total / sum(precision), 1 / math.sqrt(sum(precision)))
 
 
@@ -260,7 +319,11 @@ def _together(one: Table, other: Table | None) -> Table:
         return one
     weight = one.noise_std**-2 / (one.noise_std**-2 + other.noise_std**-2)
     noise_std = (one.noise_std**-2 + other.noise_std**-2) ** -0.5
-    return replace(one, counts=weight * one.counts + (1 - weight) * other.counts, noise_std=noise_std)
+    return replace(
+        one,
+        counts=weight * one.counts + (1 - weight) * other.counts,
+        noise_std=noise_std,
+    )
 
 
 def table_dependence(table: Table) -> float:

@@ -90,7 +90,9 @@ class ClassTables:
         return pairs + sum(counts.size for _, counts, _ in self.triples)
 
 
-def split(tables: Sequence[Table], random: np.random.Generator) -> tuple[list[Table], list[Table]]:
+def split(
+    tables: Sequence[Table], random: np.random.Generator
+) -> tuple[list[Table], list[Table]]:
     """Returns each table twice, with independent noise: for a trial fit, and to judge it by.
 
     With fresh z of the table's own noise, counts + z/2 and counts − 2z are independent, because the noise is Gaussian
@@ -100,13 +102,28 @@ def split(tables: Sequence[Table], random: np.random.Generator) -> tuple[list[Ta
     trial, judge = [], []
     for table in tables:
         fresh = random.normal(scale=table.noise_std, size=table.counts.shape)
-        trial.append(replace(table, counts=table.counts + fresh / 2, noise_std=table.noise_std * math.sqrt(5 / 4)))
-        judge.append(replace(table, counts=table.counts - 2 * fresh, noise_std=table.noise_std * math.sqrt(5)))
+        trial.append(
+            replace(
+                table,
+                counts=table.counts + fresh / 2,
+                noise_std=table.noise_std * math.sqrt(5 / 4),
+            )
+        )
+        judge.append(
+            replace(
+                table,
+                counts=table.counts - 2 * fresh,
+                noise_std=table.noise_std * math.sqrt(5),
+            )
+        )
     return trial, judge
 
 
 def class_tables(
-    tables: Sequence[Table], sizes: Sequence[int], label: int | None, prior: Mapping[int, Floats] | None = None
+    tables: Sequence[Table],
+    sizes: Sequence[int],
+    label: int | None,
+    prior: Mapping[int, Floats] | None = None,
 ) -> ClassTables:
     """Returns the tables arranged by class, those without the label left out; None makes one class of all records.
 
@@ -126,12 +143,18 @@ def class_tables(
         if label is not None and label not in table.columns:
             continue
         columns = tuple(place[column] for column in table.columns if column != label)
-        counts = table.counts[None] if label is None else np.moveaxis(table.counts, table.columns.index(label), 0)
+        counts = (
+            table.counts[None]
+            if label is None
+            else np.moveaxis(table.counts, table.columns.index(label), 0)
+        )
         axes, variance = range(1, counts.ndim), counts[0].size * table.noise_std**2
         spans = [slice(offsets[column], offsets[column + 1]) for column in columns]
         for axis, span in zip(axes, spans, strict=True):
             weight = counts.shape[axis] / variance
-            singles[:, span] += weight * counts.sum(axis=tuple(other for other in axes if other != axis))
+            singles[:, span] += weight * counts.sum(
+                axis=tuple(other for other in axes if other != axis)
+            )
             singles_weight[span] += weight
         totals += 1 / variance * counts.sum(axis=tuple(axes))
         totals_weight += 1 / variance
@@ -139,7 +162,9 @@ def class_tables(
             pairs[:, spans[0], spans[1]] = counts
             precision[spans[0], spans[1]] = 1 / table.noise_std
         elif len(columns) == 3:
-            triples.append(((columns[0], columns[1], columns[2]), counts, table.noise_std))
+            triples.append(
+                ((columns[0], columns[1], columns[2]), counts, table.noise_std)
+            )
     even = {column: np.full(sizes[column], 1 / sizes[column]) for column in others}
     # Shrunk towards equal ones as far as they drown.
     counts, noise_std = totals / totals_weight, totals_weight**-0.5
@@ -153,7 +178,9 @@ def class_tables(
         singles=singles / singles_weight,
         singles_std=singles_weight**-0.5,
         counts=records * shares,
-        prior=np.concatenate([{**even, **(prior or {})}[column] for column in others]) if others else np.zeros(0),
+        prior=np.concatenate([{**even, **(prior or {})}[column] for column in others])
+        if others
+        else np.zeros(0),
     )
 
 
@@ -163,12 +190,22 @@ def likely_shares(tables: ClassTables) -> Floats:
     What all classes say together is shrunk towards what was known before, and what a class says of its own towards
     what all say together, each as far as it drowns in its noise.
     """
-    shares, classes, records = np.empty_like(tables.singles), len(tables.counts), float(tables.counts.sum())
+    shares, classes, records = (
+        np.empty_like(tables.singles),
+        len(tables.counts),
+        float(tables.counts.sum()),
+    )
     for span in tables.spans:
         noisy, noise = tables.singles[:, span], float(tables.singles_std[span.start])
-        together = posterior_shares(noisy.sum(axis=0), math.sqrt(classes) * noise, tables.prior[span], records)
+        together = posterior_shares(
+            noisy.sum(axis=0), math.sqrt(classes) * noise, tables.prior[span], records
+        )
         for row, count in enumerate(tables.counts.tolist()):
-            own = posterior_shares(noisy[row], noise, together, count) if classes > 1 else together
+            own = (
+                posterior_shares(noisy[row], noise, together, count)
+                if classes > 1
+                else together
+            )
             shares[row, span] = own
     return shares
 
@@ -180,9 +217,13 @@ def scores_of(shares: Floats, ordered: int) -> Floats:
         inside = shares[:ordered] / shares[:ordered].sum()
         middles = np.clip(np.cumsum(inside) - inside / 2, _TAIL, 1 - _TAIL)
         terms = np.eye(len(shares))[:, ordered - 1 :]
-        terms[:ordered, 0] = [NormalDist().inv_cdf(middle) for middle in middles.tolist()]
+        terms[:ordered, 0] = [
+            NormalDist().inv_cdf(middle) for middle in middles.tolist()
+        ]
     roots = np.sqrt(shares)[:, None]
-    return np.asarray(np.linalg.qr(np.column_stack([roots, terms * roots]))[0][:, 1:] / roots)
+    return np.asarray(
+        np.linalg.qr(np.column_stack([roots, terms * roots]))[0][:, 1:] / roots
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +263,9 @@ class _Block:
         columns: npt.NDArray[np.intp] | None = None,
     ) -> None:
         self.whole = rows is None or columns is None
-        self._rows, self._columns = (slice(None) if each is None else each for each in (rows, columns))
+        self._rows, self._columns = (
+            slice(None) if each is None else each for each in (rows, columns)
+        )
         precision, pairs = tables.precision, tables.pairs
         self._scores = scores[self._rows], scores[self._columns]
         if rows is None or columns is None:
@@ -232,12 +275,18 @@ class _Block:
         # Counts over their noise.
         self._precision, self._counts = precision, pairs * precision
 
-    def expected(self, scaled: Float32[Array, "classes D K"]) -> Float32[Array, "classes _ _"]:
+    def expected(
+        self, scaled: Float32[Array, "classes D K"]
+    ) -> Float32[Array, "classes _ _"]:
         """Returns the block of M in each class, with A for `scaled`."""
         out = np.empty(self._counts.shape, dtype=np.float32)
         for each, found in zip(scaled, out, strict=True):
             # Of a matrix with itself the product is symmetric, and computed at half the cost.
-            np.matmul(each[self._rows], (each if self.whole else each[self._columns]).T, out=found)
+            np.matmul(
+                each[self._rows],
+                (each if self.whole else each[self._columns]).T,
+                out=found,
+            )
         return out
 
     def residual(self, expected: Float32[Array, "classes _ _"], row: int) -> Array:
@@ -246,7 +295,9 @@ class _Block:
         found -= self._counts[row]
         return found
 
-    def pull(self, residual: Array, cells: Float32[Array, "D K"], into: Float32[Array, "D K"]) -> None:
+    def pull(
+        self, residual: Array, cells: Float32[Array, "D K"], into: Float32[Array, "D K"]
+    ) -> None:
         """Adds 2 G p to `into`, scores with more weight if there are components enough; overwrites the residual."""
         left, right = self._scores
         if len(cells) <= cells.shape[1]:
@@ -259,21 +310,32 @@ class _Block:
 
 def _unit_scores(tables: ClassTables) -> Float32[Array, "D scores"]:
     """Returns scores of columns in an order, or of two cells, so long that they count as much as they are to."""
-    shares, found = likely_shares(tables).mean(axis=0) if tables.ordered else tables.prior, []
+    shares, found = (
+        likely_shares(tables).mean(axis=0) if tables.ordered else tables.prior,
+        [],
+    )
     for span, few in zip(tables.spans, tables.ordered, strict=False):
         if few > 1 or span.stop - span.start == 2:
             found.append(np.zeros(len(shares), dtype=np.float32))
             own = scores_of(shares[span] / shares[span].sum(), few)[:, -1]
             found[-1][span] = own * _STRESS**0.25 / np.sqrt(np.square(own).sum())
-    return np.stack(found, axis=1) if found else np.zeros((len(shares), 0), dtype=np.float32)
+    return (
+        np.stack(found, axis=1)
+        if found
+        else np.zeros((len(shares), 0), dtype=np.float32)
+    )
 
 
 def _blocks(tables: ClassTables) -> list[_Block]:
     released, scores = tables.precision > 0, _unit_scores(tables)
     if 2 * released.mean() > _FEW:
         return [_Block(tables, scores)]
-    partners = ((span, np.flatnonzero(released[span].any(axis=0))) for span in tables.spans)
-    return [_Block(tables, scores, span, others) for span, others in partners if len(others)]
+    partners = (
+        (span, np.flatnonzero(released[span].any(axis=0))) for span in tables.spans
+    )
+    return [
+        _Block(tables, scores, span, others) for span, others in partners if len(others)
+    ]
 
 
 class Distance:
@@ -286,7 +348,13 @@ class Distance:
         self._singles = tables.singles.astype(np.float32)
         self._singles_precision = (1 / tables.singles_std).astype(np.float32)
         self._triples = [
-            (columns, (counts / noise).reshape(len(counts), -1, counts.shape[-1]).astype(np.float32), 1 / noise)
+            (
+                columns,
+                (counts / noise)
+                .reshape(len(counts), -1, counts.shape[-1])
+                .astype(np.float32),
+                1 / noise,
+            )
             for columns, counts, noise in tables.triples
         ]
 
@@ -299,8 +367,14 @@ class Distance:
         singles = np.matmul(components.cells, records[:, :, None])[:, :, 0]
         triples = []
         for columns, _, _ in self._triples:
-            first, second, third = (components.cells[:, self._spans[column]] for column in columns)
-            triples.append(np.matmul(_outer(first * records[:, None], second), third.transpose(0, 2, 1)))
+            first, second, third = (
+                components.cells[:, self._spans[column]] for column in columns
+            )
+            triples.append(
+                np.matmul(
+                    _outer(first * records[:, None], second), third.transpose(0, 2, 1)
+                )
+            )
         return Expected(pairs=pairs, singles=singles, triples=tuple(triples))
 
     def of(self, expected: Expected) -> float:
@@ -308,22 +382,39 @@ class Distance:
         total = 0.0
         for row in range(len(self._counts)):
             for block, found in zip(self._blocks, expected.pairs, strict=True):
-                total += (0.5 if block.whole else 1.0) * _squared(block.residual(found, row))
-            total += sum(_squared(self._triple_residual(expected, row, place)) for place in range(len(self._triples)))
+                total += (0.5 if block.whole else 1.0) * _squared(
+                    block.residual(found, row)
+                )
+            total += sum(
+                _squared(self._triple_residual(expected, row, place))
+                for place in range(len(self._triples))
+            )
         return total
 
     def gradient(self, expected: Expected, components: Components) -> Components:
         """Returns the gradient of the distance to all tables at a mixture's weights and cells."""
-        rows = [self._class_gradient(expected, components, row) for row in range(len(self._counts))]
-        return Components(weights=np.stack([row[0] for row in rows]), cells=np.stack([row[1] for row in rows]))
+        rows = [
+            self._class_gradient(expected, components, row)
+            for row in range(len(self._counts))
+        ]
+        return Components(
+            weights=np.stack([row[0] for row in rows]),
+            cells=np.stack([row[1] for row in rows]),
+        )
 
-    def _class_gradient(self, expected: Expected, components: Components, row: int) -> tuple[Array, Array]:
+    def _class_gradient(
+        self, expected: Expected, components: Components, row: int
+    ) -> tuple[Array, Array]:
         cells, count = components.cells[row], self._counts[row]
         records = components.weights[row] * count
         at_cells = np.zeros_like(cells)
         for block, found in zip(self._blocks, expected.pairs, strict=True):
             block.pull(block.residual(found, row), cells, at_cells)
-        single = 2 * (expected.singles[row] - self._singles[row]) * self._singles_precision**2
+        single = (
+            2
+            * (expected.singles[row] - self._singles[row])
+            * self._singles_precision**2
+        )
         # What is pulled at a pair is pulled at both of its cells.
         at_records = 0.5 * np.einsum("ak,ak->k", at_cells, cells) + single @ cells
         at_cells += single[:, None]
@@ -339,7 +430,9 @@ class Distance:
             at_records += np.einsum("ak,ak->k", at_first, first)
             at_cells[spans[0]] += at_first * records
             at_cells[spans[1]] += np.einsum("abk,ak->bk", pulled, first * records)
-            at_cells[spans[2]] += residual.T @ _outer((first * records)[None], second[None])[0]
+            at_cells[spans[2]] += (
+                residual.T @ _outer((first * records)[None], second[None])[0]
+            )
         return at_records * count, at_cells
 
     def _triple_residual(self, expected: Expected, row: int, place: int) -> Array:

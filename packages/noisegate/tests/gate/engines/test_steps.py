@@ -36,9 +36,25 @@ def data(tmp_path):
     return tmp_path / "x.csv"
 
 
-def opened(data, engine, *, steps=3, rate=0.5, norm=1.0, queries=(), loss=loss, options=None, **session):
+def opened(
+    data,
+    engine,
+    *,
+    steps=3,
+    rate=0.5,
+    norm=1.0,
+    queries=(),
+    loss=loss,
+    options=None,
+    **session,
+):
     gate = Gate(data, schema=SCHEMA, epsilon=90.0, engine=engine, **(options or {}))
-    settings = {"steps": steps, "sampling_probability": rate, "clip_norm": norm, "queries": queries}
+    settings = {
+        "steps": steps,
+        "sampling_probability": rate,
+        "clip_norm": norm,
+        "queries": queries,
+    }
     plan = GradientPlan(name="g", parameters=SHAPES, **settings).calibrate(gate.budget)
     return gate.gradients(plan, loss, method="test", public={}, **session)
 
@@ -54,22 +70,36 @@ def expected(session, parts, steps):
 def parts_of(engine, data, workers=3):
     source = TableSource(data, SCHEMA)
     parts = list(source.parts(engine.part_bytes, 1))
-    return parts if len(parts) >= EVEN * workers else list(source.shares(workers, thinned=True))
+    return (
+        parts
+        if len(parts) >= EVEN * workers
+        else list(source.shares(workers, thinned=True))
+    )
 
 
 # Each worker has a share of every batch, or parts of the file.
-@pytest.mark.parametrize(("part_bytes", "represent"), [(1 << 25, None), (300, Folded())], ids=["shares", "parts"])
-def test_all_records_add_what_they_add_on_one_machine(part_bytes, represent, joined, data, exactly):
+@pytest.mark.parametrize(
+    ("part_bytes", "represent"),
+    [(1 << 25, None), (300, Folded())],
+    ids=["shares", "parts"],
+)
+def test_all_records_add_what_they_add_on_one_machine(
+    part_bytes, represent, joined, data, exactly
+):
     engine = RayEngine(part_bytes=part_bytes)
     with opened(data, engine, rate=1.0, represent=represent, steps=1) as there:
         found = there.step(AT).tolist()
-    with opened(data, LocalEngine(threads=1), rate=1.0, represent=represent, steps=1) as here:
+    with opened(
+        data, LocalEngine(threads=1), rate=1.0, represent=represent, steps=1
+    ) as here:
         assert found == here.step(AT).tolist()
     assert joined.hired == 3 and not joined.alive
 
 
 @pytest.mark.parametrize("part_bytes", [1 << 25, 300])
-def test_samples_are_drawn_for_each_record_of_each_part(part_bytes, joined, data, exactly):
+def test_samples_are_drawn_for_each_record_of_each_part(
+    part_bytes, joined, data, exactly
+):
     engine = RayEngine(part_bytes=part_bytes)
     with opened(data, engine) as session:
         found = [session.step(AT).tolist() for _ in range(3)]
@@ -78,9 +108,13 @@ def test_samples_are_drawn_for_each_record_of_each_part(part_bytes, joined, data
     assert len({tuple(one) for one in found}) == 3  # each has a sample of its own
 
 
-def test_one_record_moves_a_step_of_workers_by_the_bound_at_most(joined, tmp_path, exactly):
+def test_one_record_moves_a_step_of_workers_by_the_bound_at_most(
+    joined, tmp_path, exactly
+):
     def loud(parameters, numeric, codes):
-        return 1e6 * (parameters["w"] * (numeric - 0.3)).sum() + parameters["bias"] * 1e5
+        return (
+            1e6 * (parameters["w"] * (numeric - 0.3)).sum() + parameters["bias"] * 1e5
+        )
 
     def total(rows, name):
         frame(40).iloc[rows].to_csv(tmp_path / name, index=False)
@@ -89,11 +123,15 @@ def test_one_record_moves_a_step_of_workers_by_the_bound_at_most(joined, tmp_pat
 
     whole = total(range(40), "all.csv")
     for left_out in (0, 39):
-        difference = whole - total([i for i in range(40) if i != left_out], f"{left_out}.csv")
+        difference = whole - total(
+            [i for i in range(40) if i != left_out], f"{left_out}.csv"
+        )
         assert 0.99 * UNITS < np.linalg.norm(difference) <= UNITS
 
 
-def test_every_session_has_a_key_of_its_own_which_nobody_is_told(joined, data, tmp_path):
+def test_every_session_has_a_key_of_its_own_which_nobody_is_told(
+    joined, data, tmp_path
+):
     keys, drawn, journal = [], [], tmp_path / "steps.journal"
     for _ in range(2):
         with opened(data, TWO, journal=journal) as session:
@@ -110,7 +148,12 @@ def test_every_session_has_a_key_of_its_own_which_nobody_is_told(joined, data, t
 
 
 @pytest.mark.parametrize(
-    ("part_bytes", "name", "which", "when"),  # before: it has done nothing; after: the answer alone was lost
+    (
+        "part_bytes",
+        "name",
+        "which",
+        "when",
+    ),  # before: it has done nothing; after: the answer alone was lost
     [
         (1 << 25, "totals", 4, "before"),
         (300, "totals", 8, "after"),
@@ -119,7 +162,9 @@ def test_every_session_has_a_key_of_its_own_which_nobody_is_told(joined, data, t
         (300, "begin", 2, "before"),
     ],
 )
-def test_a_lost_worker_changes_no_step(part_bytes, name, which, when, joined, data, exactly):
+def test_a_lost_worker_changes_no_step(
+    part_bytes, name, which, when, joined, data, exactly
+):
     joined.dies, engine = dying(name, which, when), RayEngine(part_bytes=part_bytes)
     with opened(data, engine) as session:
         found = [session.step(AT).tolist() for _ in range(3)]
@@ -127,8 +172,12 @@ def test_a_lost_worker_changes_no_step(part_bytes, name, which, when, joined, da
     assert joined.hired == 4 and not joined.alive
 
 
-def test_a_step_that_ends_every_worker_is_given_up_and_stays_spent(joined, data, ledger):
-    with opened(data, RayEngine(workers=1), options={"ledger": ledger, "dataset": "clinic"}) as session:
+def test_a_step_that_ends_every_worker_is_given_up_and_stays_spent(
+    joined, data, ledger
+):
+    with opened(
+        data, RayEngine(workers=1), options={"ledger": ledger, "dataset": "clinic"}
+    ) as session:
         session.step(AT)
         joined.dies = lambda called, *_: "before" if called == "totals" else None
         with pytest.raises(DataError, match="4 workers were lost"):
@@ -142,27 +191,43 @@ def test_a_step_that_ends_every_worker_is_given_up_and_stays_spent(joined, data,
 def test_nothing_but_counts_and_totals_comes_back(joined, data):
     with opened(data, TWO) as session:
         session.step(AT)
-    kinds = {tuple(map(type, one)) if isinstance(one, tuple) else type(one) for one in joined.answers}
+    kinds = {
+        tuple(map(type, one)) if isinstance(one, tuple) else type(one)
+        for one in joined.answers
+    }
     assert kinds == {str, int, (dict, np.ndarray)}
     assert {one[1].shape for one in joined.answers if isinstance(one, tuple)} == {(4,)}
 
 
 def test_what_goes_wrong_in_a_worker_is_told_without_records(joined, data):
     def broken(parameters, numeric, codes):
-        return loss(parameters, numeric, codes) if parameters["bias"].numel() == 1 else None
+        return (
+            loss(parameters, numeric, codes)
+            if parameters["bias"].numel() == 1
+            else None
+        )
 
     with opened(data, TWO, loss=broken) as session:
         session.step(AT)
         for actor in session._held.parts._pool.actors:
             actor.instance._job._task.gradients.vectors = lambda *_: 1 / 0
-        with pytest.raises(RuntimeError, match=r"^ZeroDivisionError in a worker, \w+\.py, line \d+$"):
+        with pytest.raises(
+            RuntimeError, match=r"^ZeroDivisionError in a worker, \w+\.py, line \d+$"
+        ):
             session.step(AT)
     assert not joined.alive
 
 
-def test_a_worker_that_computes_in_another_way_is_refused_before_it_reads(joined, data, monkeypatch):
-    monkeypatch.setattr("noisegate.engines.ray_round.Worker.begin", lambda *_: "another")
-    with opened(data, TWO) as session, pytest.raises(OptionError, match="another processor"):
+def test_a_worker_that_computes_in_another_way_is_refused_before_it_reads(
+    joined, data, monkeypatch
+):
+    monkeypatch.setattr(
+        "noisegate.engines.ray_round.Worker.begin", lambda *_: "another"
+    )
+    with (
+        opened(data, TWO) as session,
+        pytest.raises(OptionError, match="another processor"),
+    ):
         session.step(AT)
     assert not any(isinstance(one, int) for one in joined.answers) and not joined.alive
 
@@ -181,15 +246,22 @@ def test_a_run_that_is_stopped_leaves_no_worker_behind(stop, joined, data):
 
 
 def test_questions_are_asked_before_between_and_after_steps(joined, data, exactly):
-    queries = tuple(Query.of(name, Counts(), columns=2, share=0.5) for name in ("one", "two", "three"))
+    queries = tuple(
+        Query.of(name, Counts(), columns=2, share=0.5)
+        for name in ("one", "two", "three")
+    )
     with opened(data, TWO, queries=queries) as session:
         counts = [session.ask({"one": Counts()})["one"]]
         found = [session.step(AT).tolist()]
-        counts.append(session.ask({"two": Counts()})["two"])  # the workers let go of what they hold, and read again
+        counts.append(
+            session.ask({"two": Counts()})["two"]
+        )  # the workers let go of what they hold, and read again
         found += [session.step(AT).tolist(), session.step(AT).tolist()]
         assert joined.alive
         counts.append(session.ask({"three": Counts()})["three"])
-        assert not joined.alive and found == expected(session, parts_of(TWO, data, workers=2), 3)
+        assert not joined.alive and found == expected(
+            session, parts_of(TWO, data, workers=2), 3
+        )
     assert joined.hired == 2 and {one.sum() for one in counts} == {float(ROWS)}
 
 
@@ -202,23 +274,37 @@ def test_units_count_once(kind, joined, tmp_path, exactly):
     options = {"unit_column": "patient", "contributions": 1}
     found = []
     for engine in (RayEngine(part_bytes=300), LocalEngine(threads=1)):
-        with opened(tmp_path / f"x.{kind}", engine, rate=1.0, options=options) as session:
+        with opened(
+            tmp_path / f"x.{kind}", engine, rate=1.0, options=options
+        ) as session:
             found.append((session.step(AT).tolist(), session._held.records))
     assert found[0] == found[1] and found[0][1] == table["patient"].nunique()
     with pytest.raises(OptionError, match="contributions=2"):
         opened(tmp_path / "x.csv", TWO, options=options | {"contributions": 2})
-    shares = list(TableSource(tmp_path / "x.csv", SCHEMA, units=UnitLimit(column="patient", contributions=1)).shares(2))
+    shares = list(
+        TableSource(
+            tmp_path / "x.csv",
+            SCHEMA,
+            units=UnitLimit(column="patient", contributions=1),
+        ).shares(2)
+    )
     assert sum(len(read()) for part in shares for read in part.unread()) == found[0][1]
 
 
 def test_the_number_of_records_is_checked_where_it_is_public(joined, data):
     options = {"adjacency": "replace-one", "records": ROWS - 1}
-    with opened(data, TWO, options=options) as session, pytest.raises(DataError, match=f"records={ROWS - 1}"):
+    with (
+        opened(data, TWO, options=options) as session,
+        pytest.raises(DataError, match=f"records={ROWS - 1}"),
+    ):
         session.step(AT)
     with opened(data, TWO, options={**options, "records": ROWS}) as session:
         session.step(AT)
     (data.parent / "empty.csv").write_text("a,b,c,ill\n")
-    with opened(data.parent / "empty.csv", TWO) as session, pytest.raises(DataError, match="no records"):
+    with (
+        opened(data.parent / "empty.csv", TWO) as session,
+        pytest.raises(DataError, match="no records"),
+    ):
         session.step(AT)
     assert not joined.alive
 
@@ -227,12 +313,26 @@ def test_what_workers_cannot_do_is_refused_before_anything_is_spent(joined, data
     with pytest.raises(OptionError, match=r"device='cuda'.*give device='cpu'"):
         opened(data, TWO, device="cuda")
     gate = Gate(data, schema=SCHEMA, epsilon=90.0, engine=TWO)
-    plan = BatchPlan(name="b", steps=2, sampling_probability=0.5, clip_norm=1.0, parameters={"w": (2,)})
+    plan = BatchPlan(
+        name="b",
+        steps=2,
+        sampling_probability=0.5,
+        clip_norm=1.0,
+        parameters={"w": (2,)},
+    )
     with pytest.raises(OptionError, match="more than sums"):
-        gate.batch(plan.calibrate(gate.budget), lambda *_: {"w": np.zeros(2)}, method="test", public={})
+        gate.batch(
+            plan.calibrate(gate.budget),
+            lambda *_: {"w": np.zeros(2)},
+            method="test",
+            public={},
+        )
     with pytest.raises(OptionError, match="table in memory"):
         opened(frame(ROWS), TWO)
     joined.put = lambda job: pickle.dumps(threading.Lock())
-    with opened(data, TWO) as session, pytest.raises(OptionError, match=r"cannot be sent to workers \(TypeError\)"):
+    with (
+        opened(data, TWO) as session,
+        pytest.raises(OptionError, match=r"cannot be sent to workers \(TypeError\)"),
+    ):
         session.step(AT)
     assert not joined.hired

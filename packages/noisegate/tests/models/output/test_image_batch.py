@@ -11,7 +11,9 @@ from noisegate.schema import EncodedTable, Integer, Schema, decode
 def _records(schema, rows=6):
     random = np.random.default_rng(3)
     layout = schema.layout
-    numeric = random.random((rows, len(layout.numeric))) * 1.2 - 0.1  # some of them outside of the bounds
+    numeric = (
+        random.random((rows, len(layout.numeric))) * 1.2 - 0.1
+    )  # some of them outside of the bounds
     codes = np.zeros((rows, len(layout.coded)), dtype=np.int32)
     if codes.size:
         codes[:, 0] = random.integers(0, len(schema.images.labels), rows)
@@ -27,7 +29,9 @@ def test_images_are_what_the_table_says(schema):
     # By name too, so that neither rows and columns nor pixels and channels are mixed up.
     table = decode(records, schema)
     name = "pixel_3_2" if shape.channels == 1 else "pixel_3_2_1"
-    assert table[name].to_pylist() == batch.pixels[:, 3, 2, shape.channels // 2].tolist()
+    assert (
+        table[name].to_pylist() == batch.pixels[:, 3, 2, shape.channels // 2].tolist()
+    )
     assert (batch.labels is None) == (schema.images.label is None)
 
 

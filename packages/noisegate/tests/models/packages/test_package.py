@@ -18,7 +18,17 @@ from noisegate import Adjacency, Certificate, Pairwise, Release, Schema
 from noisegate.discovery.package import new_package
 from noisegate.errors import OptionError
 from noisegate.models.output.sample_file import sample_writer
-from noisegate.schema import Boolean, Categorical, Comparison, Continuous, Date, Datetime, Decimal, Integer, Ordinal
+from noisegate.schema import (
+    Boolean,
+    Categorical,
+    Comparison,
+    Continuous,
+    Date,
+    Datetime,
+    Decimal,
+    Integer,
+    Ordinal,
+)
 
 FIRST, LAST = datetime(2020, 1, 1), datetime(2020, 12, 31)
 COLUMNS = (
@@ -27,7 +37,12 @@ COLUMNS = (
     Decimal(name="price", lower=0, upper=99.9, step=0.1),
     Date(name="born", lower=date(1950, 1, 1), upper=date(2000, 12, 31), missing=True),
     Datetime(name="seen", lower=FIRST, upper=LAST),
-    Datetime(name="sent", lower=FIRST.replace(tzinfo=UTC), upper=LAST.replace(tzinfo=UTC), step=60),
+    Datetime(
+        name="sent",
+        lower=FIRST.replace(tzinfo=UTC),
+        upper=LAST.replace(tzinfo=UTC),
+        step=60,
+    ),
     Ordinal(name="pain", levels=(0, 1, 2)),
     Categorical(name='job "now"', levels=("nurse", "a, b", "Gärtner"), missing=True),
     Boolean(name="ill", missing=True),
@@ -35,7 +50,9 @@ COLUMNS = (
 FILES = {"certificate.json", "certificate.md", "croissant.json", "datapackage.json"}
 
 
-@pytest.fixture(scope="module", params=[(), ("?",)], ids=["empty cells", "question marks"])
+@pytest.fixture(
+    scope="module", params=[(), ("?",)], ids=["empty cells", "question marks"]
+)
 def model(request):
     rule = Comparison(left="dose", relation="<=", right="price")
     missing = {"missing_values": request.param} if request.param else {}
@@ -52,7 +69,9 @@ def model(request):
         "ill": [True, False, None, True],
     }
     table = pa.table({name: values * 100 for name, values in rows.items()})
-    return Pairwise(cells=4, fit_options={"steps": 10}).fit(table, schema=schema, epsilon=50.0)
+    return Pairwise(cells=4, fit_options={"steps": 10}).fit(
+        table, schema=schema, epsilon=50.0
+    )
 
 
 def described(folder, name):
@@ -73,23 +92,47 @@ def test_frictionless_finds_every_record_within_its_description(model, tmp_path)
     assert [float(row["dose"]) for row in found] == [row["dose"] for row in expected]
     assert any(row["ill"] is None for row in found)
     package = described(folder, "datapackage.json")
-    assert package["licenses"] == [{"name": "CC-BY-4.0"}] and package["sources"][0]["path"] == "certificate.json"
+    assert (
+        package["licenses"] == [{"name": "CC-BY-4.0"}]
+        and package["sources"][0]["path"] == "certificate.json"
+    )
     assert "dose <= price" in package["description"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(
-    ("column", "worse"), [("pain", "7"), ("born", "2001-01-01"), ("dose", "2.6"), ("seen", "soon"), ("price", "")]
+    ("column", "worse"),
+    [
+        ("pain", "7"),
+        ("born", "2001-01-01"),
+        ("dose", "2.6"),
+        ("seen", "soon"),
+        ("price", ""),
+    ],
 )
 def test_frictionless_refuses_what_the_schema_does(model, tmp_path, column, worse):
     folder = model.package(tmp_path / "handout", 3, seed=1)
     path = folder / "synthetic.csv"
     values = {column.name: "" for column in COLUMNS}
-    values |= {"dose": "1", "price": "2", "seen": "2020-05-05 12:30:01.000005", "sent": "2020-05-05 12:30:00.000000Z"}
-    values |= {name: "?" for name, cell in values.items() if cell == "" and model.schema.missing_values == ("?",)}
-    values |= {"pain": "1"} | {column: worse if worse or model.schema.missing_values != ("?",) else "?"}
+    values |= {
+        "dose": "1",
+        "price": "2",
+        "seen": "2020-05-05 12:30:01.000005",
+        "sent": "2020-05-05 12:30:00.000000Z",
+    }
+    values |= {
+        name: "?"
+        for name, cell in values.items()
+        if cell == "" and model.schema.missing_values == ("?",)
+    }
+    values |= {"pain": "1"} | {
+        column: worse if worse or model.schema.missing_values != ("?",) else "?"
+    }
     row = ",".join(f'"{value}"' if "," in value else value for value in values.values())
-    path.write_text(path.read_text(encoding="utf-8").splitlines()[0] + "\n" + row + "\n", encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").splitlines()[0] + "\n" + row + "\n",
+        encoding="utf-8",
+    )
     resource = described(folder, "datapackage.json")["resources"][0]
     for key in ("hash", "bytes"):
         del resource[key]
@@ -102,21 +145,44 @@ def test_frictionless_refuses_what_the_schema_does(model, tmp_path, column, wors
 def test_croissant_reads_the_same_records(model, tmp_path, name):
     if name.endswith(".csv") and model.schema.missing_values == ("?",):
         return  # Croissant 1.0 cannot say how missing cells are spelled: Parquet is for these
-    folder = model.package(tmp_path / "handout", 50, name=name, licence="https://example.org/licence", seed=1)
+    folder = model.package(
+        tmp_path / "handout",
+        50,
+        name=name,
+        licence="https://example.org/licence",
+        seed=1,
+    )
     content = described(folder, "croissant.json")
-    assert content["isLiveDataset"] is False and content["license"] == "https://example.org/licence"
+    assert (
+        content["isLiveDataset"] is False
+        and content["license"] == "https://example.org/licence"
+    )
     for one in content["distribution"]:
-        assert one["sha256"] == hashlib.sha256((folder / one["contentUrl"]).read_bytes()).hexdigest()
+        assert (
+            one["sha256"]
+            == hashlib.sha256((folder / one["contentUrl"]).read_bytes()).hexdigest()
+        )
     found = mlcroissant.Dataset(jsonld=str(folder / "croissant.json"))
     issues, known = found.metadata.ctx.issues, found.metadata
     assert not issues.errors and not issues.warnings, issues.report()
-    assert "bounded by (50, 1e-05)" in known.personal_sensitive_information[0] and "synthetic" in known.data_collection
-    assert known.data_biases and known.data_limitations and known.data_use_cases and known.data_preprocessing_protocol
+    assert (
+        "bounded by (50, 1e-05)" in known.personal_sensitive_information[0]
+        and "synthetic" in known.data_collection
+    )
+    assert (
+        known.data_biases
+        and known.data_limitations
+        and known.data_use_cases
+        and known.data_preprocessing_protocol
+    )
     expected = model.sample(50, seed=1).to_pylist()
     records = list(found.records("records"))
     assert len(records) == 50
     for row, record in zip(expected, records, strict=True):
-        assert record["records/dose"] == row["dose"] and record["records/pain"] == row["pain"]
+        assert (
+            record["records/dose"] == row["dose"]
+            and record["records/pain"] == row["pain"]
+        )
         assert len(record) == len(COLUMNS)
 
 
@@ -125,8 +191,15 @@ def test_croissant_reads_the_same_records(model, tmp_path, name):
 def test_images_are_described_as_their_files_hold_them(kind, tmp_path):
     schema = KINDS[kind]
     batches = pictures(schema, 7), pictures(schema, 2, seed=1)
-    guarantee = {"epsilon": 1.0, "delta": 1e-5, "adjacency": Adjacency.ADD_REMOVE, "unit": "record"}
-    certificate = Certificate(**guarantee, events=(), method="none", public={"schema": schema.to_json()})
+    guarantee = {
+        "epsilon": 1.0,
+        "delta": 1e-5,
+        "adjacency": Adjacency.ADD_REMOVE,
+        "unit": "record",
+    }
+    certificate = Certificate(
+        **guarantee, events=(), method="none", public={"schema": schema.to_json()}
+    )
     release = Release(values={}, noise_std={}, certificate=certificate)
     with (
         new_package(tmp_path / "handout", Path("synthetic.parquet"), release) as path,
@@ -134,21 +207,29 @@ def test_images_are_described_as_their_files_hold_them(kind, tmp_path):
     ):
         for batch in batches:
             write(batch)
-    frictionless.Package(described(tmp_path / "handout", "datapackage.json"))  # its metadata are checked here
+    frictionless.Package(
+        described(tmp_path / "handout", "datapackage.json")
+    )  # its metadata are checked here
     found = mlcroissant.Dataset(jsonld=str(tmp_path / "handout" / "croissant.json"))
     records = list(found.records("records"))
     images = [image for batch in batches for image in batch.pixels]
     for record, image in zip(records, images, strict=True):
         read = record["records/image"]
-        picture = read if isinstance(read, Image.Image) else Image.open(io.BytesIO(read))
+        picture = (
+            read if isinstance(read, Image.Image) else Image.open(io.BytesIO(read))
+        )
         assert np.array_equal(np.asarray(picture).reshape(image.shape), image)
     if schema.images.label is None:
         return
     labels = [label for batch in batches for label in batch.labels]
-    field = described(tmp_path / "handout", "datapackage.json")["resources"][0]["schema"]["fields"][1]
+    field = described(tmp_path / "handout", "datapackage.json")["resources"][0][
+        "schema"
+    ]["fields"][1]
     names = {one["value"]: one["label"] for one in field.get("categories", ())}
     told = [record["records/label"] for record in records]
-    assert [names.get(one, one) for one in told] == ([str(label) for label in labels] if names else labels)
+    assert [names.get(one, one) for one in told] == (
+        [str(label) for label in labels] if names else labels
+    )
 
 
 @pytest.mark.parametrize("name", ["made.npz", "made", "../made.csv", "in/made.csv"])
@@ -159,7 +240,10 @@ def test_other_names_are_refused(model, tmp_path, name):
 
 
 def test_a_package_is_whole_or_not_there(model, tmp_path):
-    with pytest.raises(RuntimeError), new_package(tmp_path / "handout", Path("a.csv"), model.release) as path:
+    with (
+        pytest.raises(RuntimeError),
+        new_package(tmp_path / "handout", Path("a.csv"), model.release) as path,
+    ):
         path.write_text("a\n")
         raise RuntimeError
     with pytest.raises(OptionError, match="empty"):

@@ -15,9 +15,25 @@ from noisegate.devices import seeded
 from noisegate.errors import OptionError, require
 from noisegate.models.checkpoint import under
 from noisegate.settings import Settings, Within, settings
-from noisegate_images.networks.encoder import SIDE, WIDTH, build_encoder, classify, file_digest, folded, save_encoder
+from noisegate_images.networks.encoder import (
+    SIDE,
+    WIDTH,
+    build_encoder,
+    classify,
+    file_digest,
+    folded,
+    save_encoder,
+)
 from noisegate_images.networks.named import IMAGENET
-from noisegate_papers.contrib.pretraining.training import LUMA, Batch, Part, Pretraining, PublicImages, Steps, Whole
+from noisegate_papers.contrib.pretraining.training import (
+    LUMA,
+    Batch,
+    Part,
+    Pretraining,
+    PublicImages,
+    Steps,
+    Whole,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, UInt8
@@ -34,7 +50,9 @@ class SmallClassifier(nn.Module):
         with seeded(seed):
             self.head = nn.Linear(WIDTH, classes)
 
-    def forward(self, images: Float[Tensor, "rows 3 height width"]) -> Float[Tensor, "rows classes"]:
+    def forward(
+        self, images: Float[Tensor, "rows 3 height width"]
+    ) -> Float[Tensor, "rows classes"]:
         """Returns logits of intensities in [0, 1]."""
         return classify(self.encoder, self.head, images)
 
@@ -54,7 +72,9 @@ class ResNet18Classifier(nn.Module):
         with seeded(seed):
             self.network = models.resnet18(weights=None, num_classes=classes)
 
-    def forward(self, images: Float[Tensor, "rows 3 height width"]) -> Float[Tensor, "rows classes"]:
+    def forward(
+        self, images: Float[Tensor, "rows 3 height width"]
+    ) -> Float[Tensor, "rows classes"]:
         """Returns logits of intensities in [0, 1]."""
         mean, std = (torch.tensor(channels)[:, None, None] for channels in IMAGENET)
         logits: Tensor = self.network((images - mean) / std)
@@ -67,7 +87,10 @@ class ResNet18Classifier(nn.Module):
 
 
 Classifier: TypeAlias = SmallClassifier | ResNet18Classifier
-CLASSIFIERS: dict[str, type[Classifier]] = {"encoder": SmallClassifier, "torchvision:resnet18": ResNet18Classifier}
+CLASSIFIERS: dict[str, type[Classifier]] = {
+    "encoder": SmallClassifier,
+    "torchvision:resnet18": ResNet18Classifier,
+}
 """By the name that `network` of a method has."""
 
 
@@ -109,13 +132,24 @@ class EncoderFitting(Pretraining[EncoderTraining]):
 
     def __init__(self, images: PublicImages, settings: EncoderTraining) -> None:
         if len(images.labels) < settings.batch:
-            raise OptionError(f"{len(images.labels)} images are fewer than batch={settings.batch}; give more of them.")
+            raise OptionError(
+                f"{len(images.labels)} images are fewer than batch={settings.batch}; give more of them."
+            )
         self.images, self.settings = images, settings
-        self._pixels, self._labels = torch.from_numpy(images.pixels), torch.from_numpy(images.labels)
-        self.classifier: Classifier = CLASSIFIERS[settings.network](len(images.classes), seed=settings.seed)
+        self._pixels, self._labels = (
+            torch.from_numpy(images.pixels),
+            torch.from_numpy(images.labels),
+        )
+        self.classifier: Classifier = CLASSIFIERS[settings.network](
+            len(images.classes), seed=settings.seed
+        )
         self.parts = {"parts": self.classifier}
         self._optimiser = torch.optim.SGD(
-            self.classifier.parameters(), lr=0.0, momentum=_MOMENTUM, nesterov=True, weight_decay=settings.decay
+            self.classifier.parameters(),
+            lr=0.0,
+            momentum=_MOMENTUM,
+            nesterov=True,
+            weight_decay=settings.decay,
         )
 
     @property
@@ -126,13 +160,20 @@ class EncoderFitting(Pretraining[EncoderTraining]):
     def state_dict(self) -> dict[str, Tensor]:
         """Returns weights, momenta and the number of steps."""
         slots = self._optimiser.state_dict()["state"].items()
-        return super().state_dict() | {f"momentum/{index}": slot["momentum_buffer"] for index, slot in slots}
+        return super().state_dict() | {
+            f"momentum/{index}": slot["momentum_buffer"] for index, slot in slots
+        }
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called."""
         super().load_state_dict(tensors)
-        momenta = {int(index): {"momentum_buffer": value} for index, value in under(tensors, "momentum/").items()}
-        self._optimiser.load_state_dict({**self._optimiser.state_dict(), "state": momenta})
+        momenta = {
+            int(index): {"momentum_buffer": value}
+            for index, value in under(tensors, "momentum/").items()
+        }
+        self._optimiser.load_state_dict(
+            {**self._optimiser.state_dict(), "state": momenta}
+        )
 
     @property
     def _steps_an_epoch(self) -> int:
@@ -144,35 +185,52 @@ class EncoderFitting(Pretraining[EncoderTraining]):
         # A rise, then a fall to zero.
         fall = 0.5 * (1 + math.cos(math.pi * (progress - _RISE) / (1 - _RISE)))
         for group in self._optimiser.param_groups:
-            group["lr"] = settings.learning_rate * (progress / _RISE if progress < _RISE else fall)
+            group["lr"] = settings.learning_rate * (
+                progress / _RISE if progress < _RISE else fall
+            )
         # Every image once an epoch, but for an incomplete last batch.
         epoch, place = divmod(self.step, self._steps_an_epoch)
         order = torch.randperm(len(self._labels), generator=self._random(0, epoch))
         rows = order[place * settings.batch : (place + 1) * settings.batch]
-        images = augmented(self._pixels[rows], self._random(1, self.step), grey=settings.grey)
+        images = augmented(
+            self._pixels[rows], self._random(1, self.step), grey=settings.grey
+        )
         self.classifier.train()
         logits = self.classifier(images)
-        loss = nn.functional.cross_entropy(logits, self._labels[rows], label_smoothing=settings.smoothing)
+        loss = nn.functional.cross_entropy(
+            logits, self._labels[rows], label_smoothing=settings.smoothing
+        )
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
         return float(loss.detach())
 
     def _random(self, use: int, number: int) -> torch.Generator:
-        return torch.Generator().manual_seed((self.settings.seed << 32) + (use << 31) + number)
+        return torch.Generator().manual_seed(
+            (self.settings.seed << 32) + (use << 31) + number
+        )
 
 
 def augmented(
-    pixels: UInt8[Tensor, "rows height width 3"], random: torch.Generator, *, grey: float
+    pixels: UInt8[Tensor, "rows height width 3"],
+    random: torch.Generator,
+    *,
+    grey: float,
 ) -> Float32[Tensor, "rows 3 32 32"]:
     """Returns random crops and mirror images, a part of them grey, (rows, 3, 32, 32) in [0, 1], of uint8 pixels."""
     rows = len(pixels)
     images = pixels.permute(0, 3, 1, 2).to(torch.float32) / 255
     luma = (images * torch.tensor(LUMA)[:, None, None]).sum(dim=1, keepdim=True)
-    images = torch.where((torch.rand(rows, generator=random) < grey)[:, None, None, None], luma, images)
+    images = torch.where(
+        (torch.rand(rows, generator=random) < grey)[:, None, None, None], luma, images
+    )
     padded = nn.functional.pad(images, (_MARGIN,) * 4, mode="reflect")
     corner = torch.randint(2 * _MARGIN + 1, (2, rows, 1), generator=random)
     down, right = corner + torch.arange(SIDE)
-    right = torch.where(torch.rand(rows, 1, generator=random) < 0.5, right, right.flip(1))
-    cropped: Tensor = padded.permute(0, 2, 3, 1)[torch.arange(rows)[:, None, None], down[:, :, None], right[:, None, :]]
+    right = torch.where(
+        torch.rand(rows, 1, generator=random) < 0.5, right, right.flip(1)
+    )
+    cropped: Tensor = padded.permute(0, 2, 3, 1)[
+        torch.arange(rows)[:, None, None], down[:, :, None], right[:, None, :]
+    ]
     return cropped.permute(0, 3, 1, 2)

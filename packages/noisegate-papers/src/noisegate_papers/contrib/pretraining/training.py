@@ -38,13 +38,22 @@ class PublicImages:
     """Public images of one size, red, green and blue, or grey."""
 
     pixels: npt.NDArray[np.uint8]  # (images, size, size, channels)
-    labels: npt.NDArray[np.int64]  # places in `classes`, (images,); all 0 where they were not asked for
-    classes: tuple[str | int, ...]  # every label that there is; none where they were not asked for
+    labels: npt.NDArray[
+        np.int64
+    ]  # places in `classes`, (images,); all 0 where they were not asked for
+    classes: tuple[
+        str | int, ...
+    ]  # every label that there is; none where they were not asked for
     skipped: int = 0  # pictures that were left out
 
 
 def read_public_images(
-    path: Path, *, size: int, channels: int = 3, label: str | None = "label", on_error: str = "refuse"
+    path: Path,
+    *,
+    size: int,
+    channels: int = 3,
+    label: str | None = "label",
+    on_error: str = "refuse",
 ) -> PublicImages:
     """Returns all images at `path`, in colour or grey, resized, and cut to the square in their middle, of side `size`.
 
@@ -58,14 +67,18 @@ def read_public_images(
     if label is not None and len(classes) < 2:
         says = f"{path}: an encoder learns to tell labels apart, and there is {len(classes) or 'none'} in it"
         raise OptionError(f"{says}; give images of two classes or more.")
-    known: dict[str, Any] = {"labels": None} if label is None else {"labels": classes, "label": label}
+    known: dict[str, Any] = (
+        {"labels": None} if label is None else {"labels": classes, "label": label}
+    )
     schema = pixel_schema(size, size, channels, **known, resize="crop", convert=True)
     source = ImageSource(path, schema, show_values=True, on_error=on_error)
     found = Rows.concatenate(list(source.batches()))
     assert isinstance(found, Images)
     return PublicImages(
         pixels=found.pixels,
-        labels=np.zeros(len(found), np.int64) if found.labels is None else found.labels.astype(np.int64),
+        labels=np.zeros(len(found), np.int64)
+        if found.labels is None
+        else found.labels.astype(np.int64),
         classes=classes,
         skipped=source.skipped,
     )
@@ -75,10 +88,18 @@ def _found(path: Path, size: int, label: str | None) -> list[ImageOrigin]:
     """Returns the images at `path`, whose labels are not known yet."""
     # Text is let through where whole numbers are declared, so these two stand for all of them.
     labels = (0, 1) if label is not None else ()
-    form = ImageForm(shape=ImageShape(height=size, width=size, channels=3), label=label, labels=labels)
+    form = ImageForm(
+        shape=ImageShape(height=size, width=size, channels=3),
+        label=label,
+        labels=labels,
+    )
     origins = find_images(path, ImageReadOptions(form=form, show_values=True))
     if origins is None:
-        what = "it is not a set of images" if path.exists() else "there is no such file or folder of public images"
+        what = (
+            "it is not a set of images"
+            if path.exists()
+            else "there is no such file or folder of public images"
+        )
         raise OptionError(
             f"{path}: {what}; expected a folder with a folder for each class or with labels.csv, Parquet with an "
             "image column, .npz, or idx files."
@@ -90,7 +111,11 @@ def _classes(origins: Sequence[ImageOrigin]) -> tuple[str | int, ...]:
     """Returns every label, in order; text after whole numbers, which the schema refuses beside each other."""
     found: set[str | int] = set()
     for origin in origins:
-        if not isinstance(origin, ImageFolder) or (listing := list_folder(origin.path)).files or not listing.folders:
+        if (
+            not isinstance(origin, ImageFolder)
+            or (listing := list_folder(origin.path)).files
+            or not listing.folders
+        ):
             origin.check()  # folders of classes are checked when their names are known
         for pictures in origin.batches(_AT_ONCE):
             assert pictures.labels is not None
@@ -137,7 +162,10 @@ class Pretraining(ABC, Generic[_S]):
     def state_dict(self) -> dict[str, Tensor]:
         """Returns everything that `load_state_dict` needs to go on with the same bits."""
         parts = joined(**{name: part.state_dict() for name, part in self.parts.items()})
-        return parts | {"step": torch.tensor(self.step), "training": torch.tensor(list(self._fingerprint))}
+        return parts | {
+            "step": torch.tensor(self.step),
+            "training": torch.tensor(list(self._fingerprint)),
+        }
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called; a ValueError if that was with other images or options."""

@@ -55,7 +55,9 @@ def table_in_memory(data: Any, names: Sequence[str] | None = None) -> TableInMem
     """Returns what is no path as a table, ``names`` naming an array's columns; a DataError says how to make one."""
     if of_package(data, "polars", "LazyFrame"):
         return _lazy(data)
-    if of_package(data, "datasets", "Dataset") or of_package(data, "datasets", "IterableDataset"):
+    if of_package(data, "datasets", "Dataset") or of_package(
+        data, "datasets", "IterableDataset"
+    ):
         return _hugging_face(data)
     if line_for(data) is not None:
         raise _no_table(data)
@@ -64,7 +66,9 @@ def table_in_memory(data: Any, names: Sequence[str] | None = None) -> TableInMem
         lengths = {name: len(cells) for name, cells in made.items()}
         if len(set(lengths.values())) > 1:
             short = min(lengths, key=lambda name: lengths[name])
-            raise DataError(f"column {short!r}: is shorter than another; give each column a cell for every record")
+            raise DataError(
+                f"column {short!r}: is shorter than another; give each column a cell for every record"
+            )
         return _frame(pa.table(made), "dict" if isinstance(data, Mapping) else "array")
     return _frame(data, names=names or ())
 
@@ -80,23 +84,37 @@ class TableInMemory:
 
     typed = True
 
-    def __init__(self, name: str, kinds: pa.Schema | Iterable[tuple[Any, pa.DataType]], read: Read) -> None:
+    def __init__(
+        self,
+        name: str,
+        kinds: pa.Schema | Iterable[tuple[Any, pa.DataType]],
+        read: Read,
+    ) -> None:
         self.name, self._read = name, read
         self.schema = kinds if isinstance(kinds, pa.Schema) else None
-        kinds = kinds if self.schema is None else zip(self.schema.names, self.schema.types, strict=True)
-        self._columns = [(str(raw).strip(TEXT_PADDING), raw, kind) for raw, kind in kinds]
+        kinds = (
+            kinds
+            if self.schema is None
+            else zip(self.schema.names, self.schema.types, strict=True)
+        )
+        self._columns = [
+            (str(raw).strip(TEXT_PADDING), raw, kind) for raw, kind in kinds
+        ]
 
     def columns(self) -> list[tuple[str, pa.DataType]]:
         """Returns name and type of each column; one of Python objects, or of a type that Arrow lacks, has null."""
         return [(name, kind) for name, _, kind in self._columns]
 
-    def batches(self, names: Sequence[str], rows: int) -> Iterator[Mapping[str, pa.Array]]:
+    def batches(
+        self, names: Sequence[str], rows: int
+    ) -> Iterator[Mapping[str, pa.Array]]:
         """Yields the columns called ``names``, at most ``rows`` records at a time."""
         raw = {name: raw for name, raw, _ in self._columns}
         for part in self._read([raw[name] for name in names], rows):
             cells = {name: part[raw[name]] for name in names}
             yield {
-                name: one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one for name, one in cells.items()
+                name: one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one
+                for name, one in cells.items()
             }
 
     def place(self, row: int) -> str:
@@ -104,7 +122,9 @@ class TableInMemory:
         return f"{self.name}, record {row + 1}"
 
 
-def _frame(native: Any, called: str = "DataFrame", names: Sequence[str] = ()) -> TableInMemory:
+def _frame(
+    native: Any, called: str = "DataFrame", names: Sequence[str] = ()
+) -> TableInMemory:
     import narwhals as nw
 
     try:
@@ -112,18 +132,38 @@ def _frame(native: Any, called: str = "DataFrame", names: Sequence[str] = ()) ->
     except TypeError:
         raise _no_table(native) from None
     except nw.exceptions.DuplicateError:
-        check_once([str(name) for name in getattr(native, "column_names", native.columns)], called)
+        check_once(
+            [str(name) for name in getattr(native, "column_names", native.columns)],
+            called,
+        )
         raise
     pandas = nw.dependencies.is_pandas_dataframe(native)
-    index = next((name for name in names if pandas and name in native.index.names and name not in frame.columns), None)
+    index = next(
+        (
+            name
+            for name in names
+            if pandas and name in native.index.names and name not in frame.columns
+        ),
+        None,
+    )
     if index is not None:
-        raise DataError(f"{called}: column {index!r} is the index of the frame; give data.reset_index()")
-    objects = {name for name, dtype in native.dtypes.items() if dtype.kind == "O"} if pandas else set()
+        raise DataError(
+            f"{called}: column {index!r} is the index of the frame; give data.reset_index()"
+        )
+    objects = (
+        {name for name, dtype in native.dtypes.items() if dtype.kind == "O"}
+        if pandas
+        else set()
+    )
 
     def cells(raw: Any, start: int, stop: int) -> Any:
-        with suppress(MixedObjects, pa.ArrowException, TypeError, ValueError, OverflowError):
+        with suppress(
+            MixedObjects, pa.ArrowException, TypeError, ValueError, OverflowError
+        ):
             part = frame.get_column(raw)[start:stop]
-            return objects_to_arrow(part.to_list()) if raw in objects else part.to_arrow()
+            return (
+                objects_to_arrow(part.to_list()) if raw in objects else part.to_arrow()
+            )
         raise DataError(  # outside the handler: Arrow's message quotes the value
             f"{called}, column {str(raw).strip(TEXT_PADDING)!r}: objects of mixed or unknown types; give it one type"
         )
@@ -142,7 +182,10 @@ def _frame(native: Any, called: str = "DataFrame", names: Sequence[str] = ()) ->
 
 def line_for(data: Any) -> str | None:
     """Returns the line that makes a table of what is none; None where it is not known."""
-    classes = [(kind.__module__.partition(".")[0], kind.__name__) for kind in type(data).__mro__]
+    classes = [
+        (kind.__module__.partition(".")[0], kind.__name__)
+        for kind in type(data).__mro__
+    ]
     return next((_LINES[each] for each in classes if each in _LINES), None)
 
 
@@ -163,7 +206,9 @@ def _streamed(name: str, kinds: pa.Schema, tables: Read, *, line: str) -> TableI
             raise
         except Exception:  # whatever such a library raises may quote a value
             pass
-        raise DataError(f"{name}: cannot be read to its end; data = {line} shows what is wrong with it")
+        raise DataError(
+            f"{name}: cannot be read to its end; data = {line} shows what is wrong with it"
+        )
 
     return TableInMemory(name, kinds, read)
 
@@ -171,13 +216,19 @@ def _streamed(name: str, kinds: pa.Schema, tables: Read, *, line: str) -> TableI
 def _lazy(frame: Any) -> TableInMemory:
     """Returns a lazy Polars frame, which is computed anew whenever it is read, in the order of its records."""
     if not hasattr(frame, "sink_batches"):
-        raise DataError("LazyFrame: this Polars hands out no batches; convert it, with data = data.collect()")
+        raise DataError(
+            "LazyFrame: this Polars hands out no batches; convert it, with data = data.collect()"
+        )
     kinds: pa.Schema | None = None
     with suppress(Exception):  # as above
         kinds = frame.head(0).collect().to_arrow().schema
     if kinds is None:
-        raise DataError("LazyFrame: cannot be computed; data = data.collect() shows what is wrong with it")
-    return _streamed("LazyFrame", kinds, partial(_lazy_batches, frame), line="data.collect()")
+        raise DataError(
+            "LazyFrame: cannot be computed; data = data.collect() shows what is wrong with it"
+        )
+    return _streamed(
+        "LazyFrame", kinds, partial(_lazy_batches, frame), line="data.collect()"
+    )
 
 
 def _lazy_batches(frame: Any, names: list[str], rows: int) -> Iterator[pa.Table]:
@@ -217,13 +268,19 @@ def _lazy_batches(frame: Any, names: list[str], rows: int) -> Iterator[pa.Table]
 def _hugging_face(data: Any) -> TableInMemory:
     if data.features is None:
         cure = "state them, with data = data.cast(datasets.Features({...}))"
-        raise DataError(f"IterableDataset: it does not say which columns it has; {cure}")
+        raise DataError(
+            f"IterableDataset: it does not say which columns it has; {cure}"
+        )
 
     def tables(names: list[str], rows: int) -> Iterator[pa.Table]:
-        return iter(data.select_columns(names).with_format("arrow").iter(batch_size=rows))
+        return iter(
+            data.select_columns(names).with_format("arrow").iter(batch_size=rows)
+        )
 
     whole = "datasets.Dataset.from_list(list(data))"
-    return _streamed(type(data).__name__, data.features.arrow_schema, tables, line=whole)
+    return _streamed(
+        type(data).__name__, data.features.arrow_schema, tables, line=whole
+    )
 
 
 _KINDS = "biufM"
@@ -239,7 +296,11 @@ def objects_to_arrow(cells: Sequence[Any]) -> pa.Array:
     """Returns the cells, None, NaN, pandas.NA and NaT missing; MixedObjects, quoting none, if not of one type."""
     plain = [_plain(cell) for cell in cells]
     aware = (type(cell) is datetime and cell.tzinfo is not None for cell in plain)
-    kinds = {_AWARE if zoned else type(cell) for zoned, cell in zip(aware, plain, strict=True) if cell is not None}
+    kinds = {
+        _AWARE if zoned else type(cell)
+        for zoned, cell in zip(aware, plain, strict=True)
+        if cell is not None
+    }
     if not kinds:
         return pa.nulls(len(plain))
     if len(kinds) > 1 or not kinds <= set(_FORMS):
@@ -266,7 +327,10 @@ _FORMS: dict[Any, tuple[pa.DataType, Callable[[Any], Any]]] = {
     bool: (pa.bool_(), lambda cell: cell),
     int: (pa.int64(), lambda cell: min(max(cell, int(_INT64.min)), int(_INT64.max))),
     float: (pa.float64(), lambda cell: cell),
-    Decimal: (pa.string(), str),  # text, which is parsed cell by cell: Arrow's decimals share one scale
+    Decimal: (
+        pa.string(),
+        str,
+    ),  # text, which is parsed cell by cell: Arrow's decimals share one scale
     date: (pa.date32(), lambda cell: cell),
     datetime: (pa.timestamp("us"), lambda cell: cell),
     _AWARE: (pa.timestamp("us", tz="UTC"), lambda cell: cell.astimezone(UTC)),
@@ -284,7 +348,9 @@ def columns_of(data: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
         return {name: data[name].reshape(-1) for name in data.dtype.names}
     if names is None:
         cure = "convert it, with data = pandas.DataFrame(data, columns=[...])"
-        raise DataError(f"array of shape {data.shape}: its columns have no names here; {cure}")
+        raise DataError(
+            f"array of shape {data.shape}: its columns have no names here; {cure}"
+        )
     if data.ndim != 2 or data.shape[1] != len(names):
         raise DataError(
             f"array of shape {data.shape}: expected (records, {len(names)}), one column for each of the schema in its "
@@ -296,22 +362,35 @@ def columns_of(data: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
 def plain_array(data: Any) -> Any:
     """Returns a tensor of torch as an array of NumPy, and anything else as it is."""
     torch = sys.modules.get("torch")
-    return data.detach().cpu().numpy() if torch is not None and isinstance(data, torch.Tensor) else data
+    return (
+        data.detach().cpu().numpy()
+        if torch is not None and isinstance(data, torch.Tensor)
+        else data
+    )
 
 
 def to_arrow(name: str, cells: Any) -> pa.Array | pa.ChunkedArray:
     """Returns an array, a list or a Series as Arrow; a `DataError` calls it the column ``name``."""
     cells = plain_array(cells)
-    with suppress(MixedObjects, pa.ArrowException, TypeError, ValueError, OverflowError):
+    with suppress(
+        MixedObjects, pa.ArrowException, TypeError, ValueError, OverflowError
+    ):
         if isinstance(cells, pa.Array | pa.ChunkedArray):
             return cells
-        if isinstance(cells, list | tuple) or getattr(getattr(cells, "dtype", None), "kind", "") == "O":
+        if (
+            isinstance(cells, list | tuple)
+            or getattr(getattr(cells, "dtype", None), "kind", "") == "O"
+        ):
             return objects_to_arrow(list(cells))
         if isinstance(cells, np.ndarray) and cells.ndim == 1:
             if cells.dtype.kind == "U":
                 return objects_to_arrow(cells.tolist())
             if cells.dtype.kind in _KINDS:
-                return pa.array(cells if cells.dtype.isnative else cells.astype(cells.dtype.newbyteorder("=")))
+                return pa.array(
+                    cells
+                    if cells.dtype.isnative
+                    else cells.astype(cells.dtype.newbyteorder("="))
+                )
         elif hasattr(cells, "to_frame"):
             import narwhals as nw
 

@@ -18,9 +18,13 @@ from noisegate.errors import DataError
 from noisegate.records import Rows
 from noisegate.schema.values import TEXT_PADDING
 
-FilePart: TypeAlias = "CsvFile | ParquetFile"  # some records of a file, all of them at most
+FilePart: TypeAlias = (
+    "CsvFile | ParquetFile"  # some records of a file, all of them at most
+)
 
-Stamp: TypeAlias = tuple[int, int]  # size of a file in bytes, and when it was last written, in nanoseconds
+Stamp: TypeAlias = tuple[
+    int, int
+]  # size of a file in bytes, and when it was last written, in nanoseconds
 
 
 class Part:
@@ -89,7 +93,10 @@ class ParquetFile:
     def columns(self) -> list[tuple[str, pa.DataType]]:
         """Returns name and type of each column from the file's metadata."""
         with suppress(pa.ArrowException, OSError):
-            return [(field.name.strip(TEXT_PADDING), field.type) for field in pq.read_schema(for_arrow(self.path))]
+            return [
+                (field.name.strip(TEXT_PADDING), field.type)
+                for field in pq.read_schema(for_arrow(self.path))
+            ]
         raise self._broken()
 
     def about(self) -> int:
@@ -113,14 +120,24 @@ class ParquetFile:
             rows, taken = rows + group.num_rows, taken + group.total_byte_size
         yield replace(self, groups=(first, len(groups)), before=before)
 
-    def batches(self, names: Sequence[str], rows: int) -> Iterator[Mapping[str, pa.Array]]:
+    def batches(
+        self, names: Sequence[str], rows: int
+    ) -> Iterator[Mapping[str, pa.Array]]:
         """Yields the columns called ``names``, ``rows`` records at a time."""
         try:
             # Arrow keeps what it buffered ahead until the file is closed, so memory would grow with the file.
-            with pq.ParquetFile(for_arrow(self.path), pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
-                raw = [name for name in file.schema_arrow.names if name.strip(TEXT_PADDING) in names]
+            with pq.ParquetFile(
+                for_arrow(self.path), pre_buffer=False, buffer_size=_BUFFER_BYTES
+            ) as file:
+                raw = [
+                    name
+                    for name in file.schema_arrow.names
+                    if name.strip(TEXT_PADDING) in names
+                ]
                 groups = None if self.groups is None else range(*self.groups)
-                for batch in file.iter_batches(batch_size=rows, row_groups=groups, columns=raw):
+                for batch in file.iter_batches(
+                    batch_size=rows, row_groups=groups, columns=raw
+                ):
                     yield {name.strip(TEXT_PADDING): batch.column(name) for name in raw}
             return
         except pa.lib.ArrowCancelled:

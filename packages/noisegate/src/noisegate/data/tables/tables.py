@@ -15,10 +15,25 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from noisegate.data.headers import check_alike, check_header
-from noisegate.data.stores import absolute, children, opened, place_of, status, unreadable
+from noisegate.data.stores import (
+    absolute,
+    children,
+    opened,
+    place_of,
+    status,
+    unreadable,
+)
 from noisegate.data.tables.csv_file import CsvFile
 from noisegate.data.tables.memory import TableInMemory, table_in_memory
-from noisegate.data.tables.parts import PARQUET, FilePart, ParquetFile, Part, Stamp, file_parts, stamp
+from noisegate.data.tables.parts import (
+    PARQUET,
+    FilePart,
+    ParquetFile,
+    Part,
+    Stamp,
+    file_parts,
+    stamp,
+)
 from noisegate.data.units import UnitCounter, UnitLimit, check_unit_column
 from noisegate.errors import DataError, OptionError, said
 from noisegate.records import Rows
@@ -26,7 +41,11 @@ from noisegate.schema import Schema
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import Mask, encode
 
-_PACKED = {b"PK\x03\x04": "a ZIP archive or a spreadsheet", b"\x1f\x8b": "a gzip archive", b"BZh": "a bzip2 archive"}
+_PACKED = {
+    b"PK\x03\x04": "a ZIP archive or a spreadsheet",
+    b"\x1f\x8b": "a gzip archive",
+    b"BZh": "a bzip2 archive",
+}
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -53,11 +72,15 @@ def files_of(origins: Sequence[Placed]) -> Sequence[FilePart]:
     if len(files) < len(origins):
         other = next(origin for origin in origins if origin not in files)
         says = f"{other.name}: only CSV and Parquet files are read in parts, and this is a table in memory"
-        raise OptionError(f"{says}; write it to Parquet and give the path, or leave the engine out")
+        raise OptionError(
+            f"{says}; write it to Parquet and give the path, or leave the engine out"
+        )
     return files
 
 
-def open_origins(source: str | Path | Any, names: Sequence[str] | None = None) -> tuple[str, list[Origin]]:
+def open_origins(
+    source: str | Path | Any, names: Sequence[str] | None = None
+) -> tuple[str, list[Origin]]:
     """Returns what messages call a path or a table in memory, and its origins; see `find_files`, `table_in_memory`."""
     if isinstance(source, str | Path):
         return Path(source).name or str(source), find_files(Path(source))
@@ -77,7 +100,9 @@ def is_folder(path: Path) -> bool:
     """Returns whether data at ``path`` is a folder, and not a plain file."""
     if not str(path).strip() or path == Path():  # Path("") is Path(".")
         says = f"{str(path)!r}: an empty path, or the current folder, whose tables may be of many kinds"
-        raise DataError(f"{says}; give the name of the file or folder that holds the records")
+        raise DataError(
+            f"{says}; give the name of the file or folder that holds the records"
+        )
     try:
         found = status(path)
     except ValueError:  # a NUL in it
@@ -91,18 +116,31 @@ def is_folder(path: Path) -> bool:
 
 
 def _folder(path: Path) -> list[Origin]:
-    entries = [entry for entry in children(path) if not entry.name.startswith((".", "_"))]
+    entries = [
+        entry for entry in children(path) if not entry.name.startswith((".", "_"))
+    ]
     nested = next((entry for entry in entries if status(entry).folder), None)
     if nested is not None:
         cure = "put all files in one folder"
-        raise DataError(f"{place_of(path)}: holds the folder {nested.name!r}, which would not be read; {cure}")
-    csv, parquet = ([entry for entry in entries if entry.suffix.lower() in endings] for endings in ((".csv",), PARQUET))
+        raise DataError(
+            f"{place_of(path)}: holds the folder {nested.name!r}, which would not be read; {cure}"
+        )
+    csv, parquet = (
+        [entry for entry in entries if entry.suffix.lower() in endings]
+        for endings in ((".csv",), PARQUET)
+    )
     if csv and parquet:
         cure = "keep one kind"
-        raise DataError(f"{place_of(path)}: holds both CSV and Parquet files, which may be the same records; {cure}")
+        raise DataError(
+            f"{place_of(path)}: holds both CSV and Parquet files, which may be the same records; {cure}"
+        )
     if not csv and not parquet:
-        raise DataError(f"{place_of(path)}: the folder holds no file named *.csv or *.parquet; check the path")
-    return [_file(entry) for entry in csv or parquet if not is_folder(entry)]  # none is, but one may be a pipe
+        raise DataError(
+            f"{place_of(path)}: the folder holds no file named *.csv or *.parquet; check the path"
+        )
+    return [
+        _file(entry) for entry in csv or parquet if not is_folder(entry)
+    ]  # none is, but one may be a pipe
 
 
 def _file(path: Path) -> Origin:
@@ -112,9 +150,13 @@ def _file(path: Path) -> Origin:
         return ParquetFile(path)
     for magic, what in _PACKED.items():
         if start.startswith(magic):
-            raise DataError(f"{path.name}: is {what}; expected CSV or Parquet: unpack it or save it as one of these")
+            raise DataError(
+                f"{path.name}: is {what}; expected CSV or Parquet: unpack it or save it as one of these"
+            )
     if start.startswith(_UTF_16):
-        raise DataError(f"{path.name}: the text is in UTF-16; save the file as CSV in UTF-8")
+        raise DataError(
+            f"{path.name}: the text is in UTF-16; save the file as CSV in UTF-8"
+        )
     return CsvFile(path)
 
 
@@ -127,7 +169,9 @@ _ASKED = 8  # files, for how many records they hold; more would take long in a s
 _T = TypeVar("_T")
 
 
-def told(read: Callable[[], _T], origin: Placed, done: int = 0, *, show_values: bool) -> _T:
+def told(
+    read: Callable[[], _T], origin: Placed, done: int = 0, *, show_values: bool
+) -> _T:
     """Returns what ``read`` does; ``done`` records of the origin stand before its batch."""
     try:
         return read()
@@ -135,7 +179,9 @@ def told(read: Callable[[], _T], origin: Placed, done: int = 0, *, show_values: 
         row, says, value = problem.row, problem.says, problem.value
     found = repr(value) if show_values else f"another value ({not_shown()})"
     # Outside the handlers: a problem, which holds the cell, must not travel along as the context of the error.
-    raise DataError(f"{origin.name if row is None else origin.place(done + row)}, {says.replace('{found}', found)}")
+    raise DataError(
+        f"{origin.name if row is None else origin.place(done + row)}, {says.replace('{found}', found)}"
+    )
 
 
 _Origin = TypeVar("_Origin", bound=Placed)
@@ -154,16 +200,33 @@ class Source(ABC, Generic[_Origin]):
 
     _empty = "there are no records, only column names; expected at least one record"
 
-    def __init__(self, schema: Schema, *, show_values: bool, batch_rows: int, units: UnitLimit | None) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        show_values: bool,
+        batch_rows: int,
+        units: UnitLimit | None,
+    ) -> None:
         if batch_rows < 1:
             raise OptionError(f"batch_rows must be at least 1, found {batch_rows}")
         if units is not None and units.column in schema.names:
             says = f"unit_column={units.column!r} is described in the schema, so synthetic records would copy it"
-            raise OptionError(f"{says}; take it out of the schema. The data may have it all the same.")
-        self.schema, self.batch_rows, self._show_values, self._units = schema, batch_rows, show_values, units
+            raise OptionError(
+                f"{says}; take it out of the schema. The data may have it all the same."
+            )
+        self.schema, self.batch_rows, self._show_values, self._units = (
+            schema,
+            batch_rows,
+            show_values,
+            units,
+        )
         self.name: str
         self._origins: Sequence[_Origin]
-        self._share = (0, 1)  # which of how many parts this is, of which each has every n-th batch
+        self._share = (
+            0,
+            1,
+        )  # which of how many parts this is, of which each has every n-th batch
         self._thinned = (0, 1)  # or every n-th record of each batch
 
     @abstractmethod
@@ -175,7 +238,9 @@ class Source(ABC, Generic[_Origin]):
         """Yields records as they are kept, how many they are, and their units where these are asked for."""
 
     @abstractmethod
-    def _encoded(self, piece: Any, used: Mask | None, origin: _Origin, done: int) -> Rows:
+    def _encoded(
+        self, piece: Any, used: Mask | None, origin: _Origin, done: int
+    ) -> Rows:
         """Returns the records of a piece that are used; ``done`` records of the origin stand before it."""
 
     @abstractmethod
@@ -204,11 +269,17 @@ class Source(ABC, Generic[_Origin]):
 
     def about(self) -> int | None:
         """Returns about how many records files hold, to two digits; private; None if the first files do not say."""
-        files = [origin for origin in self._origins[:_ASKED] if isinstance(origin, CsvFile | ParquetFile)]
+        files = [
+            origin
+            for origin in self._origins[:_ASKED]
+            if isinstance(origin, CsvFile | ParquetFile)
+        ]
         if not files or len(files) < len(self._origins[:_ASKED]):
             return None
         with suppress(pa.ArrowException, OSError):
-            number = sum(file.about() for file in files) * len(self._origins) // len(files)
+            number = (
+                sum(file.about() for file in files) * len(self._origins) // len(files)
+            )
             return int(float(f"{number:.1e}"))
         return None
 
@@ -229,7 +300,11 @@ class Source(ABC, Generic[_Origin]):
     def unread(self) -> Iterator[Callable[[], Rows]]:
         """Yields functions that encode at most ``batch_rows`` records each, to be called in any thread."""
         self.check()
-        counter = None if self._units is None else UnitCounter(self._units, self.schema.missing_values)
+        counter = (
+            None
+            if self._units is None
+            else UnitCounter(self._units, self.schema.missing_values)
+        )
         seen, batches = 0, itertools.count()
         share, shares = self._share
         for origin in self._origins:
@@ -237,7 +312,12 @@ class Source(ABC, Generic[_Origin]):
             for piece, rows, units in self._pieces(origin):
                 # Units are counted here, one batch after the other.
                 count = None if counter is None else partial(counter.used, units)
-                used = self._kept(None if count is None else told(count, origin, done, show_values=False), rows)
+                used = self._kept(
+                    None
+                    if count is None
+                    else told(count, origin, done, show_values=False),
+                    rows,
+                )
                 if next(batches) % shares == share:
                     yield partial(self._encoded, piece, used, origin, done)
                 done += rows
@@ -275,7 +355,9 @@ class TableSource(Source[Origin]):
         batch_rows: int = 32768,
         units: UnitLimit | None = None,
     ) -> None:
-        super().__init__(schema, show_values=show_values, batch_rows=batch_rows, units=units)
+        super().__init__(
+            schema, show_values=show_values, batch_rows=batch_rows, units=units
+        )
         self.name, self._origins = open_origins(source, schema.names)
 
     def check(self) -> None:
@@ -289,12 +371,22 @@ class TableSource(Source[Origin]):
                 check_unit_column(self._units.column, columns, origin.name)
                 names = [name for name in names if name != self._units.column]
             if names != list(self.schema.names):
-                check_header(names, self.schema, origin.name, show_names=origin.typed or self._show_values)
-            kinds = {name: kind.value_type if pt.is_dictionary(kind) else kind for name, kind in columns}
+                check_header(
+                    names,
+                    self.schema,
+                    origin.name,
+                    show_names=origin.typed or self._show_values,
+                )
+            kinds = {
+                name: kind.value_type if pt.is_dictionary(kind) else kind
+                for name, kind in columns
+            }
             empty = {name: pa.array([], kinds[name]) for name in self.schema.names}
             told(partial(encode, empty, self.schema), origin, show_values=False)
         if len(headers) > 1:
-            check_alike(headers, show_names=True)  # each is in the schema by now: described, ignored, or the unit
+            check_alike(
+                headers, show_names=True
+            )  # each is in the schema by now: described, ignored, or the unit
 
     def check_parts(self) -> None:
         """Refuses a table in memory."""
@@ -310,19 +402,41 @@ class TableSource(Source[Origin]):
         for file in files:
             for part, known in file_parts(file, size):
                 records = copy(self)
-                records._origins, records._empty = [part], ""  # a part without records is none of its own business
+                records._origins, records._empty = (
+                    [part],
+                    "",
+                )  # a part without records is none of its own business
                 yield Part(records, {part.path: known})
 
     def _anywhere(self) -> tuple[Self, Mapping[Path, Stamp]]:
         whole = copy(self)
-        whole._origins = files = [replace(file, path=absolute(file.path)) for file in files_of(self._origins)]
+        whole._origins = files = [
+            replace(file, path=absolute(file.path)) for file in files_of(self._origins)
+        ]
         return whole, {file.path: stamp(file.path) for file in files}
 
-    def _pieces(self, origin: Origin) -> Iterator[tuple[Mapping[str, pa.Array], int, pa.Array | None]]:
+    def _pieces(
+        self, origin: Origin
+    ) -> Iterator[tuple[Mapping[str, pa.Array], int, pa.Array | None]]:
         unit = () if self._units is None else (self._units.column,)
         for arrays in origin.batches((*self.schema.names, *unit), self.batch_rows):
-            yield arrays, len(next(iter(arrays.values()))), arrays[unit[0]] if unit else None
+            yield (
+                arrays,
+                len(next(iter(arrays.values()))),
+                arrays[unit[0]] if unit else None,
+            )
 
-    def _encoded(self, piece: Mapping[str, pa.Array], used: Mask | None, origin: Origin, done: int) -> Rows:
-        records = told(partial(encode, piece, self.schema), origin, done, show_values=self._show_values)
+    def _encoded(
+        self,
+        piece: Mapping[str, pa.Array],
+        used: Mask | None,
+        origin: Origin,
+        done: int,
+    ) -> Rows:
+        records = told(
+            partial(encode, piece, self.schema),
+            origin,
+            done,
+            show_values=self._show_values,
+        )
         return records if used is None or used.all() else records.rows(used)

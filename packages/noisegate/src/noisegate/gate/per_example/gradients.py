@@ -13,8 +13,19 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
-from noisegate.gate.execution import Execution, Probed, embedded_records, made_up_records, sound_execution
-from noisegate.gate.per_example.tracing import Parameters, agrees, by_torch, per_example_gradients
+from noisegate.gate.execution import (
+    Execution,
+    Probed,
+    embedded_records,
+    made_up_records,
+    sound_execution,
+)
+from noisegate.gate.per_example.tracing import (
+    Parameters,
+    agrees,
+    by_torch,
+    per_example_gradients,
+)
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import BLOCK_LIMIT, add_factored, add_gradients
 from noisegate.schema import EncodedTable, Layout, Schema
@@ -32,7 +43,11 @@ class RecordLoss(Protocol):
     """The loss of one record. It draws no randomness and knows no other record."""
 
     def __call__(
-        self, parameters: Mapping[str, Tensor], numeric: Float32[Tensor, " numeric"], codes: Int64[Tensor, " coded"], /
+        self,
+        parameters: Mapping[str, Tensor],
+        numeric: Float32[Tensor, " numeric"],
+        codes: Int64[Tensor, " coded"],
+        /,
     ) -> Float[Tensor, ""]:
         """Returns the loss, a scalar, at one record: positions in [0, 1], NaN where missing, and codes."""
         ...
@@ -56,7 +71,8 @@ class FactoredLoss:
 
 
 def module_loss(
-    module: nn.Module, criterion: Callable[[Callable[[Tensor], Tensor], Tensor, Tensor], Tensor]
+    module: nn.Module,
+    criterion: Callable[[Callable[[Tensor], Tensor], Tensor, Tensor], Tensor],
 ) -> RecordLoss:
     """Returns the loss of a module whose parameters are ``dict(module.named_parameters())``.
 
@@ -80,10 +96,15 @@ def module_loss(
     buffers = dict(module.named_buffers())
 
     def loss(
-        parameters: Mapping[str, Tensor], numeric: Float[Tensor, " numeric"], codes: Shaped[Tensor, " coded"], /
+        parameters: Mapping[str, Tensor],
+        numeric: Float[Tensor, " numeric"],
+        codes: Shaped[Tensor, " coded"],
+        /,
     ) -> Float[Tensor, ""]:
         def run(batch: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
-            output: Tensor = functional_call(module, {**parameters, **buffers}, (batch,))
+            output: Tensor = functional_call(
+                module, {**parameters, **buffers}, (batch,)
+            )
             return output
 
         return criterion(run, numeric, codes)
@@ -91,7 +112,9 @@ def module_loss(
     return loss
 
 
-def cross_entropy(scores: Float[Tensor, " classes"], label: Int64[Tensor, ""]) -> Float[Tensor, ""]:
+def cross_entropy(
+    scores: Float[Tensor, " classes"], label: Int64[Tensor, ""]
+) -> Float[Tensor, ""]:
     """Returns −log softmax(scores) at a label."""
     import torch
 
@@ -104,11 +127,16 @@ def label_loss(network: nn.Module, inputs: RowInputs, schema: Schema) -> RecordL
     label = schema.layout.label
     assert label is not None
     return module_loss(
-        network, lambda run, numeric, codes: cross_entropy(run(inputs(numeric, codes)[None])[0], codes[label])
+        network,
+        lambda run, numeric, codes: cross_entropy(
+            run(inputs(numeric, codes)[None])[0], codes[label]
+        ),
     )
 
 
-def real_loss(discriminator: nn.Module, inputs: RowInputs, schema: Schema) -> RecordLoss:
+def real_loss(
+    discriminator: nn.Module, inputs: RowInputs, schema: Schema
+) -> RecordLoss:
     """Returns −log D of a real record, beside its label as a one-hot code if it has one."""
     import torch
     from torch.nn.functional import softplus
@@ -116,11 +144,17 @@ def real_loss(discriminator: nn.Module, inputs: RowInputs, schema: Schema) -> Re
     label, classes = schema.layout.label, schema.layout.classes
 
     def criterion(
-        run: Callable[[Tensor], Tensor], numeric: Float[Tensor, " numeric"], codes: Int64[Tensor, " coded"]
+        run: Callable[[Tensor], Tensor],
+        numeric: Float[Tensor, " numeric"],
+        codes: Int64[Tensor, " coded"],
     ) -> Float[Tensor, ""]:
         parts = [inputs(numeric, codes)]
         if label is not None:
-            parts.append((torch.arange(classes, device=codes.device) == codes[label]).to(numeric.dtype))
+            parts.append(
+                (torch.arange(classes, device=codes.device) == codes[label]).to(
+                    numeric.dtype
+                )
+            )
         return softplus(-run(torch.cat(parts)[None]))[0]
 
     return module_loss(discriminator, criterion)
@@ -135,7 +169,9 @@ def _check_layers(module: nn.Module) -> None:
     for name, layer in (named for named in module.named_modules() if named[1].training):
         kind = type(layer).__name__
         # Kept statistics are private.
-        if isinstance(layer, _BatchNorm) or (isinstance(layer, _InstanceNorm) and layer.track_running_stats):
+        if isinstance(layer, _BatchNorm) or (
+            isinstance(layer, _InstanceNorm) and layer.track_running_stats
+        ):
             raise OptionError(
                 f"layer {name!r} is {kind}, which computes statistics over the batch, so that a record's gradient "
                 "would depend on its neighbours. Use GroupNorm or LayerNorm, or freeze it by module.eval()."
@@ -159,16 +195,23 @@ _MOST_NUMBERS = 10**7
 class RecordGradients:
     """Gradients of any loss of one record, in blocks of at most `rows` records; None for as many as fit."""
 
-    def __init__(self, loss: RecordLoss, plan: GradientPlan, rows: int | None = None) -> None:
+    def __init__(
+        self, loss: RecordLoss, plan: GradientPlan, rows: int | None = None
+    ) -> None:
         self._loss, self._plan = loss, plan
         fitting = max(1, min(_MOST_ROWS, _MOST_NUMBERS // plan.count))
         # Kernels round by place the least in blocks of a multiple of 16.
-        self.execution = Execution(rows=rows or (fitting if fitting < 16 else fitting // 16 * 16))
+        self.execution = Execution(
+            rows=rows or (fitting if fitting < 16 else fitting // 16 * 16)
+        )
         self._seen_through: bool | None = None
         self._products: tuple[str, ...] = ()
 
     def vectors(
-        self, parameters: Parameters, numeric: Float32[Tensor, "rows numeric"], codes: Int64[Tensor, "rows coded"]
+        self,
+        parameters: Parameters,
+        numeric: Float32[Tensor, "rows numeric"],
+        codes: Int64[Tensor, "rows coded"],
     ) -> Arrays:
         """Returns gradients, (rows, numbers), but those that are products: their two factors each."""
         import torch
@@ -177,44 +220,73 @@ class RecordGradients:
             self._seen_through = agrees(self._loss, parameters, numeric, codes)
         take = per_example_gradients if self._seen_through else by_torch
         found = take(self._loss, parameters, numeric, codes)
-        self._products = tuple(name for name in self._plan.parameters if name in found.products)
-        flat = [found.whole[name].reshape(len(numeric), -1) for name in self._plan.parameters if name in found.whole]
+        self._products = tuple(
+            name for name in self._plan.parameters if name in found.products
+        )
+        flat = [
+            found.whole[name].reshape(len(numeric), -1)
+            for name in self._plan.parameters
+            if name in found.whole
+        ]
         whole = torch.cat(flat, dim=1) if flat else numeric.new_zeros(len(numeric), 0)
         factors = [part for name in self._products for part in found.products[name]]
-        return tuple(part.to("cpu", torch.float32).numpy() for part in (whole, *factors))
+        return tuple(
+            part.to("cpu", torch.float32).numpy() for part in (whole, *factors)
+        )
 
     def add(self, sums: npt.NDArray[np.int64], vectors: Arrays) -> None:
         """Adds the gradients of records, given by their rows of `vectors`, to `sums`, (count,), in grid units."""
-        products = dict(zip(self._products, zip(vectors[1::2], vectors[2::2], strict=True), strict=True))
-        add_gradients(sums, self._plan.parameters, vectors[0], products, self._plan.grid)
+        products = dict(
+            zip(
+                self._products,
+                zip(vectors[1::2], vectors[2::2], strict=True),
+                strict=True,
+            )
+        )
+        add_gradients(
+            sums, self._plan.parameters, vectors[0], products, self._plan.grid
+        )
 
 
 class FactoredGradients:
     """Gradients of a loss that is linear in its one parameter, in blocks of `rows` records; None for 64."""
 
-    def __init__(self, loss: FactoredLoss, plan: GradientPlan, rows: int | None = None) -> None:
+    def __init__(
+        self, loss: FactoredLoss, plan: GradientPlan, rows: int | None = None
+    ) -> None:
         self._loss, self._plan = loss, plan
         ((self._name, self._shape),) = plan.parameters.items()
         self.execution = Execution(rows=rows or _MOST_ROWS)
 
     def vectors(
-        self, parameters: Parameters, numeric: Float32[Tensor, "rows numeric"], codes: Int64[Tensor, "rows coded"]
+        self,
+        parameters: Parameters,
+        numeric: Float32[Tensor, "rows numeric"],
+        codes: Int64[Tensor, "rows coded"],
     ) -> Arrays:
         """Returns inputs, (rows, groups, inputs), and gradients of the outputs, (rows, groups, outputs)."""
         import torch
         from torch.func import vmap
 
         groups, outputs, width = self._shape
-        inputs = vmap(self._loss.inputs, randomness="error")(numeric, codes).to(torch.float32)
+        inputs = vmap(self._loss.inputs, randomness="error")(numeric, codes).to(
+            torch.float32
+        )
         if inputs.shape[1:] != (groups, width):
-            raise OptionError(f"inputs of shape {tuple(inputs.shape[1:])}, the plan has {(groups, width)}.")
+            raise OptionError(
+                f"inputs of shape {tuple(inputs.shape[1:])}, the plan has {(groups, width)}."
+            )
         # One product for each group, with the records as rows.
-        found = torch.stack([inputs[:, g] @ parameters[self._name][g].T for g in range(groups)], dim=1)
+        found = torch.stack(
+            [inputs[:, g] @ parameters[self._name][g].T for g in range(groups)], dim=1
+        )
         # One backward pass through the sum, as each loss depends on its own outputs alone.
         found.requires_grad_()
         total = vmap(self._loss.loss, randomness="error")(found, numeric, codes).sum()
         (gradients,) = torch.autograd.grad(total, found)
-        return inputs.cpu().numpy(), gradients.reshape(-1, groups, outputs).to("cpu", torch.float32).numpy()
+        return inputs.cpu().numpy(), gradients.reshape(-1, groups, outputs).to(
+            "cpu", torch.float32
+        ).numpy()
 
     def add(self, sums: npt.NDArray[np.int64], vectors: Arrays) -> None:
         """Adds the gradients of records, given by their rows of `vectors`, to `sums`, (count,), in grid units."""
@@ -225,15 +297,27 @@ class FactoredGradients:
 GradientSource: TypeAlias = RecordGradients | FactoredGradients
 
 
-def gradient_source(loss: RecordLoss | FactoredLoss, plan: GradientPlan, rows: int | None) -> GradientSource:
+def gradient_source(
+    loss: RecordLoss | FactoredLoss, plan: GradientPlan, rows: int | None
+) -> GradientSource:
     """Returns what computes gradients of `loss`, in blocks of `rows` records; refuses what does not fit."""
     if isinstance(loss, FactoredLoss) != plan.factored:
         raise OptionError(
             f"factored={plan.factored} in the plan of {plan.name!r}, but the loss is of type {type(loss).__name__}."
         )
-    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= BLOCK_LIMIT):
-        raise OptionError(f"microbatch={rows!r} must be a whole number from 1 to {BLOCK_LIMIT}.")
-    return FactoredGradients(loss, plan, rows) if isinstance(loss, FactoredLoss) else RecordGradients(loss, plan, rows)
+    if rows is not None and (
+        isinstance(rows, bool)
+        or not isinstance(rows, int)
+        or not 1 <= rows <= BLOCK_LIMIT
+    ):
+        raise OptionError(
+            f"microbatch={rows!r} must be a whole number from 1 to {BLOCK_LIMIT}."
+        )
+    return (
+        FactoredGradients(loss, plan, rows)
+        if isinstance(loss, FactoredLoss)
+        else RecordGradients(loss, plan, rows)
+    )
 
 
 def block_gradients(
@@ -251,7 +335,9 @@ def block_gradients(
 
     numbers = torch.tensor(numeric, dtype=torch.float32, device=device)
     with source.execution.kernels():
-        return source.vectors(parameters, numbers, torch.tensor(codes, dtype=torch.int64, device=device))
+        return source.vectors(
+            parameters, numbers, torch.tensor(codes, dtype=torch.int64, device=device)
+        )
 
 
 def clipped_gradients(
@@ -261,14 +347,27 @@ def clipped_gradients(
     import torch
     from torch.nn.functional import softplus
 
-    loss = module_loss(discriminator, lambda run, row, codes: softplus(run(row[None]))[0])
-    parameters = {name: value.detach() for name, value in discriminator.named_parameters()}
+    loss = module_loss(
+        discriminator, lambda run, row, codes: softplus(run(row[None]))[0]
+    )
+    parameters = {
+        name: value.detach() for name, value in discriminator.named_parameters()
+    }
     mean = {name: torch.zeros_like(value) for name, value in parameters.items()}
     for block in torch.split(rows, _MOST_ROWS):
-        found = per_example_gradients(loss, parameters, block, block.new_zeros(len(block), 0))
-        squares = [value.flatten(1).square().sum(dim=1) for value in found.whole.values()]
-        squares += [x.square().sum(dim=1) * d.square().sum(dim=1) for x, d in found.products.values()]
-        factors = (clip_norm / torch.stack(squares).sum(dim=0).sqrt().clamp_min(1e-30)).clamp_max(1.0) / len(rows)
+        found = per_example_gradients(
+            loss, parameters, block, block.new_zeros(len(block), 0)
+        )
+        squares = [
+            value.flatten(1).square().sum(dim=1) for value in found.whole.values()
+        ]
+        squares += [
+            x.square().sum(dim=1) * d.square().sum(dim=1)
+            for x, d in found.products.values()
+        ]
+        factors = (
+            clip_norm / torch.stack(squares).sum(dim=0).sqrt().clamp_min(1e-30)
+        ).clamp_max(1.0) / len(rows)
         for name, value in found.whole.items():
             mean[name] += torch.tensordot(factors, value, dims=1)
         for name, (inputs, outputs) in found.products.items():
@@ -294,7 +393,10 @@ def choose_execution(
     OptionError if what a record adds changes with its neighbours or its place in every way, a DataError if the map is
     not finite at a made-up record.
     """
-    close, count = nearby(parameters), sum(value.numel() for value in parameters.values())
+    close, count = (
+        nearby(parameters),
+        sum(value.numel() for value in parameters.values()),
+    )
 
     def made_up(rows: int, random: np.random.Generator) -> EncodedTable:
         records = made_up_records(layout, rows, random)
@@ -304,8 +406,14 @@ def choose_execution(
         source.execution = way
         vectors = block_gradients(source, close, records.numeric, records.codes, device)
         chosen = tuple(part[places.start : places.stop] for part in vectors)
-        values = np.concatenate([part.reshape(len(places), math.prod(part.shape[1:])) for part in chosen], axis=1)
-        return [row.tobytes() + sums for row, sums in zip(values, _added(source, chosen, count), strict=True)], values
+        values = np.concatenate(
+            [part.reshape(len(places), math.prod(part.shape[1:])) for part in chosen],
+            axis=1,
+        )
+        return [
+            row.tobytes() + sums
+            for row, sums in zip(values, _added(source, chosen, count), strict=True)
+        ], values
 
     refusal = OptionError(
         f"the gradient of {name!r} at a record changes with the record's neighbours or its place in a block, or from "
@@ -314,7 +422,12 @@ def choose_execution(
     )
     most = source.execution.rows
     source.execution = sound_execution(
-        most, compute, made_up, name=f"gradients of {name!r}", refusal=refusal, threads=threads
+        most,
+        compute,
+        made_up,
+        name=f"gradients of {name!r}",
+        refusal=refusal,
+        threads=threads,
     )
 
 
@@ -324,7 +437,8 @@ def nearby(parameters: Parameters) -> dict[str, Tensor]:
 
     generator = torch.Generator().manual_seed(20240229)
     return {
-        key: value + 0.02 * torch.randn(value.shape, generator=generator).to(value) for key, value in parameters.items()
+        key: value + 0.02 * torch.randn(value.shape, generator=generator).to(value)
+        for key, value in parameters.items()
     }
 
 
@@ -336,11 +450,19 @@ def _added(source: GradientSource, vectors: Arrays, count: int) -> list[bytes]:
         source.add(sums, tuple(part[rows] for part in vectors))
         return sums
 
-    digests, together, rows = list[bytes](), np.zeros(count, dtype=np.int64), len(vectors[0])
+    digests, together, rows = (
+        list[bytes](),
+        np.zeros(count, dtype=np.int64),
+        len(vectors[0]),
+    )
     for row in range(rows):
         alone = sums_of(slice(row, row + 1))
         digests.append(hashlib.blake2b(alone.tobytes(), digest_size=16).digest())
         together += alone
-        if row + 1 in (2, rows) and not np.array_equal(sums_of(slice(row + 1)), together):
-            raise OptionError(f"{row + 1} records of a block add up to something else than each of them alone.")
+        if row + 1 in (2, rows) and not np.array_equal(
+            sums_of(slice(row + 1)), together
+        ):
+            raise OptionError(
+                f"{row + 1} records of a block add up to something else than each of them alone."
+            )
     return digests

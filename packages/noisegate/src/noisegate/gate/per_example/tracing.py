@@ -46,17 +46,24 @@ def per_example_gradients(
     from torch.func import vmap
 
     rows, calls = len(numeric), list[LayerCall]()
-    copies = {name: value.detach().expand(rows, *value.shape).requires_grad_() for name, value in parameters.items()}
+    copies = {
+        name: value.detach().expand(rows, *value.shape).requires_grad_()
+        for name, value in parameters.items()
+    }
 
     def mapped(
-        own: dict[str, Tensor], numbers: Float[Tensor, " numeric"], coded: Shaped[Tensor, " coded"]
+        own: dict[str, Tensor],
+        numbers: Float[Tensor, " numeric"],
+        coded: Shaped[Tensor, " coded"],
     ) -> Float[Tensor, ""]:
         with _tracer()(own, parameters, calls) if traced else nullcontext():
             return loss(own, numbers, coded)
 
     total = vmap(mapped, randomness="error")(copies, numeric, codes).sum()
     wanted = [*(call.output for call in calls), *copies.values()]
-    found: tuple[Tensor | None, ...] = torch.autograd.grad(total, wanted, allow_unused=True)
+    found: tuple[Tensor | None, ...] = torch.autograd.grad(
+        total, wanted, allow_unused=True
+    )
     own = dict(zip(copies, found[len(calls) :], strict=True))
     with torch.no_grad():
         return _assembled(calls, found[: len(calls)], own, copies)
@@ -70,7 +77,9 @@ def _assembled(
 ) -> BlockGradients:
     import torch
 
-    by_name: dict[str, list[tuple[LayerCall, str, Tensor]]] = {name: [] for name in copies}
+    by_name: dict[str, list[tuple[LayerCall, str, Tensor]]] = {
+        name: [] for name in copies
+    }
     for call, at_output in zip(calls, at_outputs, strict=True):
         if at_output is not None:
             for role, name in call.names.items():
@@ -78,17 +87,33 @@ def _assembled(
     products, whole = {}, {}
     for name, copy in copies.items():
         parts, rest = by_name[name], own[name]
-        if len(parts) == 1 and rest is None and parts[0][1] == "weight" and parts[0][0].inputs is not None:
-            products[name] = parts[0][0].inputs.detach(), parts[0][2].reshape(len(copy), -1)
+        if (
+            len(parts) == 1
+            and rest is None
+            and parts[0][1] == "weight"
+            and parts[0][0].inputs is not None
+        ):
+            products[name] = (
+                parts[0][0].inputs.detach(),
+                parts[0][2].reshape(len(copy), -1),
+            )
             continue
-        found = [call.gradient(at_output, role).reshape(copy.shape) for call, role, at_output in parts]
+        found = [
+            call.gradient(at_output, role).reshape(copy.shape)
+            for call, role, at_output in parts
+        ]
         found += [] if rest is None else [rest]
-        whole[name] = sum(found[1:], start=found[0]) if found else torch.zeros_like(copy)
+        whole[name] = (
+            sum(found[1:], start=found[0]) if found else torch.zeros_like(copy)
+        )
     return BlockGradients(products=products, whole=whole)
 
 
 def by_torch(
-    loss: Loss, parameters: Parameters, numeric: Float[Tensor, "rows numeric"], codes: Int64[Tensor, "rows coded"]
+    loss: Loss,
+    parameters: Parameters,
+    numeric: Float[Tensor, "rows numeric"],
+    codes: Int64[Tensor, "rows coded"],
 ) -> BlockGradients:
     """Returns the gradients of a loss at each record as torch itself takes them: slower, for any loss."""
     from torch.func import grad, vmap
@@ -98,27 +123,40 @@ def by_torch(
 
 
 def agrees(
-    loss: Loss, parameters: Parameters, numeric: Float[Tensor, "rows numeric"], codes: Int64[Tensor, "rows coded"]
+    loss: Loss,
+    parameters: Parameters,
+    numeric: Float[Tensor, "rows numeric"],
+    codes: Int64[Tensor, "rows coded"],
 ) -> bool:
     """Whether gradients are the same with layers traced and without, at made-up records and parameters near these."""
     import torch
 
     source = torch.Generator().manual_seed(0)
-    made_up = torch.rand(numeric[:2].shape, generator=source).to(numeric), torch.zeros_like(codes[:2])
+    made_up = (
+        torch.rand(numeric[:2].shape, generator=source).to(numeric),
+        torch.zeros_like(codes[:2]),
+    )
     nearby = {
-        name: value + 0.1 * torch.randn(value.shape, generator=source).to(value) for name, value in parameters.items()
+        name: value + 0.1 * torch.randn(value.shape, generator=source).to(value)
+        for name, value in parameters.items()
     }
     try:
         right = per_example_gradients(loss, nearby, *made_up, traced=False).whole
         found = per_example_gradients(loss, nearby, *made_up)
     except RuntimeError:  # an operation that cannot be mapped over parameters, or a gradient inside the loss
         return False
-    mine = {name: outputs[:, :, None] * inputs[:, None, :] for name, (inputs, outputs) in found.products.items()}
+    mine = {
+        name: outputs[:, :, None] * inputs[:, None, :]
+        for name, (inputs, outputs) in found.products.items()
+    }
     mine |= found.whole
     # A gradient that is zero but for rounding, as that of a bias before a normalisation, agrees with any such.
     rounding = 1e-5 * max(float(value.abs().max()) for value in right.values())
     return all(
-        bool((mine[name].reshape(value.shape) - value).abs().max() <= 1e-3 * value.abs().max() + rounding)
+        bool(
+            (mine[name].reshape(value.shape) - value).abs().max()
+            <= 1e-3 * value.abs().max() + rounding
+        )
         for name, value in right.items()
     )
 
@@ -152,8 +190,14 @@ def _tracer() -> Any:
 
     known: dict[Any, tuple[Callable[..., Run | None], tuple[str, ...]]] = {
         functional.linear: (_linear, ("input", "weight", "bias")),
-        torch.conv2d: (_conv2d, ("input", "weight", "bias", "stride", "padding", "dilation", "groups")),
-        functional.group_norm: (_group_norm, ("input", "num_groups", "weight", "bias", "eps")),
+        torch.conv2d: (
+            _conv2d,
+            ("input", "weight", "bias", "stride", "padding", "dilation", "groups"),
+        ),
+        functional.group_norm: (
+            _group_norm,
+            ("input", "num_groups", "weight", "bias", "eps"),
+        ),
     }
 
     class Outside(torch.autograd.Function):
@@ -162,7 +206,9 @@ def _tracer() -> Any:
         @staticmethod
         def forward(*_: Any) -> Any:
             """Refuses: a layer that is not mapped has no records to tell apart."""
-            raise RuntimeError("layers are traced under one map, over inputs that differ between records")
+            raise RuntimeError(
+                "layers are traced under one map, over inputs that differ between records"
+            )
 
         @staticmethod
         def setup_context(*_: Any) -> Any:
@@ -170,28 +216,48 @@ def _tracer() -> Any:
 
         @staticmethod
         def vmap(
-            info: Any, in_dims: Any, run: Callable[[Tensor], Tensor], x: Float[Tensor, "..."]
+            info: Any,
+            in_dims: Any,
+            run: Callable[[Tensor], Tensor],
+            x: Float[Tensor, "..."],
         ) -> tuple[Float[Tensor, "rows ..."], int]:
             """Returns the layer at all records of the block, which stand in front."""
             return run(x.movedim(in_dims[1], 0)), 0
 
     class LayerTracer(TorchFunctionMode):
-        def __init__(self, own: Parameters, shared: Parameters, made: list[LayerCall]) -> None:
+        def __init__(
+            self, own: Parameters, shared: Parameters, made: list[LayerCall]
+        ) -> None:
             super().__init__()
-            self._named = {id(value): (name, shared[name]) for name, value in own.items()}
+            self._named = {
+                id(value): (name, shared[name]) for name, value in own.items()
+            }
             self._made = made
 
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             kwargs = kwargs or {}
             if func not in known:
                 return func(*args, **kwargs)
             read, order = known[func]
             call = dict(zip(order, args, strict=False)) | kwargs
-            given = {role: call[role] for role in ("weight", "bias") if call.get(role) is not None}
-            named = {role: self._named[id(value)] for role, value in given.items() if id(value) in self._named}
+            given = {
+                role: call[role]
+                for role in ("weight", "bias")
+                if call.get(role) is not None
+            }
+            named = {
+                role: self._named[id(value)]
+                for role, value in given.items()
+                if id(value) in self._named
+            }
             run = None
             if "weight" in named and len(named) == len(given):
-                names, shared = ({role: found[place] for role, found in named.items()} for place in (0, 1))
+                names, shared = (
+                    {role: found[place] for role, found in named.items()}
+                    for place in (0, 1)
+                )
                 run = read(call, names, **shared)
             if run is None:
                 return func(*args, **kwargs)
@@ -210,7 +276,10 @@ def _tracer() -> Any:
 
 
 def _linear(
-    _: Call, names: Names, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None = None
+    _: Call,
+    names: Names,
+    weight: Float[Tensor, "outputs inputs"],
+    bias: Float[Tensor, " outputs"] | None = None,
 ) -> Run:
     """Reads a call of ``linear``: outputs = weight @ inputs + bias, at each position."""
     import torch
@@ -218,7 +287,9 @@ def _linear(
     def run(block: Float[Tensor, "rows ... inputs"]) -> LayerCall:
         positions = block.reshape(len(block), -1, block.shape[-1])
 
-        def gradient(at_output: Float[Tensor, "rows ... outputs"], role: str) -> Float[Tensor, "rows outputs ..."]:
+        def gradient(
+            at_output: Float[Tensor, "rows ... outputs"], role: str
+        ) -> Float[Tensor, "rows outputs ..."]:
             given = at_output.reshape(*positions.shape[:2], -1)
             return given.sum(dim=1) if role == "bias" else given.mT @ positions
 
@@ -230,12 +301,17 @@ def _linear(
 
 
 def _conv2d(
-    call: Call, names: Names, weight: Float[Tensor, "c2 c kh kw"], bias: Float[Tensor, " c2"] | None = None
+    call: Call,
+    names: Names,
+    weight: Float[Tensor, "c2 c kh kw"],
+    bias: Float[Tensor, " c2"] | None = None,
 ) -> Run | None:
     """Reads a call of ``conv2d`` of one group: each patch of the input is multiplied by the weight."""
     import torch
 
-    options = {name: call[name] for name in ("stride", "padding", "dilation") if name in call}
+    options = {
+        name: call[name] for name in ("stride", "padding", "dilation") if name in call
+    }
     if call.get("groups", 1) != 1 or isinstance(options.get("padding"), str):
         return None
 
@@ -243,12 +319,16 @@ def _conv2d(
         images = block.reshape(-1, *block.shape[-3:])
         output = torch.conv2d(images, weight, bias, **options)
 
-        def gradient(at_output: Float[Tensor, "rows ... c2 h2 w2"], role: str) -> Float[Tensor, "rows numbers"]:
+        def gradient(
+            at_output: Float[Tensor, "rows ... c2 h2 w2"], role: str
+        ) -> Float[Tensor, "rows numbers"]:
             given = at_output.reshape(len(images), len(weight), -1)
             if role == "bias":
                 return given.sum(dim=2).reshape(len(block), -1, len(weight)).sum(dim=1)
             patches = torch.nn.functional.unfold(images, weight.shape[2:], **options)
-            return (given @ patches.mT).reshape(len(block), -1, weight.numel()).sum(dim=1)
+            return (
+                (given @ patches.mT).reshape(len(block), -1, weight.numel()).sum(dim=1)
+            )
 
         shape = *block.shape[:-3], *output.shape[1:]
         return LayerCall(names=names, output=output.reshape(shape), gradient=gradient)
@@ -257,7 +337,10 @@ def _conv2d(
 
 
 def _group_norm(
-    call: Call, names: Names, weight: Float[Tensor, " channels"], bias: Float[Tensor, " channels"] | None = None
+    call: Call,
+    names: Names,
+    weight: Float[Tensor, " channels"],
+    bias: Float[Tensor, " channels"] | None = None,
 ) -> Run:
     """Reads a call of ``group_norm``: each group of channels is centred and scaled, then each channel by parameters."""
     import torch
@@ -267,19 +350,32 @@ def _group_norm(
     def run(block: Float[Tensor, "rows batch channels ..."]) -> LayerCall:
         images = block.reshape(-1, *block.shape[2:])
         records, channels, size = len(images), images.shape[1], prod(images.shape[2:])
-        summed = cache(lambda at_output: at_output.reshape(records, channels, size).sum(dim=2))  # for weight and bias
-        output, mean, scale = torch.native_group_norm(images, weight, bias, records, channels, size, groups, eps)
+        summed = cache(
+            lambda at_output: at_output.reshape(records, channels, size).sum(dim=2)
+        )  # for weight and bias
+        output, mean, scale = torch.native_group_norm(
+            images, weight, bias, records, channels, size, groups, eps
+        )
 
-        def gradient(at_output: Float[Tensor, "rows batch channels ..."], role: str) -> Float[Tensor, "rows channels"]:
+        def gradient(
+            at_output: Float[Tensor, "rows batch channels ..."], role: str
+        ) -> Float[Tensor, "rows channels"]:
             given = at_output.reshape(records, channels, size)
             sums = summed(at_output)
             if role == "weight":
-                products = torch.einsum("rcs,rcs->rc", given, images.reshape(records, channels, size))
-                shift, stretch = (part.repeat_interleave(channels // groups, dim=1) for part in (mean, scale))
+                products = torch.einsum(
+                    "rcs,rcs->rc", given, images.reshape(records, channels, size)
+                )
+                shift, stretch = (
+                    part.repeat_interleave(channels // groups, dim=1)
+                    for part in (mean, scale)
+                )
                 sums = (products - shift * sums) * stretch
             total: Tensor = sums.reshape(len(block), -1, channels).sum(dim=1)
             return total
 
-        return LayerCall(names=names, output=output.reshape(block.shape), gradient=gradient)
+        return LayerCall(
+            names=names, output=output.reshape(block.shape), gradient=gradient
+        )
 
     return run

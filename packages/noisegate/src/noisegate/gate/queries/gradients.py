@@ -17,7 +17,12 @@ from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.execution import Execution, map_execution
 from noisegate.gate.journal import Journal
-from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss, choose_execution, gradient_source
+from noisegate.gate.per_example.gradients import (
+    FactoredLoss,
+    RecordLoss,
+    choose_execution,
+    gradient_source,
+)
 from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.samples import HeldRecords, PoissonSamples, Records, StepTask
 from noisegate.gate.session import Access, Integers, State
@@ -39,12 +44,27 @@ class StepSession(SumSession):
         OptionError: if the journal is of another run, or the plan cannot be resumed.
     """
 
-    def __init__(self, access: Access, settings: Mapping[str, Any], *, journal: Path | None = None) -> None:
+    def __init__(
+        self,
+        access: Access,
+        settings: Mapping[str, Any],
+        *,
+        journal: Path | None = None,
+    ) -> None:
         plan = access.plan.plan
-        told = {**settings, "parameters": {name: list(shape) for name, shape in plan.parameters.items()}}
+        told = {
+            **settings,
+            "parameters": {
+                name: list(shape) for name, shape in plan.parameters.items()
+            },
+        }
         if plan.trained is not None:
-            told["trained"] = {name: list(shape) for name, shape in plan.trained.items()}
-        super().__init__(replace(access, public={**access.public, "gradients": {plan.name: told}}))
+            told["trained"] = {
+                name: list(shape) for name, shape in plan.trained.items()
+            }
+        super().__init__(
+            replace(access, public={**access.public, "gradients": {plan.name: told}})
+        )
         self._probed = self._created = False
         self._torch_threads = 1
         self._parameters: Mapping[str, Any] = {}
@@ -99,14 +119,20 @@ class StepSession(SumSession):
         plan = self.plan.plan
         with self._lock:
             if not self.remaining_steps:
-                raise OptionError(f"all {plan.steps} steps were used; more would cost more. Plan them before the run.")
+                raise OptionError(
+                    f"all {plan.steps} steps were used; more would cost more. Plan them before the run."
+                )
             self.prepare(parameters)
             with self._asking():
                 if self._held is None:
                     held = self._read()
                     self._check_records(held.records)
-                    if held.records > RECORD_LIMIT * UNITS // int(self.plan.event.sensitivity):
-                        raise OverflowError("too many records: the sum could leave 64 bits.")
+                    if held.records > RECORD_LIMIT * UNITS // int(
+                        self.plan.event.sensitivity
+                    ):
+                        raise OverflowError(
+                            "too many records: the sum could leave 64 bits."
+                        )
                     self._held = held
                 # Begun, hence used, before anything is drawn: an interrupted step is not drawn again.
                 number = self._journal.begin() if self._journal else self._begun
@@ -135,14 +161,18 @@ class StepSession(SumSession):
             raise OptionError("release() of a gradient run takes what was trained.")
         plan = self.plan.plan
         arrays = {
-            name: np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+            name: np.asarray(
+                value.detach().cpu() if hasattr(value, "detach") else value
+            )
             for name, value in parameters.items()
         }
         with self._lock:
             if self.state is State.PLANNED and self._resumed is None:
                 raise OptionError("no step was taken, so there is nothing to release.")
             packed = plan.pack(arrays)
-            if self.state is State.PLANNED:  # all steps were taken before the interruption
+            if (
+                self.state is State.PLANNED
+            ):  # all steps were taken before the interruption
                 with self._asking():
                     self._confirm()
             self._values[plan.name] = packed
@@ -180,7 +210,9 @@ class StepSession(SumSession):
 
     def _unpacked(self, noisy: Integers) -> dict[str, Any]:
         """Returns the noisy vector of a step, array by array, in its own units."""
-        unpacked: dict[str, Any] = self.plan.plan.unpack(noisy.astype(np.float64) / self.plan.plan.scale)
+        unpacked: dict[str, Any] = self.plan.plan.unpack(
+            noisy.astype(np.float64) / self.plan.plan.scale
+        )
         return unpacked
 
     # The state machine with a journal.
@@ -203,12 +235,18 @@ class StepSession(SumSession):
             # The run that was interrupted may have drawn noise: nothing is given back.
             self.state = self.state.to(State.CONFIRMED)
         elif self._journal is not None:
-            self._journal.create((self._access.reservation.place or {}).get("reservation"))
+            self._journal.create(
+                (self._access.reservation.place or {}).get("reservation")
+            )
             self._created = True
 
     def _may_give_back(self) -> bool:
         # In no step was any noise drawn, nor in another process with the same journal.
-        return self._journal is None or not self._created or self._journal.rollback(self._own)
+        return (
+            self._journal is None
+            or not self._created
+            or self._journal.rollback(self._own)
+        )
 
     @property
     def _answered(self) -> bool:
@@ -255,26 +293,49 @@ class GradientSession(StepSession):
         self._represented: tuple[FeatureMap, Execution] | None = None
         settings: dict[str, Any] = {"norm": plan.clip_norm, "factored": plan.factored}
         if represent is not None:
-            settings["represented"] = {"by": type(represent).__name__, "dim": represent.dim}
+            settings["represented"] = {
+                "by": type(represent).__name__,
+                "dim": represent.dim,
+            }
         super().__init__(access, settings, journal=journal)
 
     def _usable(self, parameters: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         import torch
 
-        used = {name: value.detach().to(self._device, torch.float32) for name, value in parameters.items()}
-        shapes, planned = {name: tuple(value.shape) for name, value in used.items()}, self.plan.plan.parameters
+        used = {
+            name: value.detach().to(self._device, torch.float32)
+            for name, value in parameters.items()
+        }
+        shapes, planned = (
+            {name: tuple(value.shape) for name, value in used.items()},
+            self.plan.plan.parameters,
+        )
         if shapes != planned:
-            raise OptionError(f"parameters of shapes {shapes}, the plan has {dict(planned)}.")
+            raise OptionError(
+                f"parameters of shapes {shapes}, the plan has {dict(planned)}."
+            )
         return used
 
     def _probe(self) -> None:
-        layout, represent, name = self._access.source.schema.layout, self._represent, self.plan.plan.name
+        layout, represent, name = (
+            self._access.source.schema.layout,
+            self._represent,
+            self.plan.plan.name,
+        )
         threads = self._torch_threads
         if represent is not None:
-            way = map_execution(type(represent).__name__, represent, layout, threads=threads)
+            way = map_execution(
+                type(represent).__name__, represent, layout, threads=threads
+            )
             self._represented = represent, way
         choose_execution(
-            self._gradients, self._parameters, layout, self._device, name, self._represented, threads=threads
+            self._gradients,
+            self._parameters,
+            layout,
+            self._device,
+            name,
+            self._represented,
+            threads=threads,
         )
 
     def _read(self) -> Any:
@@ -294,4 +355,7 @@ class GradientSession(StepSession):
     def _unpacked(self, noisy: Integers) -> dict[str, Tensor]:
         import torch
 
-        return {name: torch.from_numpy(array).to(self._device) for name, array in super()._unpacked(noisy).items()}
+        return {
+            name: torch.from_numpy(array).to(self._device)
+            for name, array in super()._unpacked(noisy).items()
+        }

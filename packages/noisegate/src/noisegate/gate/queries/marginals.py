@@ -43,9 +43,14 @@ class MarginalSession(Session):
 
     def __init__(self, access: Access, bins: Sequence[NumericBins]) -> None:
         layout = access.source.schema.layout
-        sizes = (*(column.size for column in bins), *(column.size for column in layout.coded))
+        sizes = (
+            *(column.size for column in bins),
+            *(column.size for column in layout.coded),
+        )
         if len(bins) != len(layout.numeric) or sizes != access.plan.sizes:
-            raise OptionError(f"the plan is of columns with {access.plan.sizes} cells, bins and schema give {sizes}.")
+            raise OptionError(
+                f"the plan is of columns with {access.plan.sizes} cells, bins and schema give {sizes}."
+            )
         check_extra()
         super().__init__(access)
         self._bins = bins
@@ -62,16 +67,22 @@ class MarginalSession(Session):
         return self._release(values, stds)
 
 
-def _read(source: Any, bins: Sequence[NumericBins], progress: Progress | None) -> npt.NDArray[np.int32]:
+def _read(
+    source: Any, bins: Sequence[NumericBins], progress: Progress | None
+) -> npt.NDArray[np.int32]:
     """Returns the cell of every record in every column, (columns, records)."""
     parts: list[npt.NDArray[np.int32]] = []
     seen = 0
     for records in source.batches():
-        numeric = [column.codes(records.numeric[:, place]) for place, column in enumerate(bins)]
+        numeric = [
+            column.codes(records.numeric[:, place]) for place, column in enumerate(bins)
+        ]
         parts.append(np.stack([*numeric, *records.codes.T]))
         seen += len(records)
         if seen > MOST_RECORDS:
-            raise DataError(f"{source.name}: more than {MOST_RECORDS} records; no guarantee is proved for as many.")
+            raise DataError(
+                f"{source.name}: more than {MOST_RECORDS} records; no guarantee is proved for as many."
+            )
         if progress:
             progress(seen)
     return np.concatenate(parts, axis=1)
@@ -89,10 +100,18 @@ def _measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
     began = time.monotonic(), count(1)
     estimator = partial(_estimate, iterations=options.pop("iterations"), began=began)
     if plan.algorithm == "AIM":
-        options["queries"] = [dp.mbi.Count(tuple(str(column) for column in table)) for table in plan.candidates]
+        options["queries"] = [
+            dp.mbi.Count(tuple(str(column) for column in table))
+            for table in plan.candidates
+        ]
     bounds = [dp.polars.Bound(per_group=plan.distance)]
     measurement, _, _ = dp.mbi.make_contingency_table(
-        dp.lazyframe_domain([dp.series_domain(name, dp.option_domain(dp.atom_domain(T="i32"))) for name in names]),
+        dp.lazyframe_domain(
+            [
+                dp.series_domain(name, dp.option_domain(dp.atom_domain(T="i32")))
+                for name in names
+            ]
+        ),
         dp.frame_distance(dp.symmetric_distance()),
         dp.zero_concentrated_divergence(),
         bounds,
@@ -102,7 +121,9 @@ def _measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
         algorithm=getattr(dp.mbi, plan.algorithm)(**options, estimator=estimator),
     )
     if not measurement.map(bounds) <= plan.rho:
-        raise CalibrationError(f"OpenDP would spend more than rho={plan.rho:g}; it was not run. Please report this.")
+        raise CalibrationError(
+            f"OpenDP would spend more than rho={plan.rho:g}; it was not run. Please report this."
+        )
     run: Callable[[Any], Any] = measurement
     return run
 
@@ -120,7 +141,12 @@ def _leave_room() -> None:
 
 
 def _estimate(
-    domain: Any, measured: Any, *, potentials: Any = None, iterations: int, began: tuple[float, Iterator[int]]
+    domain: Any,
+    measured: Any,
+    *,
+    potentials: Any = None,
+    iterations: int,
+    began: tuple[float, Iterator[int]],
 ) -> Any:
     """Fits OpenDP's model to noisy counts, as it does by default, within the limits of the proof."""
     seconds, rounds = time.monotonic() - began[0], next(began[1])
@@ -131,7 +157,9 @@ def _estimate(
     model = mirror_descent(domain, measured, potentials=potentials, iters=iterations)
     settings: Any = jax.config
     if not (settings.jax_enable_x64 and float(model.total) <= MOST_RECORDS):
-        raise CalibrationError("no guarantee is proved for scores in float32, or for as many records.")
+        raise CalibrationError(
+            "no guarantee is proved for scores in float32, or for as many records."
+        )
     return model
 
 
@@ -140,7 +168,10 @@ def _frame(codes: npt.NDArray[np.int32], plan: MarginalPlan) -> Any:
 
     columns = {str(column): pl.Series(values=codes[column]) for column in plan.columns}
     return pl.LazyFrame(
-        {name: values.set(values == plan.sizes[int(name)] - 1, None) for name, values in columns.items()}
+        {
+            name: values.set(values == plan.sizes[int(name)] - 1, None)
+            for name, values in columns.items()
+        }
     )
 
 
@@ -155,8 +186,12 @@ def _run(
     else:
         values, stds = {}, {}
         for number, marginal in enumerate(measured):
-            key = marginal_name(name, number, [int(column) for column in marginal.clique])
-            values[key] = np.asarray(marginal.noisy_measurement, dtype=np.float64).reshape(-1, 1)
+            key = marginal_name(
+                name, number, [int(column) for column in marginal.clique]
+            )
+            values[key] = np.asarray(
+                marginal.noisy_measurement, dtype=np.float64
+            ).reshape(-1, 1)
             stds[key] = float(marginal.stddev)
         return values, stds
     # Outside the handler: OpenDP's message may quote records, and must not travel along as the context.

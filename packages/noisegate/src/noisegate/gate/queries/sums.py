@@ -36,7 +36,9 @@ class SumSession(Session):
         names = (release.query.name for release in self.plan.releases)
         return tuple(name for name in names if name not in self._values)
 
-    def ask(self, maps: Mapping[str, FeatureMap], *, link: str | None = None) -> dict[str, Values]:
+    def ask(
+        self, maps: Mapping[str, FeatureMap], *, link: str | None = None
+    ) -> dict[str, Values]:
         """Answers some of the plan's questions in one pass over the records.
 
         Args:
@@ -61,20 +63,31 @@ class SumSession(Session):
                 )
             if link not in (access.source.links or (None,)):
                 links = ", ".join(access.source.links) or "None"
-                raise OptionError(f"link={link!r}: questions about {access.source.name} are asked of one of: {links}.")
+                raise OptionError(
+                    f"link={link!r}: questions about {access.source.name} are asked of one of: {links}."
+                )
             source = access.source if link is None else access.source.link(link)
-            tasks = {name: self._task(name, feature_map, source) for name, feature_map in maps.items()}
+            tasks = {
+                name: self._task(name, feature_map, source)
+                for name, feature_map in maps.items()
+            }
             if access.journal is not None:
                 for name, task in tasks.items():
-                    self._map_digests[name] = map_digest(task.feature_map, source.schema.layout, task.execution)
+                    self._map_digests[name] = map_digest(
+                        task.feature_map, source.schema.layout, task.execution
+                    )
             with self._asking():
                 values = self._earlier_answers(tasks)
-                open_tasks = {name: task for name, task in tasks.items() if name not in values}
+                open_tasks = {
+                    name: task for name, task in tasks.items() if name not in values
+                }
                 if open_tasks:
                     totals = self._running().sum(source, open_tasks, access.progress)
                     self._check_records(totals.records, link)
                 for name in open_tasks:
-                    values[name] = self._answer(totals.sums[name], self.plan.release(name))
+                    values[name] = self._answer(
+                        totals.sums[name], self.plan.release(name)
+                    )
                     if access.journal is not None:
                         access.journal.answer(name, values[name])
             self._values |= values
@@ -107,7 +120,10 @@ class SumSession(Session):
             if journal is None or name not in journal.answers:
                 continue
             shape = (task.feature_map.dim, task.columns)
-            if journal.begun[name] != self._map_digests[name] or journal.answers[name].shape != shape:
+            if (
+                journal.begun[name] != self._map_digests[name]
+                or journal.answers[name].shape != shape
+            ):
                 raise OptionError(
                     f"query {name!r} was answered for another map before the run was stopped: this machine, or this "
                     "version of noisegate or of another package, computes in another way. Go on where the run began."
@@ -140,7 +156,10 @@ class SumSession(Session):
 
     def _stds(self) -> dict[str, float]:
         """Returns, for each value of the release, the standard deviation of its noise."""
-        return {release.query.name: release.noise_std_natural for release in self.plan.releases}
+        return {
+            release.query.name: release.noise_std_natural
+            for release in self.plan.releases
+        }
 
     def _answer(self, sums: Integers, release: PlannedRelease) -> Values:
         noisy = self._noisy(sums, release.event)
@@ -150,16 +169,25 @@ class SumSession(Session):
         question, layout = self.plan.release(name).query, source.schema.layout
         label = layout.label if question.columns > 1 else None
         columns = 1 if label is None else layout.coded[label].size
-        fits = feature_map.dim <= question.dim if question.adaptive else feature_map.dim == question.dim
+        fits = (
+            feature_map.dim <= question.dim
+            if question.adaptive
+            else feature_map.dim == question.dim
+        )
         if not fits or columns != question.columns:
             raise OptionError(
                 f"query {name!r} was planned as {'at most ' * question.adaptive}{question.dim} x "
                 f"{question.columns}, its map and the schema give {feature_map.dim} x {columns}."
             )
-        task = SumTask(feature_map=feature_map, grid=question.grid, columns=columns, label=label)
+        task = SumTask(
+            feature_map=feature_map, grid=question.grid, columns=columns, label=label
+        )
         if isinstance(feature_map, Contingency):
             sizes = tuple(column.size for column in layout.coded)
-            if len(feature_map.bins) != len(layout.numeric) or feature_map.coded != sizes:
+            if (
+                len(feature_map.bins) != len(layout.numeric)
+                or feature_map.coded != sizes
+            ):
                 raise OptionError(
                     f"query {name!r}: its tables are of {len(feature_map.bins)} numeric columns and coded ones of "
                     f"sizes {feature_map.coded}; the schema has {len(layout.numeric)} and {sizes}."

@@ -42,7 +42,9 @@ def table_writer(
     # `metadata` goes into the footer of a Parquet file. In a CSV file, missing cells are empty where the schema reads
     # these as missing, else its first missing value.
     if out.suffix not in (".csv", ".parquet"):
-        raise OptionError(f"{said('out', out)}: the ending must be .csv or .parquet, not {out.suffix!r}.")
+        raise OptionError(
+            f"{said('out', out)}: the ending must be .csv or .parquet, not {out.suffix!r}."
+        )
     with new_file(out) as path, ExitStack() as opened:
         writer: Any = None
 
@@ -53,7 +55,9 @@ def table_writer(
             nonlocal writer
             if out.suffix == ".csv":
                 rows = _spelled(rows, schema)
-            rows = rows.replace_schema_metadata({**(rows.schema.metadata or {}), **metadata} or None)
+            rows = rows.replace_schema_metadata(
+                {**(rows.schema.metadata or {}), **metadata} or None
+            )
             make = csv.CSVWriter if out.suffix == ".csv" else parquet.ParquetWriter
             writer = writer or opened.enter_context(make(str(path), rows.schema))
             writer.write_table(rows)
@@ -66,12 +70,16 @@ def _spelled(rows: pa.Table, schema: Schema) -> pa.Table:
     import pyarrow as pa
 
     written = extension("noisegate.forms", "written", "what writes columns as text")
-    word = None if "" in schema.missing_values else next(iter(schema.missing_values), None)
+    word = (
+        None if "" in schema.missing_values else next(iter(schema.missing_values), None)
+    )
     for column in () if schema.images is not None else schema.columns:
         cells = rows[column.name]
         if pa.types.is_dictionary(cells.type):
             cells = cells.cast(cells.type.value_type)
-        if (column.missing and word is not None) or getattr(column, "spelling", None) is not None:
+        if (column.missing and word is not None) or getattr(
+            column, "spelling", None
+        ) is not None:
             cells = written(column, cells)
         if column.missing and word is not None:
             cells = cells.fill_null(word)
@@ -84,11 +92,15 @@ class ImageBatch:
     """Some synthetic images."""
 
     pixels: npt.NDArray[np.uint8]  # uint8, (rows, height, width, channels); 0 is dark
-    labels: tuple[str | int, ...] | None  # the label of each image, as the schema has it; None where images have none
+    labels: (
+        tuple[str | int, ...] | None
+    )  # the label of each image, as the schema has it; None where images have none
 
     def __post_init__(self) -> None:
         if self.pixels.dtype != np.uint8 or self.pixels.ndim != 4:
-            raise ValueError(f"expected four axes of uint8, found {self.pixels.dtype} of shape {self.pixels.shape}")
+            raise ValueError(
+                f"expected four axes of uint8, found {self.pixels.dtype} of shape {self.pixels.shape}"
+            )
         if self.labels is not None and len(self.labels) != len(self.pixels):
             raise ValueError(f"{len(self.labels)} labels for {len(self.pixels)} images")
 
@@ -99,16 +111,29 @@ class ImageBatch:
 def image_batch(records: Rows, schema: Schema) -> ImageBatch:
     """Returns images with their labels by value; an OptionError if the schema is none of images."""
     if schema.images is None:
-        raise OptionError("the schema is of a table, not of images; describe them with noisegate.schema.pixel_schema.")
+        raise OptionError(
+            "the schema is of a table, not of images; describe them with noisegate.schema.pixel_schema."
+        )
     images, levels = as_images(records, schema.images), schema.images.labels
-    labels = None if images.labels is None else tuple(levels[code] for code in images.labels)
+    labels = (
+        None if images.labels is None else tuple(levels[code] for code in images.labels)
+    )
     return ImageBatch(pixels=images.pixels, labels=labels)
 
 
 def pixel_table(batch: ImageBatch, schema: Schema) -> pa.Table:
     """Returns images as the Arrow table that `Synthesizer.sample` makes of them."""
-    codes = {label: code for code, label in enumerate(schema.images.labels if schema.images is not None else ())}
-    labels = None if batch.labels is None else np.array([codes[label] for label in batch.labels], dtype=np.int32)
+    codes = {
+        label: code
+        for code, label in enumerate(
+            schema.images.labels if schema.images is not None else ()
+        )
+    }
+    labels = (
+        None
+        if batch.labels is None
+        else np.array([codes[label] for label in batch.labels], dtype=np.int32)
+    )
     return decode(Images(batch.pixels, labels), schema)
 
 
@@ -118,8 +143,14 @@ def sample_writer(
 ) -> Iterator[Callable[[Any], None]]:
     """Yields a function that writes batches of tables, or of images, of which there will be `rows`."""
     if schema.images is not None and out.suffix != ".csv":
-        with extension("noisegate.pictures", "writer", "what writes images")(out, schema.images, rows) as write:
+        with extension("noisegate.pictures", "writer", "what writes images")(
+            out, schema.images, rows
+        ) as write:
             yield write
         return
     with table_writer(out, schema, metadata) as append:
-        yield append if schema.images is None else lambda batch: append(pixel_table(batch, schema))
+        yield (
+            append
+            if schema.images is None
+            else lambda batch: append(pixel_table(batch, schema))
+        )
