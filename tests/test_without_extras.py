@@ -131,7 +131,11 @@ def without_torch(desk, run):
     assert json.loads(run(VERB, "verify", "model", "--json").stdout)["ok"]
     drawn = run(VERB, "sample", "model", "-n", 200, "--seed", 0, "-o", "made.csv")
     assert drawn.returncode == 0, drawn.stderr
-    described = "import noisegate; noisegate.Release.load(__import__('pathlib').Path('model')).schema.to_toml('kept.toml')"
+    described = (
+        "import noisegate, pathlib\n"
+        "release = noisegate.Release.load(pathlib.Path('model'))\n"
+        "release.schema.to_toml('kept.toml')"
+    )
     assert run(described).returncode == 0
     report = run(
         VERB,

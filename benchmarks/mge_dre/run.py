@@ -25,6 +25,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +97,7 @@ def found(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
         rows[name] = {}
         for epsilon in options.epsilon:
             key = f"{name}-{epsilon:g}-{options.seed}"
-            run = lambda name=name, epsilon=epsilon, key=key: _run(
-                options, name, epsilon, key, sets, judge
-            )
+            run = partial(_run, options, name, epsilon, key, sets, judge)
             rows[name][f"{epsilon:g}"] = _kept(options, key, run)
     return rows
 

@@ -283,10 +283,8 @@ class Settings:
                         if name == names[-1] or name not in told
                     }
                     names = []
-        plain, hints = (
-            cls.__dataclass_fields__,
-            get_type_hints(cls, include_extras=True),
-        )  # type: ignore[attr-defined]
+        plain = cls.__dataclass_fields__  # type: ignore[attr-defined]
+        hints = get_type_hints(cls, include_extras=True)
         return [
             {
                 "name": name,

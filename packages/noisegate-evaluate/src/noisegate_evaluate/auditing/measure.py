@@ -464,14 +464,15 @@ def _as_measured(
     )
     found: list[Event] = []
     if square > 0:
-        reached = {
-            "sensitivity": _UNITS * math.sqrt(square),
-            "noise_std": _UNITS,
-            "coordinates": 1,
-        }
         found.append(
-            GaussianEvent(name="measured", sampler=Sampler.DISCRETE_GAUSSIAN, **reached)
-        )  # type: ignore[arg-type]
+            GaussianEvent(
+                name="measured",
+                sensitivity=_UNITS * math.sqrt(square),
+                noise_std=_UNITS,
+                coordinates=1,
+                sampler=Sampler.DISCRETE_GAUSSIAN,
+            )
+        )
     for name, event in sampled.items():
         reach = math.sqrt(np.mean([one.reach.get(name, 0.0) ** 2 for one in seen]))
         if reach > 0 and name in loudest:

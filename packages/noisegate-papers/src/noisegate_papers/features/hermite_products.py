@@ -159,7 +159,8 @@ def check_memory(
     width = max(int(fits ** (1 / len(widths)) + 1e-9), 1)
     cure = f"a product of {len(widths)} columns fits with {width} coordinates each, that is order {width - 1}"
     if len(widths) > 1 and max(widths) > 1:
-        cure += f", or {max(int(math.log(fits) / math.log(max(widths))), 1)} columns with {max(widths)} coordinates each"
+        fitting_columns = max(int(math.log(fits) / math.log(max(widths))), 1)
+        cure += f", or {fitting_columns} columns with {max(widths)} coordinates each"
     raise OptionError(
         f"question {name!r} has {dim:,} x {columns} coordinates and would take {needed:,.0f} MB at the gate, more than "
         f"memory={memory} MB: {cure}. Lower product_order or product_columns, or raise memory."

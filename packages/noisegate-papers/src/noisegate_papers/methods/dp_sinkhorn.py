@@ -132,7 +132,12 @@ class DPSinkhorn(GuidedMethod):
             generated = parameters["records"].cpu(), parameters["labels"].cpu()
             real = inputs(torch.from_numpy(numeric), coded), labels
             return {
-                "records": transport_gradient(generated, real, first=self.batch, **loss)
-            }  # type: ignore[arg-type]
+                "records": transport_gradient(
+                    generated,
+                    real,
+                    first=self.batch,
+                    **loss,  # type: ignore[arg-type]
+                )
+            }
 
         return vector

@@ -271,8 +271,11 @@ class StudentTraining(TransportTraining):
             noise = self._generator.noise(self._records, random).to(self._device)
             with torch.no_grad():
                 self._asked = self._encode(
-                    partial(self._mixed, random), noise, labels, random
-                )  # type: ignore[arg-type]
+                    partial(self._mixed, random),  # type: ignore[arg-type]
+                    noise,
+                    labels,
+                    random,
+                )
         return super()._latest()
 
     def _mixed(

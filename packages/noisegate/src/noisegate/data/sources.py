@@ -79,7 +79,10 @@ def check_apart(private: Any, public: Any) -> None:
         raise DataError(f"public: the public table is the private one. {_CURE}")
 
 
-_CURE = "Public records are released unchanged, so they must contain no private record. Give other data; nothing was spent."
+_CURE = (
+    "Public records are released unchanged, so they must contain no private record. "
+    "Give other data; nothing was spent."
+)
 
 
 def digest_of(path: Path) -> str:

@@ -272,7 +272,8 @@ def _judged(stand_in: EncodedTable | None) -> str:
     made_up = (
         "made-up records: numbers even between their bounds, levels equally common"
     )
-    return f"Judged by {made_up if stand_in is None else 'public records'}. Where records vary more, intervals are wider."
+    judges = made_up if stand_in is None else "public records"
+    return f"Judged by {judges}. Where records vary more, intervals are wider."
 
 
 def _verdict(one: Met) -> str:

@@ -66,12 +66,16 @@ def moments_query(design: Design, columns: Columns, share: float) -> tuple[Query
     """Returns the query of a plan about the second moments of some columns, as a plan takes several."""
     whole = moments_of(design.layout, columns)
     later = bool(design.bought)
-    fixed = {"columns": 1, "norm": whole.norm, "share": share, "adaptive": later}
-    return (
-        Query(
-            name=MOMENTS, dim=whole.dim, feature_map=None if later else whole, **fixed
-        ),
-    )  # type: ignore[arg-type]
+    query = Query(
+        name=MOMENTS,
+        dim=whole.dim,
+        columns=1,
+        norm=whole.norm,
+        share=share,
+        adaptive=later,
+        feature_map=None if later else whole,
+    )
+    return (query,)
 
 
 def moments_map(

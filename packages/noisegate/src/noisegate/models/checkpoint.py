@@ -237,7 +237,10 @@ class FitSummary:
         """Returns the summary, with the share of images, as made, that fit the means of their own class best."""
         # Where that is too few, of so many `classes`, for the means to have a say, images of a class are no good; where
         # it is hardly more than by chance, they are noise. `kept` says whether the others are made again.
-        told = f"of 100 images that the generator makes, {100 * agreement:.0f} fit the released means of their class best"
+        told = (
+            f"of 100 images that the generator makes, {100 * agreement:.0f} fit the "
+            "released means of their class best"
+        )
         recognised = agreement * classes - 1 >= _RECOGNISED * (classes - 1)
         reasons = [
             f"{told}; {'the others are made again' if kept else 'too few for means to judge by: all are taken'}"

@@ -495,7 +495,10 @@ class RunFolder:
             )
         self._check_new()
         if (self.path / ROOM_FILE).exists():
-            note = "A run that was stopped before it reserved its cost has spent nothing; in a ledger, others stay spent."
+            note = (
+                "A run that was stopped before it reserved its cost has spent nothing; "
+                "in a ledger, others stay spent."
+            )
             raise ModelError(
                 f"{self._nothing_kept()} There is nothing to resume: remove it and fit again. {note}"
             )
