@@ -347,10 +347,10 @@ confirmed-cost-given-back: What a run costs that may have drawn noise can be giv
     open: 'confirmed'
 ledger-check-skipped: Any run fits under any cap.
     by test_a_run_beyond_the_cap_is_refused_before_a_record_is_read
-    wrap ledger.Ledger._judge: lambda *_: None
+    wrap ledger.Ledger._check_fits: lambda *_: None
 second-budget-under-a-lookalike: A data set can be registered again under a name that nobody tells from the first.
     by test_a_name_that_looks_like_another_is_not_registered_and_a_near_miss_is_named
-    wrap names.lookalike: lambda *_: None
+    wrap accounts.lookalike: lambda *_: None
 page-left-out-of-the-signature: Anyone may exchange the public page of a signed folder, and its promise with it.
     by test_a_page_that_was_made_again_or_added_differs_from_what_was_signed
     wrap signature._statement: lambda right, folder, with_page: right(folder, with_page=False)

@@ -11,7 +11,7 @@ import numpy as np
 
 from noisegate.atomic import check_named, new_file, unwritable
 from noisegate.errors import OptionError, UserError
-from noisegate.ledger.accounts import text_option
+from noisegate.ledger.dataset_names import text_option
 from noisegate.linked.model import LinkedModel
 from noisegate.methods.registry import method_of
 from noisegate.models.folder import MODEL_FILE, PUBLIC_PAGE

@@ -3,9 +3,10 @@
 import pytest
 
 from noisegate.errors import LedgerError, LedgerWarning, OptionError
-from noisegate.ledger.accounts import Kind, next_row
+from noisegate.ledger.accounts import Kind
+from noisegate.ledger.dataset_names import lookalike, mixed_scripts
+from noisegate.ledger.hash_chain import next_row
 from noisegate.ledger.ledger import Ledger
-from noisegate.ledger.names import lookalike, mixed_scripts
 
 CAP = {"epsilon": 1.0, "delta": 1e-5}
 

@@ -8,7 +8,7 @@ import pytest
 from noisegate.errors import BudgetRefusedError, LedgerError, OptionError
 from noisegate.ledger import tables as ledger_tables
 from noisegate.ledger.ledger import Ledger
-from noisegate.ledger.tables import _options
+from noisegate.ledger.location import connection_options
 
 from .test_ledger import CAP, DIGEST, reserve
 
@@ -81,7 +81,7 @@ def test_passwords_are_never_shown(password):
     ],
 )
 def test_a_url_tells_the_driver_what_it_says(url, told):
-    assert _options(f"postgresql+psycopg://{url}") == told
+    assert connection_options(f"postgresql+psycopg://{url}") == told
 
 
 def test_a_url_without_a_port_where_one_should_be_is_refused():
@@ -150,9 +150,9 @@ def test_a_file_without_write_permission_can_be_shown_and_not_changed(
 ):
     """SQLite's own read-only mode stands for the permission, which would not bind an administrator."""
     ledger.register("patients", **CAP)
-    reader, real = Ledger(ledger.location), ledger_tables._sqlite
+    reader, real = Ledger(ledger.location), ledger_tables._connect_sqlite
     monkeypatch.setattr(
-        ledger_tables, "_sqlite", lambda location, mode: real(location, mode="ro")
+        ledger_tables, "_connect_sqlite", lambda path, mode: real(path, mode="ro")
     )
     assert reader.show()[0].epsilon == 1
     with pytest.raises(

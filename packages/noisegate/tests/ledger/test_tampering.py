@@ -7,7 +7,7 @@ from dataclasses import astuple, fields
 import pytest
 
 from noisegate.errors import LedgerError
-from noisegate.ledger.accounts import ChainHead, Row, canonical, next_row
+from noisegate.ledger.hash_chain import ChainHead, Row, canonical, next_row
 from noisegate.ledger.ledger import Ledger
 
 COLUMNS = [field.name for field in fields(Row)]

@@ -12,7 +12,8 @@ import typer
 from noisegate.cli.console import OUT, Verbs, print_json, say, table, warn
 from noisegate.cli.options import Adjacency, Delta, Json, LedgerOption, Unit
 from noisegate.errors import LedgerWarning, OptionError
-from noisegate.ledger.accounts import Account, Kind, cost
+from noisegate.ledger.accounts import Account, Kind
+from noisegate.ledger.budgets import cost
 from noisegate.ledger.ledger import Entry, Ledger
 from noisegate.privacy.accounting import upwards
 from noisegate.privacy.events import RECORD, event_to_json
