@@ -318,6 +318,15 @@ def both_processes_draw(plant: Plant) -> None:
     )
 
 
+@bug(
+    "test_secure::test_a_key_that_others_may_have_read_is_not_used",
+    "test_a_key_that_others_may_have_read_signs_nothing",
+)
+def keys_that_others_may_have_read_are_used(plant: Plant) -> None:
+    """Nobody looks whether a private key is open to other users."""
+    plant.wrap("atomic.check_private")(lambda *_: None)
+
+
 @bug("test_what_is_written_down_is_the_same_for_neighbours")
 def a_fingerprint_of_the_records_in_the_folder(plant: Plant) -> None:
     """The size of the private file is written down, to tell it from another one when the run goes on."""

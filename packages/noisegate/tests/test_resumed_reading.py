@@ -660,3 +660,24 @@ def test_a_disk_that_is_full_wastes_nothing(
     assert (desk / "model" / "certificate.json").exists() and not (
         desk / "model.partial"
     ).exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no users of files")
+def test_a_folder_of_somebody_else_is_not_gone_on_with(desk, draws, monkeypatch):
+    killed(monkeypatch, desk, (LocalEngine, "sum"), "before")
+    (desk / "model.partial").chmod(0o777)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: 12345)
+        with pytest.raises(
+            ModelError,
+            match=r"belongs to another user.* Go on as the user who began the fit",
+        ):
+            resumed(desk)
+    assert not draws
+    (desk / "state" / "noisegate" / "ledgers").chmod(0o777)
+    Ledger(desk / "ledger.db").register("school", epsilon=1.0, delta=1e-5)
+    assert (
+        stat.S_IMODE((desk / "state" / "noisegate" / "ledgers").stat().st_mode) == 0o700
+    )
+    resumed(desk)
+    assert history(desk) == KINDS

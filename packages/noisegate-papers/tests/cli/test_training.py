@@ -11,7 +11,7 @@ from noisegate.gate.queries.gradients import GradientSession
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
 from noisegate.privacy.plan import Budget
-from noisegate.runs.folder import RUN_FILE, Run
+from noisegate.runs.folder import ANSWERS_FILE, RUN_FILE, Run
 from noisegate.runs.work import _Spent
 from noisegate.schema import Schema
 from noisegate_papers.methods.classifiers import DPLLM
@@ -87,16 +87,16 @@ def test_an_interrupted_training_goes_on_with_the_records_and_pays_once(
     )
     assert "noisegate fit --resume" in ended.err and states(desk.ledger) == (1, 0, 0)
     kept = sorted(path.name for path in desk.out.with_name("model.partial").iterdir())
-    assert kept == sorted(["room", RUN_FILE, STATE_FILE, JOURNAL_FILE])
+    assert kept == sorted(["room", RUN_FILE, STATE_FILE, JOURNAL_FILE, ANSWERS_FILE])
     before = desk.listing()
-    # Without the records, with other options, as another fit: refused, and nothing changes.
+    # With other records or options, as another fit: refused, and nothing changes.
     other = desk.folder / "other.toml"
     other.write_text(SCHEMA.replace("upper = 90", "upper = 91"))
     other_schema = (*resume(desk), "--schema", other)
     for arguments, words in (
         (
-            ["fit", "--resume", "--out", desk.out],
-            "DATA, the private records, is missing",
+            ["fit", "--resume", other, "--out", desk.out],
+            "DATA, the private records, is not what the run began with",
         ),
         (
             resume(desk, "--dataset", "hospital"),
@@ -115,7 +115,7 @@ def test_an_interrupted_training_goes_on_with_the_records_and_pays_once(
         ),
         (other_schema, "differs from the schema that the run began with"),
         (resume(desk, "--ledger", desk.folder / "empty.db"), "empty.db"),
-        (command(desk), "noisegate fit --resume DATA --out"),
+        (command(desk), "noisegate fit --resume --out"),
     ):
         refused = cli(*arguments)
         assert refused.code == 2, (arguments, refused.err)
@@ -128,8 +128,8 @@ def test_an_interrupted_training_goes_on_with_the_records_and_pays_once(
     )
     # The other ledger was found out at the gate, by a fourth step that did not begin.
     assert taken == [6, 5, 4, 3]
-    # With the same options or without: the remaining steps, the same reservation.
-    ended = cli(*command(desk), "--resume")
+    # From the records that it began with: the remaining steps, the same reservation.
+    ended = cli("fit", "--resume", "--out", desk.out)
     assert ended.code == 0, ended.err
     assert "after 3 steps: nothing more is spent" in said(ended.err) and taken == [
         6,
@@ -203,6 +203,14 @@ def test_a_training_that_was_killed_right_after_its_last_step_is_explained(
     ctrl_c(GradientSession, "step", 2)
     cli(*command(desk))
     (desk.out.with_name("model.partial") / JOURNAL_FILE).unlink()
+    for arguments, words in (
+        (resume(desk), "answer is lost"),
+        (command(desk), "an unfinished fit"),
+    ):
+        ended = cli(*arguments)
+        assert ended.code == 2 and words in said(ended.err)
+    # As a version left it that had no journal of answers.
+    (desk.out.with_name("model.partial") / ANSWERS_FILE).unlink()
     for arguments in (resume(desk), command(desk)):
         ended = cli(*arguments)
         assert ended.code == 2

@@ -1,7 +1,10 @@
 """Secure sums: one noise for all, nothing to see in a share, and no sum where a share is missing."""
 
 import os
+import shutil
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from noisegate.errors import ModelError, OptionError, installed
 from noisegate.gate.gate import Gate
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import render
-from noisegate.silos.keys import as_words, read_keys, silo_key, write_key
+from noisegate.silos.keys import Masking, as_words, read_keys, silo_key, write_key
 from noisegate.silos.merging import add_up
 
 from .conftest import ONE_ROUND, SCHEMA, SIZES, TABLES
@@ -224,6 +227,40 @@ def test_keys(keys, tmp_path):
         write_key("north", tmp_path / "other.key")
         (tmp_path / "other.pub").unlink()
         silo_key(keys, tmp_path / "other.key", 1)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no modes of files")
+def test_a_key_that_others_may_have_read_is_not_used(keys, tmp_path):
+    folder = shutil.copytree(keys, tmp_path / "copied")
+    key = folder / "north.key"
+    key.chmod(0o640)
+    with pytest.raises(
+        OptionError,
+        match=r"north\.key'? is open to other users of this machine \(mode 640\)",
+    ):
+        silo_key(folder, key, 0)
+    key.chmod(0o600)
+    assert silo_key(folder, key, 0).silo == "north"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no modes of files")
+def test_a_folder_of_marks_that_lay_open_to_others_is_closed_or_refused(
+    keys, tmp_path, monkeypatch
+):
+    folder = shutil.copytree(keys, tmp_path / "copied")
+    masking = SimpleNamespace(
+        used=folder / "north.key.used",
+        silo="north",
+        sum=SimpleNamespace(identity="0" * 64),
+    )
+    masking.used.mkdir()
+    masking.used.chmod(0o777)
+    Masking.begin(masking)
+    assert masking.used.stat().st_mode & 0o077 == 0
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    masking.sum.identity = "1" * 64
+    with pytest.raises(OptionError, match="belongs to another user"):
+        Masking.begin(masking)
 
 
 @pytest.mark.parametrize(

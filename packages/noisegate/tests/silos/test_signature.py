@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -58,6 +59,20 @@ def test_no_private_key_is_written_where_a_public_one_is_looked_for(signed, tmp_
     with pytest.raises(OptionError, match="the public key gets this name"):
         sign(folder, tmp_path / "mine.pub")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no modes of files")
+def test_a_key_that_others_may_have_read_signs_nothing(signed, tmp_path):
+    folder = shutil.copytree(signed / "model", tmp_path / "model")
+    (folder / SIGNATURE).unlink()
+    key = Path(shutil.copy(signed / "owner.key", tmp_path / "owner.key"))
+    key.chmod(0o604)
+    with pytest.raises(
+        OptionError,
+        match=r"owner\.key'? is open to other users of this machine \(mode 604\)",
+    ):
+        sign(folder, key)
+    assert not (folder / SIGNATURE).exists()
 
 
 @pytest.mark.parametrize("name", [*FILES, SIGNATURE])

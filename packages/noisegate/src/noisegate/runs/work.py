@@ -311,9 +311,7 @@ class _Work:
                     f"The whole {plan.budget.epsilon:g} stays spent; the other steps cost nothing more, but read the "
                     "records again:"
                 )
-                self.folder.observer.kept(
-                    error, kept, self.folder.observer.call(folder, data)
-                )
+                self.folder.observer.kept(error, kept, folder.call(data))
             raise
 
     def model(

@@ -92,8 +92,8 @@ def silo_key(
             f"{says}: the folder with the public key of every silo, and the private key of this one."
         )
     keys, path = read_keys(Path(folder)), Path(key)
-    check_private(path, "key")
     silo, digits = _read(path, "private")
+    check_private(path, "key")
     if (why := second_name(path)) is not None:
         raise OptionError(
             f"key={str(path)!r} {why}. The sums in which it was used are remembered beside its name, and under another "

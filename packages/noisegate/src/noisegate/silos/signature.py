@@ -174,7 +174,6 @@ def _private(path: Path) -> Any:
                 )
             )
         return made
-    check_private(path, "key")
     try:
         key = forms.load_pem_private_key(path.read_bytes(), password=None)
     except (OSError, TypeError, ValueError):
@@ -183,6 +182,7 @@ def _private(path: Path) -> Any:
         raise OptionError(
             f"{said('key', path)} must be an unencrypted Ed25519 private key in PEM, or a new file."
         )
+    check_private(path, "key")
     return key
 
 
