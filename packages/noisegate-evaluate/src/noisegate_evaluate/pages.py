@@ -135,6 +135,8 @@ PUBLIC, PRIVATE = PUBLIC_PAGE, "private.html"
 _ROWS, _IMAGES, _IMAGES_A_CLASS = 10_000, 500, 25
 # A page comes after every fit: its records take seconds, however few of the model's keep to the rules.
 _PAGE_CANDIDATES = 2**18
+# Of thousands of columns fewer records are drawn: so many numbers have 256 MB.
+_PAGE_NUMBERS = 2**25
 # Fewer records than this say nothing of a column.
 _MIN_SHOWN = 100
 
@@ -376,7 +378,10 @@ def _drawn(model: Synthesizer) -> tuple[EncodedTable, bytes | None, ModelRules |
 
     form = model.schema.images
     if form is None:
-        records, tally = model.records_within(_ROWS, seed=_SEED, limit=_PAGE_CANDIDATES)
+        rows = min(_ROWS, max(_PAGE_NUMBERS // len(model.schema.columns), _MIN_SHOWN))
+        records, tally = model.records_within(
+            rows, seed=_SEED, limit=_PAGE_CANDIDATES * rows // _ROWS
+        )
         if tally.share >= USUALLY_KEPT:
             return records, None, None
         rules = ModelRules(

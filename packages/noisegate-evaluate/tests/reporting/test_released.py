@@ -6,7 +6,8 @@ from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.features.binning import NumericBins
 from noisegate.schema import Date, EncodedTable, Schema
-from noisegate.tables.released import Table
+from noisegate.tables.released import Table, best_table
+from noisegate_evaluate.reporting import released as module
 from noisegate_evaluate.reporting.released import (
     Released,
     cell_names,
@@ -50,6 +51,30 @@ def test_a_column_is_read_off_the_table_that_says_it_best():
     assert second.synthetic.tolist() == [0.25, 0.25, 0.5]
     # One standard deviation of a cell times √(2/π), half of the sum over cells.
     assert second.error == pytest.approx(3 * 1.2 * np.sqrt(2 / np.pi) / 2 / 100)
+
+
+def test_thousands_of_columns_look_at_each_table_a_few_times(monkeypatch):
+    """A page comes after every fit, and was quadratic in the columns: minutes for some thousand of them."""
+    seen = []
+
+    def counted(tables, columns):
+        tables = list(tables)
+        seen.append(len(tables))
+        return best_table(tables, columns)
+
+    monkeypatch.setattr(module, "best_table", counted)
+    schema = Schema([boolean(f"b{number}") for number in range(300)])
+    tables = [table((number,), [60, 40], 1.0) for number in range(300)]
+    released = Released(layout=schema.layout, bins=(), tables=tables)
+    assert (
+        len(
+            noisy_marginals(
+                released, EncodedTable(np.zeros((5, 0)), np.zeros((5, 300), np.int32))
+            )
+        )
+        == 300
+    )
+    assert sum(seen) <= 2 * len(tables)
 
 
 def test_cells_agree_within_noise_and_draw_and_no_farther():

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import combinations, pairwise, product
 
 import numpy as np
@@ -38,7 +39,7 @@ class Released:
     tables: Sequence[Table]
     known: float | None = None
 
-    @property
+    @cached_property
     def total(self) -> tuple[float, float] | None:
         """How many records there are, and twice the standard deviation of the noise on that; None if nothing says."""
         if self.known is not None:
@@ -46,12 +47,12 @@ class Released:
         best = best_table(self.tables, ())
         return None if best is None else (float(best[0]), 2 * best[1])
 
-    @property
+    @cached_property
     def records(self) -> float:
         """The same, at least 1: what counts are divided by."""
         return max(self.total[0], 1.0) if self.total else 1.0
 
-    @property
+    @cached_property
     def columns(self) -> list[Column]:
         """All columns, as tables number them."""
         return [*self.layout.numeric, *self.layout.coded]
@@ -103,8 +104,12 @@ class PairError:
 
 def noisy_marginals(released: Released, drawn: EncodedTable) -> list[Marginal]:
     """Returns every column of which the release has a table, in the order of the tables' numbers."""
+    by_column: dict[int, list[Table]] = {}
+    for table in released.tables:
+        for place in table.columns:
+            by_column.setdefault(place, []).append(table)
     found = (
-        (place, best_table(released.tables, (place,)))
+        (place, best_table(by_column.get(place, ()), (place,)))
         for place in range(len(released.columns))
     )
     return [
