@@ -184,6 +184,8 @@ def test_a_want_is_a_question_and_half_a_width(text, want):
     [
         ("mean(age)", "must be a query and the half-width"),
         ("mean(age) ± 0", "the width must be above 0"),
+        ("mean(age) ± 1e-300 %", "the width must be from 1e-12 to"),
+        ("mean(age) ± 1e300", "the width must be from 1e-12 to"),
         ("count(ill = true) ± 2 %", "percent are of a share"),
         ("mean(job) ± 2 %", "'job' is not numeric"),
         ("what ± 2", "is not understood"),

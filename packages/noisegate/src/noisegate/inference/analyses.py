@@ -38,6 +38,8 @@ _RELEASES, _ROOM = (
     3,
     1.2,
 )  # of a trial, and how much wider than its widest interval one may be
+# Squares of wider and narrower half-widths, over those of the noise, leave float64.
+_MIN_HALF_WIDTH, _MAX_HALF_WIDTH = 1e-12, 1e18
 _FORM = re.compile(
     r"^(?P<question>.+?)\s*(?:±|\+-|\+/-)\s*(?P<half>[0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*(?P<unit>%?)(?:\s+at\s+(?P<level>[0-9]*\.?[0-9]+)\s*%)?$"
 )
@@ -126,6 +128,10 @@ def read_want(text: str, schema: Schema) -> Want:
     if not (half > 0 and 0 < level < 1):
         raise OptionError(
             f"want {text!r}: the width must be above 0, and the level between 0 % and 100 %."
+        )
+    if not _MIN_HALF_WIDTH <= half <= _MAX_HALF_WIDTH:
+        raise OptionError(
+            f"want {text!r}: the width must be from {_MIN_HALF_WIDTH:g} to {_MAX_HALF_WIDTH:g}, as an answer may have."
         )
     if found["unit"]:
         half /= 100
