@@ -74,8 +74,8 @@ test-kernels: .venv/.installed ## what computes in floating point, with the kern
 	$(call with_kernels,ATEN_CPU_CAPABILITY=default)
 	$(call with_kernels,,--kernels-by-place)
 
-house: .venv/.installed ## files that a run enters, the base install, doctests: each with its limit
-	$(call check,the house,$(BIN)/python tests/house/measure.py $(HOUSE),make the figure smaller that is above its limit: tests/house/limits.toml)
+house: .venv/.installed ## size, density, documentation, the trusted base, what a run enters, the base install, doctests: each with its limit
+	$(call check,the house,$(BIN)/python tests/house/measure.py $(HOUSE),mend the figure that is beyond its limit in tests/house/limits.toml)
 
 lock-check: .venv/.installed
 	$(call check,uv.lock matches pyproject.toml,$(UV) lock --check --offline --quiet,$(TOOLS)/$(SCRIPTS)/uv lock)

@@ -27,7 +27,7 @@ import tempfile
 import threading
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -47,15 +47,6 @@ from tests.house.string_imports import string_imports  # noqa: E402
 from tests.house.trusted_base import trusted_files  # noqa: E402
 
 SOURCES = sorted(ROOT.glob("packages/*/src/*"))
-JOINT = (
-    ROOT
-    / "packages"
-    / "noisegate-images"
-    / "src"
-    / "noisegate_images"
-    / "methods"
-    / "joint.py"
-)
 SHAPED = re.compile(r"\b(Float|Int|UInt|Bool|Num|Real|Integer|Shaped)(8|16|32|64)?\[")
 SEVERAL = re.compile(
     r"\b(Mapping|dict|list|Sequence|Iterator|Iterable|Callable)\[|tuple\[Tensor, \.\.\."
@@ -198,11 +189,6 @@ def modules() -> list[Path]:
     return sorted(path for source in SOURCES for path in source.rglob("*.py"))
 
 
-def lines(paths: Iterable[Path]) -> int:
-    """Returns the lines of files."""
-    return sum(path.read_bytes().count(b"\n") for path in paths)
-
-
 def tests() -> list[Path]:
     """Returns every file of tests."""
     return [
@@ -336,7 +322,6 @@ def measure() -> dict[str, Any]:
         "files that a CSV fit enters with its page": files["page"],
         "files that an image fit enters": files["image"],
         "files that a gradient run enters": files["gradient"],
-        "lines of joint": lines([JOINT]),
         "settings of joint's own": own_settings(),
         "megabytes of the base install": round(base_install()),
         "calibrations in one fit": max(
