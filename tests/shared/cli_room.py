@@ -400,13 +400,9 @@ def environment():
 def stopped_fit(desk):
     """Starts a long fit, sends it a signal when `ready` says so, and returns how it ended."""
 
-    def run_and_stop(ready, number=signal.SIGINT, more=()):
-        command = [
-            *PROGRAM,
-            *desk.fit(
-                "--set", 'fit_options={"steps": 100000, "stop_at_noise": false}', *more
-            ),
-        ]
+    def run_and_stop(ready, number=signal.SIGINT, more=(), steps=100_000):
+        fit_options = f'fit_options={{"steps": {steps}, "stop_at_noise": false}}'
+        command = [*PROGRAM, *desk.fit("--set", fit_options, *more)]
         with subprocess.Popen(
             command,
             cwd=desk.folder,
