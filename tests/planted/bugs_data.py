@@ -179,9 +179,6 @@ csv-mark-at-the-start-of-a-piece: What looks like a byte order mark is dropped a
 csv-quote-never-closed: A file may end inside quotes, in a cell of many records.
     by test_what_could_swallow_records_is_refused_with_its_line
     wrap csv_file._check_quotes: lambda check, *arguments, ended: check(*arguments, ended=False)
-kinds-from-the-values: The kinds of columns follow from the types of a table in memory, and so from its values.
-    by test_only_parquet_suggests_kinds
-    rewrite raw: isinstance(any_origin, ParquetFile) => any_origin.typed
 record-quoted-as-header: The first line of a file is quoted, though it may be a record.
     by test_a_column_without_a_kind_is_asked_for
     wrap raw.RawTable.quotable: lambda *_: True

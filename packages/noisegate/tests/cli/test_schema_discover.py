@@ -191,7 +191,9 @@ def test_a_signal_while_reading_spends_nothing_and_one_after_the_noise_waits(
     monkeypatch.setattr(discovery, "read_counts", read)
     confirm = Ledger.confirm
     monkeypatch.setattr(
-        Ledger, "confirm", lambda *a: confirm(*a) or signal.raise_signal(signal.SIGTERM)
+        Ledger,
+        "confirm",
+        lambda *a, **o: confirm(*a, **o) or signal.raise_signal(signal.SIGTERM),
     )
     assert cli(*discover(clinic)).code == 0 and clinic.account().committed == 1
     assert cli("verify", "found.toml.certificate.json").code == 0

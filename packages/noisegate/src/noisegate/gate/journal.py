@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import re
-import secrets
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +135,7 @@ class AnswerJournal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._owner = secrets.token_hex(16)
+        self._owner = uuid.uuid4().hex
         self._last_owner: str | None = None
         self._begun_here: set[str] = set()
         self._given_up = False
