@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.house import public_names
 
 import noisegate
 import noisegate_evaluate
@@ -38,3 +39,16 @@ def test_every_module_imports_alone():
         check=False,
     )
     assert ended.stdout.split() == MODULES, ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "written"),
+    [
+        (public_names.STUB, public_names.stub),
+        (public_names.TRIED, public_names.tried),
+    ],
+    ids=["stub", "what tries it"],
+)
+def test_type_checkers_read_the_public_names_that_there_are(file, written):
+    again = "write it again with: python tests/house/public_names.py"
+    assert file.read_text(encoding="utf-8") == written(), again

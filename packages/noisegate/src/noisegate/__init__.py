@@ -9,31 +9,9 @@ from __future__ import annotations
 import logging
 from importlib import import_module
 from importlib.metadata import EntryPoint
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noisegate._version import __version__ as __version__
-
-if TYPE_CHECKING:
-    from noisegate.api import fit as fit
-    from noisegate.api import plan as plan
-    from noisegate.api import synthesize as synthesize
-    from noisegate.discovery.split import split_records as split_records
-    from noisegate.errors import BudgetRefusedError as BudgetRefusedError
-    from noisegate.errors import NoisegateError as NoisegateError
-    from noisegate.errors import UserError as UserError
-    from noisegate.gate.gate import Gate as Gate
-    from noisegate.ledger.ledger import Ledger as Ledger
-    from noisegate.methods.registry import list_methods as list_methods
-    from noisegate.models.folder import verify as verify
-    from noisegate.models.synthesizer import Synthesizer as Synthesizer
-    from noisegate.models.synthesizer import load as load
-    from noisegate.privacy.certificate import Certificate as Certificate
-    from noisegate.privacy.events import Adjacency as Adjacency
-    from noisegate.privacy.plan import Budget as Budget
-    from noisegate.privacy.release import Release as Release
-    from noisegate.schema import Schema as Schema
-    from noisegate.silos.signature import sign as sign
-    from noisegate.verdict import Verdict as Verdict
 
 logging.getLogger("noisegate").addHandler(logging.NullHandler())
 
