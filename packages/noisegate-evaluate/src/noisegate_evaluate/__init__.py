@@ -1,4 +1,8 @@
-"""Two data sets in, scores out; knows no method. All is computed on real data, outside the privacy guarantee."""
+"""Two data sets in, scores out; knows no method. All is computed on real data, outside the privacy guarantee.
+
+Everything here is computed on real data, so it is outside the privacy guarantee, and
+every result says so.
+"""
 
 # mypy: implicit-reexport
 # ruff: noqa: F401

@@ -1,4 +1,8 @@
-"""How far a run is: a bar, or lines of the log, which is public: of reading, it tells the time and no count."""
+"""How far a run is: a bar, or lines of the log, which is public: of reading, it tells the time and no count.
+
+All is logged under the logger `noisegate`, which has no handler, and is public: of
+reading, the time and no count.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A gate whose queries are watched: beside each answer, what the records that an auditor knows add to the exact sum."""
+"""A gate whose queries are watched: beside each answer, what the records that an auditor knows add to the exact sum.
+
+What single records do to a step is computed apart from the gate, clipped in float64;
+sums are the gate's own.
+"""
 
 from __future__ import annotations
 

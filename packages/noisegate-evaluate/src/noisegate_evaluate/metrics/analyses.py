@@ -1,4 +1,9 @@
-"""What an analyst would find in synthetic records where real ones have it: associations, regressions, quantiles."""
+"""What an analyst would find in synthetic records where real ones have it: associations, regressions, quantiles.
+
+A total variation distance is an average over cells; a correlation is one direction of
+hundreds, and a regression a few. So each is compared by itself, on at most `MOST_ROWS`
+rows and `MOST_COLUMNS` columns, the label among them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What pages are made of: templates, charts as inline SVG with tables of their numbers, and cards of columns."""
+"""What pages are made of: templates, charts as inline SVG with tables of their numbers, and cards of columns.
+
+Each page is one self-contained HTML file: every value escaped, no script, nothing that
+is fetched.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Pictures, PNG: of linear maps over images, and of synthetic images beside the PRIVATE ones that are nearest."""
+"""Pictures, PNG: of linear maps over images, and of synthetic images beside the PRIVATE ones that are nearest.
+
+Maps say what classes answer to, and why single images were given their class. They cost
+no privacy; the images that are explained are records to predict or public ones, never
+those of the training.
+"""
 
 from __future__ import annotations
 

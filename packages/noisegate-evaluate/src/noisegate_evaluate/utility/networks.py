@@ -1,4 +1,9 @@
-"""Networks that score images, and how each is trained: what may be chosen, and what is fixed."""
+"""Networks that score images, and how each is trained: what may be chosen, and what is fixed.
+
+Private Set Generation has six, scored after the last epoch; four more are chosen by
+held-out images of their own source. The training itself is in
+`noisegate_evaluate.utility.training`; torch is loaded when one is trained.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""One picture to the pixels that the schema declares, by public rules; the result depends on that picture alone."""
+"""One picture to the pixels that the schema declares, by public rules; the result depends on that picture alone.
+
+Pixels are taken as they are stored: a rotation that a camera noted beside them (EXIF)
+is not applied, and transparency is dropped. Other modes and sizes are refused unless
+the schema says how to read them (`ImageForm`): with `convert` grey is 0.299 red + 0.587
+green + 0.114 blue (ITU-R 601-2), 16-bit grey keeps its upper 8 bits, all else is as
+`PIL.Image.Image.convert` does it; with `resize` Pillow's bilinear filter averages when
+a picture is made smaller.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Images as files in a folder: one folder for each class, all in one folder, or with a table of their labels."""
+"""Images as files in a folder: one folder for each class, all in one folder, or with a table of their labels.
+
+The table is `labels.csv` with a column `file`, or `metadata.csv` with `file_name`, as
+Hugging Face has it; files that it does not list are not read. Without one, hidden files
+and folders, what systems leave behind, and texts and tables are not read. Every other
+file is an image, whatever it is called, so that none is left out without a word.
+"""
 
 import os
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,20 @@
-"""Random Fourier features of mixed records, computed in integers, so that every machine gets the same bits."""
+"""Random Fourier features of mixed records, computed in integers, so that every machine gets the same bits.
+
+A feature pair is (cos φ, sin φ)/√F of a phase φ that adds up over the columns it looks
+at:
+
+* a numeric column with value x in [0, 1] adds ω·x, ω ~ N(0, 1/ℓ²): the Gaussian kernel
+  of length scale ℓ;
+* a coded column adds a random angle for its level, and a missing numeric value one of
+  its own.
+
+With F frequencies the vector has norm 1 exactly, up to rounding: Rahimi and Recht
+(NeurIPS 2007), and DP-MERF, Harder, Adamczewski and Park (AISTATS 2021),
+https://arxiv.org/abs/2002.11603, section 3.
+
+Phases are whole numbers, and (cos φ, sin φ) comes from a table of 4096 angles (G-06).
+The torch forms round nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""What edges and stripes say of images, bit for bit (G-06): gradient orientations and wavelet energies, by the part."""
+"""What edges and stripes say of images, bit for bit (G-06): gradient orientations and wavelet energies, by the part.
+
+All of it is sums of products of whole numbers, then roots and divisions, which IEEE 754
+rounds in one way only: so a record's vector is a function of that record alone, bit for
+bit, on every machine (G-06).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Perceptual features: what a frozen public network gives for an image; the gate probes what it rounds (G-06)."""
+"""Perceptual features: what a frozen public network gives for an image; the gate probes what it rounds (G-06).
+
+What the network itself rounds may depend on its kernels: it is called with blocks of
+one shape, on one thread, and the gate probes it (G-06). All that follows is exact by
+construction.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The joint embedding of images: what pixels say and what edges say, in one release; the default method for images."""
+"""The joint embedding of images: what pixels say and what edges say, in one release; the default method for images.
+
+One plan has counts and class-wise sums of random Fourier features: of pixels, gradient
+orientations, wavelet energies and, of grey images, of what an encoder of drawn signs
+gives. Length scales are public and follow an image's side.
+"""
 
 from __future__ import annotations
 

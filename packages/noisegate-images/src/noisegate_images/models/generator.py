@@ -1,4 +1,9 @@
-"""Generators: what a fit needs of them, whatever they make; and those of tables, as networks and as record models."""
+"""Generators: what a fit needs of them, whatever they make; and those of tables, as networks and as record models.
+
+Given its noise, the columns of a record are independent, so its expected features are
+products of small sums, exact and differentiable (`of_cells` of a feature map); columns
+depend on each other through the shared noise.
+"""
 
 from __future__ import annotations
 

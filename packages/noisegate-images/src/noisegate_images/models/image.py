@@ -1,4 +1,8 @@
-"""Generators of images, as networks and as record models: noise and a label in, one image out, in [0, 1]."""
+"""Generators of images, as networks and as record models: noise and a label in, one image out, in [0, 1].
+
+In training mode a network that normalises by batches gives other images than in
+evaluation mode, which is sampled.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,12 @@
 
 Each takes images of any shape, (rows, channels, height, width), and gives logits, (rows, classes). Its fresh weights,
 in float32 on the CPU, follow from a public seed. What is no positive whole number is refused with `OptionError`.
+
+The sizes are those of the public code of PSG (Chen, Kerkouche and Fritz, NeurIPS 2022),
+which is that of dataset condensation (Zhao, Mopuri and Bilen, ICLR 2021): no dropout,
+and one normalisation group for each channel, without running statistics, so that
+gradients are per example, under `torch.func`. The small network, WRN-16-2 and ResNet9
+normalise by batches: nothing private is trained with them.
 """
 
 from __future__ import annotations

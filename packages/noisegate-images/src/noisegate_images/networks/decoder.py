@@ -1,6 +1,16 @@
 """A small decoder of images: a feature of an encoder and noise in, one image out. Public, frozen, and of one encoder.
 
 Shi et al. (CVPR 2016); Casanova et al. (NeurIPS 2021). The weights in the package are of CIFAR-10: docs/decoders.md.
+
+A linear layer to the smallest picture, then a 3 x 3 convolution to four times the
+channels for each doubling, which become 2 x 2 pixels (Shi et al., CVPR 2016); the last
+one repeats pixels and then convolves. Feature and noise come in at every size, as gain
+and bias after batch normalisation, as in an instance-conditioned GAN (Casanova et al.,
+NeurIPS 2021). In evaluation mode, in which it is sampled, an image is a function of its
+own feature and noise.
+
+The weights in the package were trained on CIFAR-10 (Krizhevsky 2009);
+[decoders](../../docs/decoders.md) says by which command.
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""A small convolutional encoder of images, grey or colour, which perceptual features are of by default; and weights."""
+"""A small convolutional encoder of images, grey or colour, which perceptual features are of by default; and weights.
+
+It is trained to tell public images apart
+(`noisegate_papers.contrib.pretraining.encoder`); its batch normalisation is then folded
+into the convolutions, so that nothing mixes the rows of a batch.
+
+The weights in the package were trained on CIFAR-10 (Krizhevsky 2009);
+[images](../../docs/images.md) says by which command.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Frozen networks by name, with weights that lie on disk and are never downloaded, and what their layers give."""
+"""Frozen networks by name, with weights that lie on disk and are never downloaded, and what their layers give.
+
+Nothing is ever downloaded: who can see the network traffic of a private run would learn
+of it, and weights that change between two runs would change what was released.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,20 @@
 a is the difference between the mean embedding of the records and that of the synthetic ones, n the noise, normal with
 covariance Σ, B is `norm`, the largest norm of a record's vector. The squared MMD is ‖a‖²; what is fitted is ‖a + n‖². A
 bound may fail with probability `failure`, and Q = Tr Σ + 2 ‖Σ‖_F √L + 2 ‖Σ‖_op L with L = ln(1/failure).
+
+What an embedding costs and is worth, before any data is read: bounds on the squared
+MMD, from its settings alone.
+
+A mean embedding of finitely many features stands for a kernel, and it is released with
+noise: the error of the former falls with its length, that of the latter grows. A method
+states both as an `ErrorBound`, which `noisegate plan` prints.
+
+The bounds on the noise are those of DP-MERF and of DP-MEPF's supplement A, corrected:
+[differences](../../docs/differences.md) says where and why. a is the difference between
+the mean embedding of the records and that of the synthetic ones, n the noise, normal
+with covariance Σ, B is `norm`, the largest norm of a record's vector. The squared MMD
+is ‖a‖²; what is fitted is ‖a + n‖². A bound may fail with probability `failure`, and Q
+= Tr Σ + 2 ‖Σ‖_F √L + 2 ‖Σ‖_op L with L = ln(1/failure).
 """
 
 import math

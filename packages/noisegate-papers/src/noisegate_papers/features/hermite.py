@@ -1,4 +1,21 @@
-"""Hermite features of one number: the truncated Mehler series of the Gaussian kernel."""
+"""Hermite features of one number: the truncated Mehler series of the Gaussian kernel.
+
+Sum and product kernels of Hermite features: which columns are multiplied with which,
+and with what weight.
+
+A group of columns with d coordinates and supremum s has noise of energy σ²·Δ²·d/w² when
+its vector is multiplied by w, where Δ² = Σ w²·s²: the total is least at w² ∝ √d/s, with
+equal columns the paper's 1/√D. Likewise between questions, whose shares are ∝ Δ·√d.
+
+DP-HP (`noisegate_papers.methods.mean_embeddings`), sections 3.1 and E. For ρ in (0, 1),
+exp(−ρ/(1 − ρ²)·(x − y)²) = Σ_k φ_k(x)·φ_k(y), where ρ/(1 − ρ²) = 1/(2ℓ²) for the length
+scale ℓ, and
+
+    φ_0(x) = (1 − ρ²)^¼ · exp(−ρ/(1 + ρ)·x²),    φ_{k+1} = √(2ρ/(k + 1))·x·φ_k − ρ·√(k/(k + 1))·φ_{k−1}.
+
+The feature vector of order C holds φ_0 … φ_C, whose norm is at most 1 (G-22). In
+float64 the recursion is good to 10⁻¹² up to order 2,000 on [−1, 1].
+"""
 
 import math
 from collections.abc import Sequence

@@ -2,6 +2,16 @@
 
 DP-NTK, Yang, Adamczewski, Sutherland and Park (TMLR 2024), https://arxiv.org/abs/2303.01687, section 4. The network is
 f(x) = Σ_j relu(w_j·x̃) with x̃ = (x, 1); a table has a small one for each pair of columns.
+
+DP-NTK, Yang, Adamczewski, Sutherland and Park (TMLR 2024),
+https://arxiv.org/abs/2303.01687, section 4. The network has one hidden layer of k ReLU
+units and one output, f(x) = Σ_j relu(w_j·x̃) with x̃ = (x, 1). Vectors and their sum
+are exact, and nothing is negative (G-27, of tables as in G-23).
+
+A table has a small network for each pair of columns, whose gradient has an expectation
+in closed form under the cell probabilities of a generator. A numeric column enters as
+its cell's position in [0, 1], a coded one, and what is missing, as one-hot vectors. A
+record's vector is that of its cell in each pair, over √pairs.
 """
 
 from __future__ import annotations

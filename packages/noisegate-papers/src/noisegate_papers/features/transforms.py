@@ -1,4 +1,9 @@
-"""Maps of what another map gives, exact (G-06): squares, outer products, a public projection, and whitening."""
+"""Maps of what another map gives, exact (G-06): squares, outer products, a public projection, and whitening.
+
+Projections and whitening multiply whole numbers of 2⁻²⁵, so that float64 holds each
+partial sum; all else is done to each number, or along each row, by itself: a record's
+vector is a function of that record alone, bit for bit (G-06).
+"""
 
 import hashlib
 import math

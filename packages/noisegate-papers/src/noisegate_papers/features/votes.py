@@ -1,4 +1,9 @@
-"""Votes of records for the nearest of public candidates: 1 at the record's candidate and 0 elsewhere (G-25)."""
+"""Votes of records for the nearest of public candidates: 1 at the record's candidate and 0 elsewhere (G-25).
+
+Private Evolution (`noisegate_papers.methods.pe`), algorithm 2. In a table every
+column's cells stand at public points of a lattice; images have features of norm at most
+1, by a public map, and vote for candidates of their label.
+"""
 
 from __future__ import annotations
 

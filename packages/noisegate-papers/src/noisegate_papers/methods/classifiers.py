@@ -2,6 +2,14 @@
 
 DP-SGD: Abadi et al. (CCS 2016), https://arxiv.org/abs/1607.00133. DP-LLM: Harder, Bauer and Park (AAAI 2020),
 https://arxiv.org/abs/1906.02004, linear in one parameter, so that the gate takes its gradients in two factors.
+
+DP-SGD, Abadi et al. (CCS 2016), https://arxiv.org/abs/1607.00133, is for images PSG's
+ConvNet, for a table its perceptron. A sum of gradients is divided by the public number
+of records, never by the size of the sample.
+
+DP-LLM, Harder, Bauer and Park (AAAI 2020), https://arxiv.org/abs/1906.02004, is linear
+in one parameter (`noisegate_papers.models.locally_linear`), so the gate takes its
+gradients in two factors. What differs is in [differences](../../docs/differences.md).
 """
 
 from __future__ import annotations

@@ -2,6 +2,15 @@
 
 Cao, Bie, Vahdat, Fidler and Kreis (NeurIPS 2021), https://arxiv.org/abs/2111.01177. The loss is 2·W(X₁, Y) − W(X₁, X₂),
 with entropic transport W: Cuturi (NeurIPS 2013), https://arxiv.org/abs/1306.0895.
+
+Cao, Bie, Vahdat, Fidler and Kreis (NeurIPS 2021), https://arxiv.org/abs/2111.01177. The
+gradient at generated records of a loss between them and a sample of real ones, clipped
+as a whole and noised at the gate (`Gate.batch`, G-24), is all that the generator learns
+from. The loss is 2·W(X₁, Y) − W(X₁, X₂), where W is entropic transport, Cuturi (NeurIPS
+2013), https://arxiv.org/abs/1306.0895, and X₂ shares all but a part of its records with
+X₁. W(X₁, Y) is the mean over parts of the sample about as large as X₂, as the bias that
+the second term takes off depends on how many there are. What differs is in
+[differences](../../docs/differences.md).
 """
 
 from __future__ import annotations

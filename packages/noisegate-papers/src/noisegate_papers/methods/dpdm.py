@@ -2,6 +2,16 @@
 
 DPDM: Dockhorn, Cao, Vahdat and Kreis (TMLR 2023), https://arxiv.org/abs/2210.09929. DP-FETA, which buys sums of small
 images first: Li, Gong, Li, Zhao, Hou and Wang (IEEE S&P 2025), https://arxiv.org/abs/2504.01395.
+
+DPDM and DP-FETA: diffusion models of images whose denoiser learns from noisy gradients.
+
+DPDM, Dockhorn, Cao, Vahdat and Kreis (TMLR 2023), https://arxiv.org/abs/2210.09929:
+what is released is a running mean of the weights, from which a deterministic sampler
+draws (`noisegate_papers.models.diffusion`). DP-FETA, Li, Gong, Li, Zhao, Hou and Wang
+(IEEE S&P 2025), https://arxiv.org/abs/2504.01395, buys the sum of small images over
+each class first, in the same plan, and trains the denoiser on these means, a little
+turned, sheared and moved, before its first private step. What differs is in
+[differences](../../docs/differences.md).
 """
 
 from __future__ import annotations

@@ -3,6 +3,16 @@
 DP-GAN: Xie et al. (2018), https://arxiv.org/abs/1802.06739. DP-CGAN: Torkzadehmahani, Kairouz and Paten (CVPR workshops
 2019), https://arxiv.org/abs/2001.09700. Steps of both: Bie, Kamath and Zhang (TMLR 2023), arxiv.org/abs/2302.02936.
 DP-GAN-MI, DP-GAN-FT: Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 4.1, algorithm 2.
+
+DP-GAN, Xie et al. (2018), https://arxiv.org/abs/1802.06739, makes whole records, labels
+first, from shares that are learned. DP-CGAN, Torkzadehmahani, Kairouz and Paten (CVPR
+workshops 2019), https://arxiv.org/abs/2001.09700, is given the labels, whose shares are
+public knowledge. Both take several steps of the discriminator to one of the generator:
+Bie, Kamath and Zhang (TMLR 2023), https://arxiv.org/abs/2302.02936. DP-GAN-MI and
+DP-GAN-FT are baselines of Wu, Guo and Chaudhuri (2023),
+https://arxiv.org/abs/2309.00008, section 4.1, algorithm 2: perceptrons on an encoder's
+features, which are decoded. What differs is in
+[differences](../../docs/differences.md).
 """
 
 from __future__ import annotations

@@ -3,6 +3,21 @@
 MST: McKenna, Miklau and Sheldon (JPC 2021), https://arxiv.org/abs/2108.04978. AIM: McKenna, Mullins, Sheldon and Miklau
 (VLDB 2022), https://arxiv.org/abs/2201.12677. PrivBayes: Zhang, Cormode, Procopiuc, Srivastava and Xiao (SIGMOD 2014;
 TODS 2017), https://doi.org/10.1145/3134428. What differs is in docs/differences.md.
+
+AIM, MST and PrivBayes: noisy marginals chosen on the way, and the graphical model that
+agrees with them.
+
+MST, McKenna, Miklau and Sheldon (JPC 2021), https://arxiv.org/abs/2108.04978, measures
+all single columns and the pairs of a spanning tree that its model explains worst. AIM,
+McKenna, Mullins, Sheldon and Miklau (VLDB 2022), https://arxiv.org/abs/2201.12677, goes
+on choosing, up to triples, while the budget lasts and its model is small. OpenDP's
+`opendp.extras.mbi` runs them at the gate, which holds all records in memory (G-17).
+
+PrivBayes, Zhang, Cormode, Procopiuc, Srivastava and Xiao (SIGMOD 2014; TODS 2017),
+https://doi.org/10.1145/3134428, asks the rounds of the pairwise method first. From
+their answers parents are chosen, and one more query of the same plan counts the table
+of every column with its parents (G-12, G-13). What differs is in
+[differences](../../docs/differences.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""DP-MERF, DP-NTK and DP-HP: mean embeddings, released in one pass and one plan, which a generator is fitted to."""
+"""DP-MERF, DP-NTK and DP-HP: mean embeddings, released in one pass and one plan, which a generator is fitted to.
+
+One pass over the records releases class-wise sums and counts in one plan. A generator
+is then fitted so that its expected embedding matches. Of DP-HP, `moved=False` and
+`products="random"` give the paper's series and products. What differs from the papers,
+and why, is in [choosing](../../docs/choosing.md) and
+[differences](../../docs/differences.md).
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,17 @@
 
 Harder, Jalali Asadabadi, Sutherland and Park (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P; without public
 images appendix F. What differs is in docs/differences.md.
+
+Harder, Jalali Asadabadi, Sutherland and Park (TMLR 2023),
+https://openreview.net/forum?id=R6W7zkMz0P. One plan releases class-wise sums of the
+activations of a public network (φ₁), of their squares (φ₂), and counts, which a
+generator is then fitted to. For early stopping, a second, unlabelled mean embedding is
+released with ten times the noise, and the generator that comes closest to it is kept.
+What differs is in [differences](../../docs/differences.md).
+
+Without public images (appendix F, and the dissertation's) the plan has noisy gradients
+of a ConvNet classifier first, then the queries, whose maps, activations after each
+ReLU, hold what was trained; it is released with the embedding.
 """
 
 from __future__ import annotations

@@ -2,6 +2,74 @@
 
 Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, sections 3.1 (docs/mge.md) and 3.2, of which
 docs/public-data.md and docs/differences.md say more.
+
+Both are of Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008. For DP-MGE,
+section 3.1, one plan releases class-wise sums of features z of length 1, by a frozen
+public encoder, of z ⊙ z, and counts: the moments of a Gaussian, of which features are
+drawn and decoded. What is proved of it, and what goes beyond the paper, is in
+[mge](../../docs/mge.md).
+
+For DP-DRE, section 3.2, a perceptron learns to tell features of private records from
+those of public ones, from noisy gradients, and public records are drawn by weights D/(1
+− D): see [public-data](../../docs/public-data.md), and
+[differences](../../docs/differences.md).
+
+dp-mge: sensitivities, and from noisy moments to a Gaussian:
+
+The queries are those of the table in
+[README.md](README.md#queries-and-their-sensitivity).
+
+Proofs. ‖z ⊙ z‖² = Σ zⱼ⁴ ≤ (Σ zⱼ²)² = 1, since the square has only nonnegative cross
+terms more; and squares are not negative, so two of them are at most √2 apart. Both are
+reached. For the full matrix the inner product of two such vectors is ⟨x, y⟩², so the
+norm is ‖x‖² ≤ ‖z‖² = 1. Under replace-one √2 would do there as well, but the gate
+enforces norms and signs only, and these entries have both signs. The gate clips to
+these norms in any case ([G-01](../../docs/guarantees.md#G-01),
+[G-02](../../docs/guarantees.md#G-02)): an error here would cost accuracy, not privacy.
+
+**Against the paper's Claim 1.** It splits ε and δ in halves for the two moments and
+goes by way of Rényi divergences: σ = Δ (√(2 log(2/δ)) + √(2 log(2/δ) + ε))/ε for each
+(worked out from its proof; the formula is lost in the copy at hand). Here both are one
+Gaussian mechanism, composed exactly ([G-03](../../docs/guarantees.md#G-03)), and ε(δ)
+is the analytic formula. At δ = 1e-5, for the same sensitivity and with the number of
+images public, the noise on each moment is 0.44 of the claim's at ε = 0.1, 0.53 at ε = 1
+and 0.66 at ε = 10. Under add/remove-one the number of images is private here, and noisy
+counts take a small part of the budget.
+
+**From noisy moments to a Gaussian.** The variance E z² − (E z)² of noisy moments can be
+negative, which the paper does not discuss. Features have length 1, so it is public that
+second moments are not negative and add up to 1 (a full matrix is positive semi-definite
+with trace 1, or at most 1 along fewer axes than there are), and that the mean has
+length at most 1. The released moments are moved to the nearest point of that set, which
+is post-processing and never further from the truth; then variances, or eigenvalues, are
+clipped to [`floor`, 1]. Drawn features are cut at 0 if the encoder gives no negative
+entry, and scaled to length 1.
+
+dp-dre: how it weighs public records:
+
+DP-DRE of "Large-Scale Public Data Improves Differentially Private Image Generation
+Quality" (section 3.2):
+
+1. Each record becomes a *feature* f. A row: its one-hot codes and its numbers scaled by
+  their bounds, together of length at most 1. An image: one layer of a public encoder
+  (`network`, `layer`), averaged over the picture, of length 1. Features are centred,
+  rotated and scaled by the mean and covariance of the public features (`dimensions`,
+  `whitening`, `length`).
+2. A two-layer perceptron D learns to tell private features (density p) from public ones
+  (q). It minimises (equation 2 of the paper)
+
+        −E_p log D(f) − E_q log(1 − D(f)),   which is least at D = p/(p + q).
+
+  The gradient of the first term is a noisy sum over a Poisson sample, clipped per
+  record (`norm`), through the gate (G-20); that of the second is public. Adam takes
+  `steps` of them, and the mean of the last half of the weights is kept.
+
+3. A public record gets the weight w = D/(1 − D) = p/q, at most `most_weight`
+  (10,000). Records are drawn in proportion to w.
+
+Private records are read once; their features, not the rows, stay in memory for the
+steps. Each feature is a function of one record and gradients are clipped afterwards, so
+the sensitivity is the clipping norm whatever the encoder does.
 """
 
 from __future__ import annotations

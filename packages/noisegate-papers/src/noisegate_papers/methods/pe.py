@@ -2,6 +2,22 @@
 
 Of images: Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithms 1 and 2. Of
 tables: Swanberg et al. (2026), https://arxiv.org/abs/2606.08259. What differs is in docs/differences.md.
+
+Private Evolution of tables and images: private records vote for public candidates, of
+which the best make the model.
+
+Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560,
+algorithms 1 and 2. Where the paper has a diffusion model, one begins here with public
+images or simulated shapes, and varies them by operations on pixels or by a public
+decoder. A vote goes to the nearest candidate of the image's label by what a public map
+sees.
+
+For tables: Swanberg et al. (2026), https://arxiv.org/abs/2606.08259. Candidates are
+drawn from one-way tables that are measured first, one round of votes weights them, and
+weights are brought back to the one-way tables; further rounds keep the half with the
+most votes and vary it. In each round a record adds 1 to one candidate (G-25), however
+candidates follow from earlier answers (G-13). What differs is in
+[differences](../../docs/differences.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,13 @@
 """Private Set Generation, PSG: a small set of records whose gradient points where the noisy private one does.
 
 Chen, Kerkouche and Fritz (NeurIPS 2022), https://arxiv.org/abs/2211.04446; see docs/differences.md.
+
+PSG: Private Set Generation.
+
+Chen, Kerkouche and Fritz (NeurIPS 2022), https://arxiv.org/abs/2211.04446. A small set
+of records is moved until the gradient of a classifier's loss on it points where the
+noisy gradient on the private records does, and is released. What differs is in
+[differences](../../docs/differences.md).
 """
 
 from __future__ import annotations

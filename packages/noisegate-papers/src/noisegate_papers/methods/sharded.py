@@ -1,4 +1,12 @@
-"""Methods on disjoint shards, each with a teacher behind the gate (G-26): PATE-GAN, GS-WGAN, DataLens and G-PATE."""
+"""Methods on disjoint shards, each with a teacher behind the gate (G-26): PATE-GAN, GS-WGAN, DataLens and G-PATE.
+
+Each shard has a teacher behind the gate, trained on it alone, which answers about
+generated records; the noisy sum of bounded answers leaves the gate (`Gate.shards`,
+G-26), and a generator learns from it. ε is that of the worst case and follows from the
+plan: published programs state one that depends on how far teachers agree, which is
+private (https://arxiv.org/abs/1802.08908). What differs is in
+[differences](../../docs/differences.md).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""Record models that draw a feature and decode it: a label, then a feature of length 1, then noise, then an image."""
+"""Record models that draw a feature and decode it: a label, then a feature of length 1, then noise, then an image.
+
+What private records have said is in the distribution of the features. The decoder is
+public and frozen.
+
+Decoders from Python:
+
+In Python, `noisegate_images.networks.decoder.load_decoder(name, sha256)` gives a
+decoder with `shape`, `features`, `latent`, `digest`, `encoder` and `layer`; called with
+features (rows, features) of length 1 and standard normal noise (rows, latent) it
+returns intensities in [0, 1], a row per image in the order of the schema's pixels.
+"""
 
 from __future__ import annotations
 

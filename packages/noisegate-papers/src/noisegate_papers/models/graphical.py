@@ -1,4 +1,9 @@
-"""A graphical model of records as one conditional table for each column, drawn from with NumPy alone."""
+"""A graphical model of records as one conditional table for each column, drawn from with NumPy alone.
+
+A graphical model whose graph is triangulated is a Bayesian network along the reverse of
+its elimination order: so the fitted model needs no inference any more, nor the package
+that fitted it.
+"""
 
 from __future__ import annotations
 

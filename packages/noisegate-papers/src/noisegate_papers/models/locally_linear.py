@@ -3,6 +3,18 @@
 The score of class k is f_k(x) = Σ_m σ_mk(x)·g_mk(x), with g_mk(x) = w_mk·x + b_mk and σ_mk the softmax over m of g_mk/T
 ("Interpretable and Differentially Private Predictions", equation 3, with T = 1/β). A second softmax gives
 probabilities (equation 5). With a `Projection` (section 3.1) the m-th map of every class is trained on R_m x.
+
+The score of class k is f_k(x) = Σ_m σ_mk(x)·g_mk(x), with g_mk(x) = w_mk·x + b_mk and
+σ_mk the softmax over m of g_mk/T ("Interpretable and Differentially Private
+Predictions", equation 3, with T = 1/β). A second softmax gives probabilities (equation
+5). Near a record the score is about linear, so the weighed maps explain the prediction,
+and the maps of a class show what it answers to anywhere.
+
+A `Projection` gives each map fewer numbers to train, so less noise in each step: the
+m-th map of every class sees R_m x with R_m fixed, public and Gaussian, and a constant
+beside it (section 3.1). What was trained on it is a linear map of x all the same, and
+that is what is kept. `reasons` and `answers` say why, above the mean of the other
+classes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Record models that are sets of records, made once, or public and weighed: drawing is choosing among them."""
+"""Record models that are sets of records, made once, or public and weighed: drawing is choosing among them.
+
+Records that were made once (`PointSet`) come each as often as any other. Public ones
+(`WeightedReference`) come by weights that follow from what was released: only how often
+each one comes says anything of private records.
+"""
 
 from __future__ import annotations
 

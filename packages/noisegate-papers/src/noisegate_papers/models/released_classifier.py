@@ -1,4 +1,9 @@
-"""Classifiers that were trained through the gate: classes, inputs, release, predictions; and networks."""
+"""Classifiers that were trained through the gate: classes, inputs, release, predictions; and networks.
+
+`NetworkClassifier.module` is the network itself, from the inputs of records to logits,
+for what explains networks from outside: gradients at the inputs and their like are
+functions of released weights, and cost no privacy.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,18 @@
 Labels choose among scores: Miyato and Koyama (ICLR 2018). The generator's loss: Goodfellow et al. (NeurIPS 2014),
 https://arxiv.org/abs/1406.2661. DP-DRE (its paper's equation 2, with D = σ(s)) minimises E_private softplus(−s(f)) +
 E_public softplus(s(f)): at the optimum exp(s) is the density of private features over that of public ones.
+
+Every record is treated on its own and nothing is drawn, so gradients are per example.
+The label comes in at the end, as a choice among scores (a projection, Miyato and
+Koyama, ICLR 2018), where it takes few parameters. A step of a GAN's discriminator adds
+the mean gradient of the logistic loss at real records, a noisy sum over the size that
+is expected, and that at fake ones, which costs no privacy. Now and then the generator
+takes a step of its own, by the loss that does not saturate (Goodfellow et al., NeurIPS
+2014, https://arxiv.org/abs/1406.2661).
+
+DP-DRE (equation 2 of the paper, with D = σ(s)) minimises E_private softplus(−s(f)) +
+E_public softplus(s(f)): at the optimum exp(s) is the density of private features over
+that of public ones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,12 @@
 """The public half of a private diffusion model: a denoiser that noisy sums of gradients move, by the loss of EDM.
 
 DPDM, algorithm 1 and section 3.2: the loss of a record is the mean over several draws, which `NoiseDraws` looks up.
+
+EDM is that of `noisegate_papers.models.diffusion`. DPDM
+(`noisegate_papers.methods.dpdm`), algorithm 1 and section 3.2, takes the mean over
+several draws (n, σ) as the loss of a record, which is clipped after the mean.
+`NoiseDraws` reads draws off tables, at places that follow from the step and the image:
+a loss that the gate differentiates draws nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Private Evolution of a table: candidates from noisy one-way tables; all of it follows from the release and a seed."""
+"""Private Evolution of a table: candidates from noisy one-way tables; all of it follows from the release and a seed.
+
+Everything here follows from public facts, from a public seed and from what was
+released, so that the candidates of a round are the same when they are asked for and
+when a release is read. See `noisegate_papers.methods.pe`.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,16 @@
 
 Of small images x, what was released is, for each class, the sum of (lead, x)(lead, x)ᵀ over its records: its first
 entry says how many records it is of, its first row their mean.
+
+Moments of vectors of length 1 are moved to the nearest point of each convex set that
+they are in, and variances, or the eigenvalues of a full covariance, are clipped to
+[floor, 1] (docs/mge.md).
+
+Of small images x, what was released is, for each class, the sum of (lead, x)(lead, x)ᵀ
+over its records: its first entry says how many records it is of, its first row their
+mean. No eigenvalue of the noise, a symmetric matrix with half the variance off the
+diagonal, is much larger than noise · √(2 · size) (Wigner's semicircle law): directions
+of a covariance that vary less than that are left out.
 """
 
 from __future__ import annotations

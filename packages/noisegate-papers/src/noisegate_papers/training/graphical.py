@@ -2,6 +2,12 @@
 
 McKenna, Sheldon and Miklau (2019); PrivBayes, sections 4 and 5; Friedman, Geiger and Goldszmidt (1997). Columns are
 numbered as in `ClassTables`, the label left out.
+
+A fit by mirror descent (McKenna, Sheldon, Miklau 2019) is taken apart into conditional
+tables. Of PrivBayes see sections 4 and 5. Columns are numbered as in `ClassTables`, the
+label left out: where its classes are told apart, it is a parent of every other column
+(Friedman, Geiger and Goldszmidt, 1997). A noisy table is shrunk towards what a smaller
+one says, as far as the table itself tells (empirical Bayes).
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Private Evolution of images: RANDOM_API and VARIATION_API of the paper are operations on pixels."""
+"""Private Evolution of images: RANDOM_API and VARIATION_API of the paper are operations on pixels.
+
+What the paper calls RANDOM_API and VARIATION_API are operations on pixels here.
+Everything follows from public images, from a public seed and from what was released
+(`noisegate_papers.methods.pe`).
+"""
 
 from __future__ import annotations
 

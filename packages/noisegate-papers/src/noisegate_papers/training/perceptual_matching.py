@@ -1,4 +1,11 @@
-"""Match a generator to perceptual features as DP-MEPF does (Harder et al., TMLR 2023, section 3)."""
+"""Match a generator to perceptual features as DP-MEPF does (Harder et al., TMLR 2023, section 3).
+
+Means of a batch are compared with released ones, by their squared distance or by GFMN's
+moving average of the gap, and the generator that is kept may be an earlier one: that
+whose images come closest to a second, unlabelled mean embedding, released beside the
+first with noise of its own. (The paper's code compares with the private embedding as it
+is.)
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,14 @@
 
 Gradients are compared as in dataset condensation (Zhao, Mopuri and Bilen, ICLR 2021; PSG's equation 7): for each weight
 with two or more dimensions the sum over its output rows of 1 − cos.
+
+Each step moves the synthetic set so that its gradient at the network points where the
+noisy one does. After `batches` steps the network is trained on the set for a while;
+after `outer` times that, a fresh one takes its place. Steps are what is paid for, so
+there are as many as planned, wherever a run is then. The set is encoded as a classifier
+sees records. How far two gradients point apart is the distance of dataset condensation
+(Zhao, Mopuri, Bilen, ICLR 2021; PSG's equation 7): for each weight with two or more
+dimensions the sum over its output rows of 1 − cos.
 """
 
 from __future__ import annotations

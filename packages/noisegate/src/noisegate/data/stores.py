@@ -1,4 +1,8 @@
-"""Files on a disk, or in an object store that speaks S3; who may read stands where AWS keeps it, never in a path."""
+"""Files on a disk, or in an object store that speaks S3; who may read stands where AWS keeps it, never in a path.
+
+Who may read, and where the store is, stands where AWS keeps it: in the environment
+(`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL` …) or below `~/.aws`, and never in a path.
+"""
 
 import os
 import stat

@@ -1,4 +1,8 @@
-"""Which records of a unit are used: the first ones, up to a limit, in the order in which the unit has them (G-14)."""
+"""Which records of a unit are used: the first ones, up to a limit, in the order in which the unit has them (G-14).
+
+Units are remembered by a keyed hash of 128 bits under a secret key of the run, in about
+35 bytes each.
+"""
 
 import hashlib
 import secrets

@@ -1,4 +1,9 @@
-"""A first draft of a schema from a file that its owner has declared public; never from private data."""
+"""A first draft of a schema from a file that its owner has declared public; never from private data.
+
+No column stops a draft: what cannot be used is ignored, with the reason. Text that is a
+number or a date in all cells but those that say one or two words is that number or
+date, and the words are marks of missing values.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""How the columns of a public sample are written, where it is not plainly: dates, times of day, decorated numbers."""
+"""How the columns of a public sample are written, where it is not plainly: dates, times of day, decorated numbers.
+
+A format is proposed only where it gives back the text of every cell, but for zeros
+behind a decimal point.
+"""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,7 @@
-"""Columns of numbers, days and moments as a public sample shows them: bounds, steps, sentinels outside them, atoms."""
+"""Columns of numbers, days and moments as a public sample shows them: bounds, steps, sentinels outside them, atoms.
+
+A regularity is taken for one only where the sample has enough records and no exception.
+"""
 
 import math
 import re

@@ -1,4 +1,10 @@
-"""Exact counts over records that have no schema yet: private, and only noise makes them public."""
+"""Exact counts over records that have no schema yet: private, and only noise makes them public.
+
+The number of levels of text is private and may be as large as that of the records. So
+they are counted in partitions, chosen by a hash: when one outgrows the limit, half of
+it is deferred to another pass over the data. Only time tells, which is out of scope
+(docs/threat-model.md).
+"""
 
 from __future__ import annotations
 

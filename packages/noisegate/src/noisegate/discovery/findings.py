@@ -1,4 +1,10 @@
-"""What discovery found, from noisy counts to a schema file with a note on each column: released values alone (G-08)."""
+"""What discovery found, from noisy counts to a schema file with a note on each column: released values alone (G-08).
+
+The first look counts powers of two on both sides of zero, or decades; a bin holds
+records if its count stands out of the noise, alone or with its neighbours. The second
+counts even cells within these, and cuts its ends off where that makes bounds much
+narrower and moves few records. What is left is rounded outwards.
+"""
 
 import json
 import math

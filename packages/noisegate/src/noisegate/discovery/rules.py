@@ -1,6 +1,17 @@
 """Rules that all records of a public sample keep to: what a draft proposes as constraints, and what it remarks.
 
 Only where at least `LEAST` records would break one, were the columns independent, and none does (chance below 10⁻¹³).
+
+A constraint is proposed only where at least `LEAST` records would break it, were the
+columns independent of each other, and not one does (a chance below 10⁻¹³). That it
+holds in a sample is no proof: the reader of the draft decides.
+
+* Comparisons of numbers, of dates, of moments: part <= whole, start <= end.
+* Combinations of two columns' values that never occur, where at most `_MOST_GAPS` do
+  not: a level, a truth value, missing or given, and in columns of steps the least value
+  against all others ("pregnancies" are 0 where sex is Male).
+* Columns that follow from others, sums among them, make no constraint, since sampling
+  could hardly keep to one: they are remarked.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

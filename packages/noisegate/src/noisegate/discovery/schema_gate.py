@@ -1,4 +1,9 @@
-"""The door for questions that come before there is a schema: what bounds and levels do the columns have (G-15)?"""
+"""The door for questions that come before there is a schema: what bounds and levels do the columns have (G-15)?
+
+Like `Gate`, it reserves the whole cost before the first record is read, counts in
+integers and adds noise once. Numeric columns are looked at twice; levels of text leave
+only if their noisy count reaches a threshold (G-15).
+"""
 
 import math
 import threading

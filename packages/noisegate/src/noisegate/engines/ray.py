@@ -1,4 +1,10 @@
-"""Sums on the machines of a Ray cluster: descriptions of parts go to workers, exact totals come back (G-29, G-33)."""
+"""Sums on the machines of a Ray cluster: descriptions of parts go to workers, exact totals come back (G-29, G-33).
+
+The totals are private, like the records: so is the cluster, its object store and its
+network. Noise is drawn here. All workers must compute alike, and as this process does:
+one on another processor, with other versions, or that sums made-up records to other
+integers, is refused.
+"""
 
 import math
 import os

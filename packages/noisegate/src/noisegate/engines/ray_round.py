@@ -1,4 +1,8 @@
-"""One job over parts of the records by workers of a Ray cluster, some of which may be lost on the way (G-29, G-33)."""
+"""One job over parts of the records by workers of a Ray cluster, some of which may be lost on the way (G-29, G-33).
+
+Records never leave a worker, exact sums over all its parts do; the parts of a lost one
+go to others.
+"""
 
 from __future__ import annotations
 

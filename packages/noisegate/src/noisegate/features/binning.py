@@ -1,4 +1,17 @@
-"""Cells of a numeric column: intervals between public cuts, and one more for missing values."""
+"""Cells of a numeric column: intervals between public cuts, and one more for missing values.
+
+`fine_bins` are those of the histograms that are measured first, from the schema alone.
+Such a noisy histogram is denoised on a tree of halves: each node's division of its mass
+between its two halves is kept as far as it stands out of its own noise, and else
+follows the widths (shrinkage of Haar coefficients; Donoho and Johnstone 1994). Spikes
+are set aside first: they would be smeared by the tree.
+
+`merged_bins` then cuts a column into cells of roughly equal mass. A fine cell that
+holds more than an equal share keeps a cell of its own. The rest is cut into more cells
+than its mass alone would get (by the square root of it), as the rare values of a heavy
+tail are what a model of the label needs; none finer than a few standard deviations of
+the noise.
+"""
 
 import math
 from dataclasses import dataclass, replace

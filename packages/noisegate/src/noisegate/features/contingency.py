@@ -2,6 +2,12 @@
 
 Its norm is √(Σ weight²) whatever the record says. Sums are weight times count, in integers (G-12); of a weighted
 record, table t gets ``integer_weights[t]`` times its part of the whole, rounded toward zero (G-31).
+
+So a vector has the norm √(Σ weight²) whatever the record says: nothing is ever clipped,
+and a table with a larger weight gets less noise in proportion. A table of no column is
+the number of records. Sums are weight times count, in integers (G-12); of a weighted
+record, table t gets `integer_weights[t]` times its part of the whole, rounded toward
+zero (G-31).
 """
 
 import math

@@ -1,4 +1,11 @@
-"""How vectors and gradients are computed on a machine: blocks and kernels that made-up records passed (G-06, G-20)."""
+"""How vectors and gradients are computed on a machine: blocks and kernels that made-up records passed (G-06, G-20).
+
+Kernels of matrix products may round a sum by the place of a row in its block. So
+made-up records are tried before the first private one is read (G-06, G-20): with
+torch's own kernels, with `exact_products` in the same block and smaller ones, and at
+last one at a time. What passes may differ between machines, and with it the last bits
+of results.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,14 @@
 """What a run has begun and answered, on disk before its noise: steps as dots of a file, queries as lines of another.
 
 With it a run that was stopped goes on under its reservation, and no noise is drawn twice (G-10, G-21).
+
+How many steps of a run were begun: a small file that outlives an interruption and holds
+no secret.
+
+The first line is JSON: what run this is, and its reservation. After it, one dot for
+each step that was begun, on disk before the step's noise is drawn. Appending is atomic,
+so two processes with one journal never take a step twice. It guards against crashes and
+mistakes, not against an operator who restores an old copy.
 """
 
 import base64

@@ -1,4 +1,9 @@
-"""Encoded records in memory, part by part, and the Poisson samples of them, by a keyed stream (G-19, G-33)."""
+"""Encoded records in memory, part by part, and the Poisson samples of them, by a keyed stream (G-19, G-33).
+
+A record enters by its own word of a keyed stream (G-19). So whoever holds a part, this
+process or a worker (G-33), draws for its records alone, and a part that is read again
+has the same sample in the same step.
+"""
 
 from __future__ import annotations
 

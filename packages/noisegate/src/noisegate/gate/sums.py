@@ -1,4 +1,9 @@
-"""The exact sum of quantised vectors over records, block by block, and the threads that take it (G-07)."""
+"""The exact sum of quantised vectors over records, block by block, and the threads that take it (G-07).
+
+Every vector goes through `Grid.quantise`, but those of maps in `REVIEWED` that look up
+or count what they add, which are checked in integers (`ExactMap.exact_sum`). Every
+engine gives the same bits, since the sum is exact (G-07).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Runs that no ledger knows: costs on the same records add up, and nobody counts. So this process does, and warns."""
+"""Runs that no ledger knows: costs on the same records add up, and nobody counts. So this process does, and warns.
+
+Runs that have a column in common are counted together; records are never compared, or a
+run on one made-up record would tell whether it is among private ones.
+"""
 
 import math
 import threading

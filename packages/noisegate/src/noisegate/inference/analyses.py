@@ -3,6 +3,15 @@
 That ε is found by releases of records that stand in for private ones; nothing private is read. They are public, or made
 up by the schema: numbers even between their bounds, levels equally common. Real numbers mostly vary less, which makes
 intervals narrower; real groups may be rarer, which makes them wider.
+
+```toml
+[[analyses]]
+kind = "ols"                      # or logit, poisson
+outcome = "wage"
+terms = ["age", "sex"]
+
+[[analyses]] question = "mean(wage) by sex"    # any that `infer` understands half_width
+= 0.5                  # optional: how far its intervals may reach ```
 """
 
 import math

@@ -1,4 +1,15 @@
-"""Copies of a model and of its refits, for what `infer` has no question for: a parametric bootstrap."""
+"""Copies of a model and of its refits, for what `infer` has no question for: a parametric bootstrap.
+
+From the model of a release records are drawn, as many as were released; the same method
+releases them with fresh noise, through the same gate, and fits a model to that. No
+private record is read, so it costs no privacy. Where f is computed from rows, f_0 from
+a copy of the model and f_1 … f_m from copies of m such refits, f_i is about as far from
+f_0 as f_0 from the truth: by noise, by sampling, and by what the model loses (Efron
+1979). So f_0 + (f_0 − mean f_i) is the estimate, mean (f_i − f_0)² its variance, to
+which the square of what was taken off is added, since refits lose less than was lost
+before them; t has m degrees of freedom. The rules of Raghunathan, Reiter and Rubin
+(2003) take a model for unbiased, which those of noisy releases are not.
+"""
 
 from __future__ import annotations
 

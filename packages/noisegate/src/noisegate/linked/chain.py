@@ -1,4 +1,12 @@
-"""Children of a parent one by one, each column p(cell | x) ∝ exp(Σ_i θ_i(x_i)): Berger and the Della Pietras (1996)."""
+"""Children of a parent one by one, each column p(cell | x) ∝ exp(Σ_i θ_i(x_i)): Berger and the Della Pietras (1996).
+
+p(cell | x) ∝ exp(Σ_i θ_i(x_i)), with an effect of each cell of the given columns on
+each cell that the column can have: those of log-linear models with the pairs of a
+mixture, fitted one column after the other to records that the columns before have made
+(Berger, Della Pietra and Della Pietra, 1996). What is wrong with them adds up along a
+chain of children: so chains are made, and all effects moved until their pairs are right
+in these.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Parents with their children in order, in bounded memory, and the transitions from one child to the next."""
+"""Parents with their children in order, in bounded memory, and the transitions from one child to the next.
+
+Children are put in order by the column that says so, and where that leaves them equal
+by a hash of what they say and whose they are; never by where they stand. They are
+brought together in bounded memory: what does not fit is kept in a file without a name,
+which no end of the process, SIGKILL too, leaves behind.
+"""
 
 from __future__ import annotations
 

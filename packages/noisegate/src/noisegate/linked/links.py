@@ -1,4 +1,8 @@
-"""A link of two tables as one table of transitions: a row for each child after the one before, one row for none."""
+"""A link of two tables as one table of transitions: a row for each child after the one before, one row for none.
+
+A parent with K children v1 ... vK, in their order, has K rows: v1, which none stands
+before, v2 after v1, and so on to vK; one without children has one row, without a child.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -1,4 +1,9 @@
-"""Linked tables, such as patients and their visits: noisy counts of how children follow each other (G-31)."""
+"""Linked tables, such as patients and their visits: noisy counts of how children follow each other (G-31).
+
+A link is one table of transitions (`noisegate.linked.links`). What a unit adds is the
+mean over its rows: the bound of one record, however many children there are (G-31). A
+mixture is fitted to the counts, and a chain to the mixture.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,11 @@
 """One table of several that are linked: its columns, how its records belong to others, and the time between these.
 
 Distances are counted in *ticks*, from 0 at the lower bound: ranks of a column of steps, or real differences.
+
+The first child has its distance from an origin, a column of the parent or the lower
+bound, and each further one its gap to the child before, so that dates never decrease. A
+distance is counted in *ticks*, from 0 at the lower bound: ranks of a column of steps,
+or the difference itself in a column of real numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Methods that train on noisy gradients: a private loss of a record, and a `Trainer` that sees noisy sums."""
+"""Methods that train on noisy gradients: a private loss of a record, and a `Trainer` that sees noisy sums.
+
+A method says what the loss of a record is (private, behind the gate) and what is done
+with the noisy sums of its clipped gradients (a `Trainer`: public, it sees nothing
+else). Every step uses the records, so training is asking.
+"""
 
 from __future__ import annotations
 

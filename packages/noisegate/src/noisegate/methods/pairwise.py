@@ -2,6 +2,17 @@
 
 RAP, Aydore et al. (ICML 2021), https://arxiv.org/abs/2103.06641; GEM, Liu, Vietri and Wu (NeurIPS 2021),
 https://arxiv.org/abs/2106.07153; PrivSyn, Zhang et al. (USENIX Security 2021), https://arxiv.org/abs/2012.15128.
+
+The vector of a record is the indicator of its cell in every pair of (binned) columns,
+in each class of the label: the second moment of its one-hot code. Three rounds in one
+plan: fine histograms of numeric columns, from which cells are cut; in wide tables a
+coarse look at all pairs, from which some are chosen; then counts, one-way tables and
+pairs.
+
+Its family is fixed low-order marginals under one Gaussian mechanism, and a model fitted
+by gradient descent: RAP, Aydore et al. (ICML 2021), https://arxiv.org/abs/2103.06641;
+GEM, Liu, Vietri and Wu (NeurIPS 2021), https://arxiv.org/abs/2106.07153; PrivSyn, Zhang
+et al. (USENIX Security 2021), https://arxiv.org/abs/2012.15128.
 """
 
 from __future__ import annotations

@@ -1,6 +1,23 @@
 """Constraints: what no record can say, by public knowledge. Synthetic records keep to them exactly.
 
 Regions are the records that have given values in some columns: conditions and impossible combinations.
+
+Private records that break one are counted as they are: a refusal would tell something
+about them.
+
+Regions: the records that have given values in some columns. Conditions and impossible
+combinations are regions.
+
+A value may be written as in Python, as in a schema file, or as text:
+
+* levels and truth values as themselves, truth values also as text: "yes", "no", "true",
+  "false", "1", "0";
+* numbers, dates and moments as one value or as a closed interval: ``(18, 30)`` or
+  ``"18..30"``; an end that is left out, ``(18, None)`` or ``"18.."``, is the bound of
+  the schema;
+* an atom outside the bounds as that one value: intervals hold numbers within the bounds
+  only;
+* missing as None, or as one of the schema's missing_values.
 """
 
 import operator

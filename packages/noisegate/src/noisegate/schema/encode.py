@@ -1,4 +1,7 @@
-"""An Arrow table to records of numbers and codes: what is made of a cell depends on that cell alone."""
+"""An Arrow table to records of numbers and codes: what is made of a cell depends on that cell alone.
+
+The first cell that does not fit its column ends the reading.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""What is publicly known about a set of images: their size, their labels, and how files of another form are read."""
+"""What is publicly known about a set of images: their size, their labels, and how files of another form are read.
+
+As a table, images have a column of whole numbers from 0 to 255 for each pixel and
+channel, called `pixel_ROW_COLUMN`, or `pixel_ROW_COLUMN_CHANNEL` where there are
+several channels, row by row from the top left with the channels of a pixel side by
+side; the label, if any, comes last. No such column is kept: each is made when somebody
+asks for it.
+"""
 
 from __future__ import annotations
 

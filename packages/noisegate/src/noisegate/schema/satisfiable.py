@@ -1,4 +1,13 @@
-"""Whether any record keeps to all constraints, found before anything is spent on a model that could draw none."""
+"""Whether any record keeps to all constraints, found before anything is spent on a model that could draw none.
+
+An impossible combination is a choice: one of its columns must say something else. The
+choices are searched, those of the fewest columns first, and wherever there is one the
+comparisons are decided: x <= y and x < y hold for the least values of all domains once
+these have been raised as far as the rules demand, or for none.
+
+"No record" is exact: real numbers count as all float64 values within the bounds. The
+search gives up after `MOST_LOOKS`, and then refuses nothing.
+"""
 
 from __future__ import annotations
 

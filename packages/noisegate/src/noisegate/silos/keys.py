@@ -1,4 +1,12 @@
-"""Keys of silos for sums under masks: a private one that stays, and a public one that all the others get."""
+"""Keys of silos for sums under masks: a private one that stays, and a public one that all the others get.
+
+    north.key         private: whoever has it can take north's masks off
+    north.pub         public: name and key
+    north.key.used/   the sums in which the key was used; each is used once
+
+Masks cancel: of two silos one adds what the other one subtracts, modulo 2⁶⁴, and nobody
+else knows it (G-32).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Releases of several silos, added up and not averaged: post-processing, which anyone can do who has them."""
+"""Releases of several silos, added up and not averaged: post-processing, which anyone can do who has them.
+
+Added and not averaged: a mean would count the records of small silos more. Variances of
+independent noise add up too.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

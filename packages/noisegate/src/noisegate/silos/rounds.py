@@ -1,4 +1,8 @@
-"""What one silo releases: one round of a published plan; what all have answered says what all ask next."""
+"""What one silo releases: one round of a published plan; what all have answered says what all ask next.
+
+A plan's identifier changes with anything that is asked. Noise is no part of it: a silo
+may ask for another ε. Settings that follow from ε are written out.
+"""
 
 import hashlib
 import json

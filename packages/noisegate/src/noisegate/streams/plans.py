@@ -1,4 +1,12 @@
-"""The plan of a stream: what every period asks, and the factor by which later noise takes earlier noise back (G-34)."""
+"""The plan of a stream: what every period asks, and the factor by which later noise takes earlier noise back (G-34).
+
+The sums of all periods so far are A x, with A of ones on and below the diagonal. With A
+= B C, where C is its square root as a Toeplitz matrix (c_j = (-1)^j binom(-1/2, j)),
+what is released is A x + B z: its noise grows with log t, and a record moves C x by the
+norm of one column. Fichtenberger, Henzinger and Upadhyay (2023), arXiv:2202.11205;
+bands, Kalinin and Lampert (2024), arXiv:2405.13763. A band of `BAND` periods serves any
+number of them: up to a thousand its noise is below that of epochs that double.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,33 @@ orthonormal basis over levels. The association of two columns is the matrix C = 
 a rank correlation, or what the squares of Cramér's V sum. The noise on each of its numbers is known, so that the sum of
 squares less their variances is unbiased, however much of it drowns in a single pair; and so is the sum of products with
 the matrix of the model, whose ratio to it is the part of the associations that is kept.
+
+What a fit keeps of associations, from the release alone:
+
+A column has scores: the ranks of its cells, or an orthonormal basis over its levels, of
+mean 0 and variance 1 in the model. The association of two columns is the matrix of mean
+products of scores. The release gives each number with noise of known variance σ² and no
+bias, so Σ c² − σ² over all pairs is an unbiased estimate of all association, however
+much of it noise hides in single pairs. The part that the model has is estimated without
+looking at a record: f · (Σ c² − σ²) − 2 f (1 − f) σ², where f is the part of the
+observed that the model has, less what it owes to the noise that both share (Stein's
+identity). An association is named where its strength is above .2 and larger than noise
+makes any of so many pairs.
+
+A number and another column are *too close to be told apart* where 1 − r² of the model,
+the part of variances that lies inside cells and the standard deviation of the noise on
+r² come to more than twice the release's 1 − r² (of means of cells, in values; of a
+number and levels less what lies inside cells, as nothing says how these go together
+there). Of 15,000 admissions and discharges in three years, 8 days apart in the mean, a
+copy at ε = 3 makes 23, whatever the ward, while a column of the days keeps all three
+wards to a tenth; the longitudes of two towns spread three to ten times as far inside
+each, as the cell between them takes the ends of both. Such a copy is usable at best.
+Coefficients are expected by ranks and by values, and the lower part counts: at ε = 1
+the towns' fit kept .93 by ranks, .39 to .84 by values, and .05 to .17 in truth. On 13
+tables with 8,000 records at ε 1 and 10 values change what is expected by .03 at most,
+upwards on `diamonds` and `randhie`, where ranks decide, and no word but one of
+`diamonds`, from rough to usable as is found. What did not help: a cut where an empty
+run of fine cells begins.
 """
 
 import math

@@ -1,4 +1,27 @@
-"""Fits a label on top of a mixture: effects of the other columns, and how much the mixture itself has to say."""
+"""Fits a label on top of a mixture: effects of the other columns, and how much the mixture itself has to say.
+
+Scores are η_k(x) = b_k + Σ_i θ_ki(x_i) + offset, and p = softmax(η). Records x are
+drawn from a mixture, scaled to the release's N. Where p is right, then for every class
+k and cell c
+
+    g_k(c) = S_k(c) − p̄_k(c) T(c)
+
+is zero but for noise: S_k the released count of the class, T that of all classes, p̄_k
+the mean of p_k over the records in the cell. The variance of its noise is v = V ((1 −
+p̄)² + (classes − 1) p̄²), V that of one count. With the curvature H = Xᵀ diag(p (1 −
+p)) X, h its diagonal and W = h / (h + v), which keeps of each cell what stands out of
+its noise, a step of Newton's solves (W H + K⁻¹/τ²) δ = W g − K⁻¹ θ / τ².
+
+The prior of a column's effects is N(0, τ² K), where cells in an order are alike if they
+are near; τ² is estimated by the method of moments and then by EM (empirical Bayes:
+Efron and Morris, 1973). So a column that says nothing of the label has no effect,
+whatever its noise.
+
+Effects have no interactions; the mixture has, but its posterior is poor where records
+are few. So its log-odds count κ of what they say: the smallest κ for which released
+pairs, told apart by class, look like what sampling and noise leave. That is judged by
+tables with independent noise, on a trial fit that did not see them (`tables.split`).
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,27 @@ them, and to its end: what could be overfitted is gone. All of it is post-proces
 
 Related: RAP (Aydore et al. 2021), RAP++ (Vietri et al. 2022) and GEM (Liu, Vietri and Wu 2021) fit relaxed tables and
 generators to noisy queries by gradient descent.
+
+Takes noise off released pairs before a mixture is fitted to them: post-processing,
+which costs no privacy.
+
+A pair's table is, in each class l, what independent columns would have, r_l c_l'/n_l of
+the margins that all tables say together, and a residual. That is written in orthonormal
+bases Q of the vectors that sum to zero, of either column, and in one of the classes: C
+= Σ_l q_l Q_i' (T_l − r_l c_l'/n_l) Q_j. So the noise on the coefficients is as large as
+that on the counts, and as independent but for what the margins have of it. The signal
+is not spread so: of columns in an order it is in the coefficients of low orders, of
+classes in what they have in common.
+
+Coefficients are shrunk in groups, of one pair and product of orders, of what classes
+have in common or of the rest, by the mean of f = τ²/(τ² + 1) over variances τ² of the
+signal, in units of the noise: by how likely each makes the squares of the group, and
+how frequent it is among all pairs (empirical Bayes on a grid, by EM: Stephens,
+Biostatistics 2017, https://doi.org/10.1093/biostatistics/kxw041). What is left of the
+noise of a pair is √f of it, in the mean.
+
+Bases of residuals: ResidualPlanner, Xiao, He, Zhang and Kifer (NeurIPS 2023),
+https://arxiv.org/abs/2305.08175.
 """
 
 from __future__ import annotations

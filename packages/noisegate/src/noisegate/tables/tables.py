@@ -1,4 +1,27 @@
-"""Released tables, arranged by the classes of the label: for a fit, and twice with independent noise, to judge one."""
+"""Released tables, arranged by the classes of the label: for a fit, and twice with independent noise, to judge one.
+
+Columns are all but the label, their cells laid side by side: cell a of column i stands
+at place offsets[i] + a of D.
+
+What a mixture of products expects of tables, how far that is, and the gradient: in a
+class of n records, component k has weight w_k and probabilities p_ak of the cells a of
+all columns, side by side (D, K). Expected counts of pairs and of single cells are, with
+S and s released, of noise σ and τ, and G = (M − S)/σ² where a pair was, g = 2 (m −
+s)/τ²
+
+    M = n p diag(w) pᵀ = A Aᵀ,    A = p diag(n w)^½,    m = n p w
+    L = ½ Σ_ab (M_ab − S_ab)²/σ_ab² + Σ_a (m_a − s_a)²/τ_a²
+    ∂L/∂p = (2 G p + g 1ᵀ) diag(n w),    ∂L/∂w_k = n (p_kᵀ G p_k + gᵀ p_k)
+
+Where few pairs were released, only their blocks of M are computed, those of one column
+and its partners at a time, each on one side of the diagonal. A table of three columns
+adds the squares of Σ_k n w_k p_ak p_bk p_dk against its counts.
+
+G gets a part of itself once more: what of it lies along the products of two columns'
+scores (normal scores of cells in an order, or two cells), which is how correlations are
+off. Descent comes to it last, though it is far clearer than single cells. Left out
+where there are fewer components than cells.
+"""
 
 from __future__ import annotations
 

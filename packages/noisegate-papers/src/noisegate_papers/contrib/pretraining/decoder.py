@@ -1,6 +1,13 @@
 """Trains the decoder of `noisegate_images.networks.decoder` on public images, against heads on a frozen encoder.
 
 An instance-conditioned GAN: Casanova et al. (NeurIPS 2021); Miyato and Koyama (ICLR 2018); Yang et al. (ICLR 2019).
+
+An instance-conditioned GAN (Casanova et al., NeurIPS 2021), as
+[decoders](../../docs/decoders.md) says. Each head scores every place of an image on its
+own, and by how well it goes with the feature it is to show (a projection, Miyato and
+Koyama, ICLR 2018). Two more terms keep an image near its feature, and two draws for one
+feature apart (Yang et al., ICLR 2019). The weights that are kept are an average over
+the steps. Random numbers are drawn on the processor.
 """
 
 from __future__ import annotations

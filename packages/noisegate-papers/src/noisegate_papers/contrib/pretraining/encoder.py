@@ -1,4 +1,11 @@
-"""Trains an encoder, `noisegate_images.networks.encoder` or a ResNet18, to tell the labels of public images apart."""
+"""Trains an encoder, `noisegate_images.networks.encoder` or a ResNet18, to tell the labels of public images apart.
+
+The small one is the encoder of the package. The other is torchvision's ResNet18 (He et
+al., CVPR 2016), which DP-MEPF takes for grey images: `network="torchvision:resnet18"`
+with its state dict as `weights` and its `sha256`. Stochastic gradient descent with a
+one-cycle schedule on random crops and mirror images, half of them in grey. Intensities
+are never inverted: generators were seen to draw digits dark on light for it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Records in a CSV file, read as text in constant memory, so that a cell depends on its own record alone (G-06)."""
+"""Records in a CSV file, read as text in constant memory, so that a cell depends on its own record alone (G-06).
+
+A piece, or a part of a file, ends where a record ends for Arrow's parser: behind a line
+end with an even number of quotes before it (G-06).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Tables in memory, and streams of tables that can be read again, as Arrow some records at a time (G-06)."""
+"""Tables in memory, and streams of tables that can be read again, as Arrow some records at a time (G-06).
+
+Columns of Python objects, arrays and lists become Arrow by the cell (G-06): it would
+infer one type from all together, and a date among moments makes midnights of them all.
+"""
 
 from __future__ import annotations
 

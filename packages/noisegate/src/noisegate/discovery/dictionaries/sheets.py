@@ -1,6 +1,13 @@
 """Data dictionaries: sheets, CSV or Excel, which are code books or REDCap's, and the JSON of Frictionless and CSVW.
 
 https://www.project-redcap.org, https://specs.frictionlessdata.io/table-schema/, https://www.w3.org/TR/tabular-metadata/
+
+The dictionary of a REDCap project (https://www.project-redcap.org) is read as a code
+book: checkboxes become a column for each choice, days are exported as 2020-12-31, and
+descriptive fields are not exported. For JSON:
+https://specs.frictionlessdata.io/table-schema/,
+https://datapackage.org/standard/table-schema/ and
+https://www.w3.org/TR/tabular-metadata/ with its datatypes.
 """
 
 import csv

@@ -1,4 +1,9 @@
-"""Gradients at single records: those of a loss that a method states, in blocks of one shape, and their probe (G-20)."""
+"""Gradients at single records: those of a loss that a method states, in blocks of one shape, and their probe (G-20).
+
+Memory is bounded by the block, whatever the Poisson sample. Here torch computes
+gradients in float32, a row a record, and `choose_execution` probes them; all that
+follows is done in `privacy.grid` (G-20).
+"""
 
 from __future__ import annotations
 

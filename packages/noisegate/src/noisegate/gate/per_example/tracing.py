@@ -3,6 +3,17 @@
 Where a loss calls `linear`, `conv2d` or `group_norm` with a parameter, its gradient is made from the layer's input x
 and the gradient d of the loss at its output: Σ over positions d ⊗ x, with x the patch of a convolution, or
 d · (x − mean)/std. A loss that this file does not see through (`agrees`) is left to `torch.func.grad`.
+
+A loss is mapped over the records of a block (`torch.func.vmap`), and one backward pass
+goes through the sum of the losses. Every record has its own copy of each parameter, a
+view that takes no memory; the gradient at the copies is the gradient at the records.
+Where a loss calls `linear`, `conv2d` or `group_norm` with a parameter, the layer is run
+with the shared one instead, as fast as without privacy, and its gradients are made from
+its input x and the gradient d of the loss at its output: Σ over positions d ⊗ x, with x
+the patch of a convolution, or d · (x − mean)/std.
+
+Nothing here matters for privacy but that records are not mixed, which the gate probes.
+A loss that this file does not see through (`agrees`) is left to `torch.func.grad`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Queries in steps: noisy sums of clipped per-example gradients over fresh Poisson samples (G-19, G-21)."""
+"""Queries in steps: noisy sums of clipped per-example gradients over fresh Poisson samples (G-19, G-21).
+
+The parameters of a step may depend on everything that was handed out before; sampling
+probability, clipping norm and noise may not (G-21). How many records were in a sample
+stays private; the clock of a run tells about it (G-19).
+"""
 
 from __future__ import annotations
 

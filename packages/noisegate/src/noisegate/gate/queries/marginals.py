@@ -1,4 +1,8 @@
-"""Marginals that OpenDP's AIM and MST choose and measure: the door where the noise is OpenDP's own (G-17)."""
+"""Marginals that OpenDP's AIM and MST choose and measure: the door where the noise is OpenDP's own (G-17).
+
+OpenDP gets a record's cell in each column, between 0 and a public size, and ρ is all
+that it may spend.
+"""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

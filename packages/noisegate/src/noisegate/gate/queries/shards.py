@@ -1,4 +1,8 @@
-"""Sums over disjoint shards, by a public schedule: each trains a state of its own and answers by a vector (G-26)."""
+"""Sums over disjoint shards, by a public schedule: each trains a state of its own and answers by a vector (G-26).
+
+They are made by functions of one shard, which torch maps over all, by a public schedule
+(G-26).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Sums in rounds: each question of a plan once; later maps may depend on what was released, costs may not (G-13)."""
+"""Sums in rounds: each question of a plan once; later maps may depend on what was released, costs may not (G-13).
+
+The maps of a later round may depend on the values that earlier rounds released; what
+they cost may not: norms, shares and noise of all questions are in the plan (G-13).
+"""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
