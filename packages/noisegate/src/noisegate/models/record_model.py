@@ -1,4 +1,13 @@
-"""What every model of records can do, whatever method fitted it, and which class stands behind each saved kind."""
+"""What every model of records can do, and which class stands behind a saved kind.
+
+A model is a distribution over encoded records, whatever method fitted it. It knows
+neither constraints nor what a caller asked for: `Synthesizer` draws from it, rejects
+the records that are not wanted, and decodes the others.
+
+A saved model names its kind, a short text such as "mixture". The class of a kind is
+found by an entry point in the group ``noisegate.models``, so that another package can
+add one.
+"""
 
 from __future__ import annotations
 
@@ -26,27 +35,36 @@ if TYPE_CHECKING:
 
 
 Array: TypeAlias = npt.NDArray[Any]
+"""An array of a saved model, of any shape and dtype."""
 
 
 class RecordModel(Protocol):
     """A distribution over records that can be drawn from, saved and rebuilt."""
 
     kind: ClassVar[str]
-    """Names the class in a saved model; see `model_class`."""
+    """Names the class in a saved model; `model_class` finds it by this name."""
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
-        """Returns `rows` records; `random` is public randomness, on the CPU.
+        """Draws records, each of which alone has the distribution of the model.
 
-        Each record alone is a draw from the model. A model may spread them out, so they need not be independent.
+        Together they need not be independent: a model may spread them out over its
+        distribution, so that they represent it better than independent ones would.
+
+        Args:
+            rows: How many records.
+            random: Public randomness, on the CPU.
         """
         ...
 
     def tensors(self) -> dict[str, Array]:
-        """Returns what is fitted, for safetensors."""
+        """Returns the fitted arrays by name, as they are saved with safetensors."""
         ...
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what else `from_saved` needs, as a JSON object; "kind" and "fit" are not free as keys."""
+        """Returns all else that `from_saved` needs, as a JSON object.
+
+        Its keys must not be "kind" or "fit", which the saved model uses itself.
+        """
         ...
 
     @classmethod
@@ -56,32 +74,50 @@ class RecordModel(Protocol):
         tensors: Mapping[str, Array],
         description: Mapping[str, Any],
     ) -> Self:
-        """Returns the model that `tensors` and `to_json` describe.
+        """Rebuilds a model that was saved.
+
+        Args:
+            schema: Public schema of the records.
+            tensors: What `tensors` returned.
+            description: What `to_json` returned; other keys are ignored.
 
         Raises:
-            KeyError, TypeError, ValueError, RuntimeError: if they describe none; the caller names the folder.
+            KeyError, TypeError, ValueError, RuntimeError: if these describe no model.
+                The caller turns it into an error that names the folder.
         """
         ...
 
 
 @runtime_checkable
 class ConditionalModel(Protocol):
-    """A record model that knows its conditional distributions; others are conditioned by rejection."""
+    """A record model that can compute its conditional distributions.
+
+    Other models are conditioned by rejection: records are drawn until enough of them
+    lie in the region.
+    """
 
     def probability(self, region: Region) -> float:
-        """Returns the probability that a record lies in `region`."""
+        """Returns the probability that a record lies in a region, from 0 to 1."""
         ...
 
     def given(self, region: Region) -> RecordModel:
-        """Returns the model of the records in `region`, whose probability must be positive.
+        """Conditions the model on a region.
 
-        It may draw others too, which the caller rejects, as long as those in the region have their distribution.
+        Args:
+            region: A region of positive probability.
+
+        Returns:
+            A model whose records in the region have their conditional distribution. It
+            may draw others too, which the caller rejects.
         """
         ...
 
 
 class FittedModel(Protocol):
-    """What a run comes to: a synthesizer of records or of linked tables, or a classifier, with what left the gate."""
+    """The result of a run: a fitted model, with what left the gate.
+
+    It is a synthesizer of records or of linked tables, or a classifier.
+    """
 
     @property
     def release(self) -> Release:
@@ -89,23 +125,35 @@ class FittedModel(Protocol):
         ...
 
     def save(self, folder: str | Path) -> Path:
-        """Writes it into a new folder."""
+        """Writes the model into a new folder, and returns its path."""
         ...
 
 
-def model_class(kind: str) -> Any:
-    """Returns the class of a kind in a saved model, by its entry point in the group `noisegate.models`."""
-    # A kind that draws records is a `RecordModel`; a classifier, or a model of linked tables, is one with `load`. A
-    # ModelError if no installed package knows the kind, a MissingExtraError if what it takes is not installed.
-    known = extensions("noisegate.models")
-    if kind not in known:
-        listed = ", ".join(sorted(known))
+def model_class(kind: str) -> type[Any]:
+    """Finds the class of a kind of saved model.
+
+    Args:
+        kind: Name of an entry point in the group ``noisegate.models``.
+
+    Returns:
+        A class of `RecordModel`, or one with `load` if the kind draws no records of
+        one table: a classifier, or a model of linked tables.
+
+    Raises:
+        ModelError: if no installed package knows the kind.
+        MissingExtraError: if the class needs a package that is not installed.
+    """
+    entry_points = extensions("noisegate.models")
+    if kind not in entry_points:
+        known_kinds = ", ".join(sorted(entry_points))
         raise ModelError(
-            f"a model of kind {kind!r} is not known to this version; it knows {listed}{more()}."
+            f"a model of kind {kind!r} is not known to this version; "
+            f"it knows {known_kinds}{more()}."
         )
     try:
-        return known[kind].load()
+        loaded_class: type[Any] = entry_points[kind].load()
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise
         raise MissingExtraError.of(error.name, f"a model of kind {kind!r}") from None
+    return loaded_class
