@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from noisegate.models.labelled import LabelledMixture, LabelModel, systematic
-from noisegate.seeds import public_random
+from noisegate.models.labelled import LabelledMixture, LabelModel
 
 from .test_mixture import SCHEMA, assert_close_to, drawn, joint, mixture, shares
 
@@ -86,24 +85,6 @@ def test_conditions_hold_whether_they_name_the_label_or_not(where):
     expected = shares(model.mixture, records.rows(inside))
     np.testing.assert_allclose(shares(model.mixture, given), expected, atol=0.025)
     assert np.abs(shares(model.mixture, records) - expected).max() > 0.03
-
-
-def test_every_row_has_its_own_probabilities_and_classes_come_in_their_numbers():
-    numbers = np.random.default_rng(0)
-    probabilities = numbers.dirichlet([0.5, 1, 2], size=50)
-    order = numbers.permutation(50)
-    found = np.zeros_like(probabilities)
-    for seed in range(4000):
-        codes = systematic(probabilities, order, public_random(seed))
-        found[np.arange(50), codes] += 1 / 4000
-        # In any stretch of the order the first class comes as often as expected, up to one.
-        assert (
-            np.abs(
-                np.cumsum((codes == 0)[order]) - np.cumsum(probabilities[order, 0])
-            ).max()
-            <= 1 + 1e-9
-        )
-    np.testing.assert_allclose(found, probabilities, atol=5 * 0.5 / np.sqrt(4000))
 
 
 def test_a_numeric_label_is_drawn_as_a_cell_and_a_value_in_it():

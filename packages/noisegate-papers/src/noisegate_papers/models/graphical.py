@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from noisegate.features.binning import NumericBins
 from noisegate.models.record_model import Array
-from noisegate.models.within_cell import Choice, WithinCell, stratified_uniforms
+from noisegate.models.stratified import CellSampler, stratified_uniforms
+from noisegate.models.within_cell import WithinCell
 from noisegate.schema import EncodedTable, Schema
 from noisegate.seeds import uniform
 
@@ -185,9 +186,9 @@ class BayesianNetwork(GraphicalModel):
         for factor in self.factors:
             size, given = factor.probabilities.shape[-1], factor.given(cells)
             table = factor.probabilities.reshape(-1, size)
-            choice = Choice(table.ravel(), np.repeat(np.arange(len(table)), size))
+            sampler = CellSampler(table.ravel(), np.repeat(np.arange(len(table)), size))
             cells[factor.column] = (
-                choice.pick(given, stratified_uniforms(given, random)) - given * size
+                sampler.pick(given, stratified_uniforms(given, random)) - given * size
             )
         numeric = np.empty((rows, len(self.within)))
         for place, within in enumerate(self.within):

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from noisegate.features.binning import NumericBins
 from noisegate.models.mixture import Mixture
-from noisegate.models.within_cell import Choice, WithinCell, stratified_uniforms
+from noisegate.models.stratified import CellSampler, stratified_uniforms
+from noisegate.models.within_cell import WithinCell
 from noisegate.seeds import public_random, uniform
 from noisegate.tables.design import Design
 from noisegate.tables.mixture_fit import within_cells
@@ -74,7 +75,7 @@ class OneWay:
         """Returns classes of the label in their shares, (rows,)."""
         whole = np.zeros(rows, dtype=np.int64)
         counts = self.tables.counts
-        return Choice(counts, np.zeros(len(counts), dtype=np.int64)).pick(
+        return CellSampler(counts, np.zeros(len(counts), dtype=np.int64)).pick(
             whole, stratified_uniforms(whole, random)
         )
 
@@ -83,9 +84,9 @@ class OneWay:
     ) -> npt.NDArray[np.intp]:
         """Returns a cell of one column, numbered without the label, for each of the given classes, (rows,)."""
         size, table = self.tables.sizes[place], self.shares[:, self.tables.spans[place]]
-        choice = Choice(table.ravel(), np.repeat(np.arange(len(table)), size))
+        sampler = CellSampler(table.ravel(), np.repeat(np.arange(len(table)), size))
         return (
-            choice.pick(classes, stratified_uniforms(classes, random)) - classes * size
+            sampler.pick(classes, stratified_uniforms(classes, random)) - classes * size
         )
 
 

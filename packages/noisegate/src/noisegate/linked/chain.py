@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.linked.links import STEPS, LinkColumns
-from noisegate.models.labelled import softmax, systematic
+from noisegate.models.labelled import softmax
 from noisegate.models.mixture import Mixture
+from noisegate.models.stratified import systematic_codes
 from noisegate.schema.layout import numbers_at, positions_of
 from noisegate.seeds import public_random, uniform
 
@@ -89,7 +90,7 @@ class Chain:
         if numbers is None:
             # As many parents have each number as are expected to, up to one.
             odds = softmax(number.scores(cells, number.given))
-            cells[:, self.columns.number] = systematic(
+            cells[:, self.columns.number] = systematic_codes(
                 odds, np.arange(len(cells)), random
             )
             numbers = self.numbers(cells, random)

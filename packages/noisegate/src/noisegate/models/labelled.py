@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from noisegate.models.mixture import Mixture
 from noisegate.models.record_model import Array
+from noisegate.models.stratified import systematic_codes
 from noisegate.schema import EncodedTable, Region, Schema
 from noisegate.seeds import public_random, uniform
 
@@ -107,28 +108,6 @@ def log_ratios(joint: Floats) -> Floats:
     )
 
 
-def systematic(
-    probabilities: Floats, order: npt.NDArray[np.intp], random: torch.Generator
-) -> npt.NDArray[np.int32]:
-    """Returns a class for each row, by probabilities, (rows, classes): in nearly their expected numbers in a row."""
-    # Along `order` the running sum of a class's probabilities, less a uniform offset, steps over a whole number with
-    # exactly that probability (Madow and Madow, 1944); of each class given that no earlier one took the row. With
-    # randomness that is `independent` rows are.
-    codes = np.full(len(order), probabilities.shape[1] - 1, dtype=np.int32)
-    left = order
-    for code, offset in enumerate(uniform(random, probabilities.shape[1])[:-1]):
-        rest = probabilities[left, code:].sum(axis=1)
-        given = np.divide(
-            probabilities[left, code], rest, out=np.zeros(len(left)), where=rest > 0
-        )
-        running = np.floor(np.concatenate([[0.0], np.cumsum(given)]) + offset)
-        apart = getattr(random, "independent", False)
-        taken = uniform(random, len(left)) < given if apart else np.diff(running) > 0
-        codes[left[taken]] = code
-        left = left[~taken]
-    return codes
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelledMixture:
     """A mixture whose label is drawn from a model of its own."""
@@ -151,11 +130,11 @@ class LabelledMixture:
             )
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
-        """Returns `rows` records, spread out over mixture and classes: see `Mixture.draw` and `systematic`."""
+        """Returns `rows` records, spread out over mixture and classes: see `Mixture.draw` and `systematic_codes`."""
         records = self.mixture.draw(rows, random)
         cells = self.cells(records)
         probabilities = self.label.probabilities(cells, self.mixture)
-        drawn = systematic(probabilities, self.label.order(cells, random), random)
+        drawn = systematic_codes(probabilities, self.label.order(cells, random), random)
         numeric, codes = records.numeric.copy(), records.codes.copy()
         numbers = len(self.mixture.within)
         if self.label.column < numbers:

@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from noisegate.features.binning import NumericBins
 from noisegate.models.record_model import Array
-from noisegate.models.within_cell import (
-    MOST_GROUPS,
-    Choice,
-    WithinCell,
+from noisegate.models.stratified import (
+    MAX_GROUPS,
+    CellSampler,
     stratified_uniforms,
 )
+from noisegate.models.within_cell import WithinCell
 from noisegate.schema import EncodedTable, Layout, Region, Schema
 from noisegate.seeds import uniform
 
@@ -183,7 +183,7 @@ class Mixture:
     def __post_init__(self) -> None:
         shapes = tuple(np.shape(table) for table in self.probabilities)
         expected = tuple((len(self.weights), size) for size in self.sizes)
-        if shapes != expected or not 1 <= len(self.weights) <= MOST_GROUPS:
+        if shapes != expected or not 1 <= len(self.weights) <= MAX_GROUPS:
             raise ValueError(
                 f"expected probabilities of shape {expected}, found {shapes}"
             )
@@ -214,7 +214,9 @@ class Mixture:
         With a `copula`, numbers that go together by their cells do so within them, see `Copula`.
         """
         whole = np.zeros(rows, dtype=np.int64)
-        components = Choice(self._weights, np.zeros(len(self.weights), dtype=np.int64))
+        components = CellSampler(
+            self._weights, np.zeros(len(self.weights), dtype=np.int64)
+        )
         component = components.pick(
             whole, stratified_uniforms(whole, random, systematic=True)
         )
@@ -401,11 +403,11 @@ class Mixture:
         )
 
     @cached_property
-    def _choices(self) -> tuple[Choice, ...]:
+    def _choices(self) -> tuple[CellSampler, ...]:
         """For each column, the cells of all components, one group a component."""
         groups = np.arange(len(self.weights))
         return tuple(
-            Choice(table.ravel(), np.repeat(groups, table.shape[1]))
+            CellSampler(table.ravel(), np.repeat(groups, table.shape[1]))
             for table in self._tables
         )
 

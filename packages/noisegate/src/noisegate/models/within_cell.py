@@ -1,15 +1,31 @@
-"""Where in its cells the values of a numeric column lie: intervals of equally likely values, and single ones."""
+"""Where in its cells the values of a numeric column lie.
+
+A model of records knows of a number only its cell: one of a few intervals between
+public cuts (`NumericBins`). To draw a value, each cell is divided into *fine cells* with
+known shares, mostly those of a released histogram. A fine cell is either an interval of
+equally likely values or a single value, such as a zero that many records have.
+
+In a column of steps (integers, decimals, dates) the values are the steps, so that what
+is drawn decodes to exactly the step that was meant.
+
+All positions are in encoded units: 0 is the lower bound of the column, 1 its upper one.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.features.binning import NumericBins
+from noisegate.models.stratified import (
+    CellSampler,
+    draws_independently,
+    stratified_uniforms,
+)
 from noisegate.schema import Continuous, NumericColumn
 from noisegate.schema.layout import (
     Span,
@@ -19,100 +35,34 @@ from noisegate.schema.layout import (
     ranks_at,
     ranks_within,
 )
-from noisegate.seeds import permutation, uniform
+from noisegate.schema.numeric import SteppedColumn
 
 if TYPE_CHECKING:
     import torch
 
-
-_GRAIN = 2.0**32
-_BELOW_ONE = (
-    1 - 2.0**-53
-)  # the largest float64 below 1, which a sum may be rounded up to
-MOST_GROUPS = (
-    2**20
-)  # a group's number plus a multiple of 2**-32 is exact in float64 up to here
-
-
-class Choice:
-    """Draws from groups of cells. A cell of mass zero is never drawn.
-
-    The cumulative distribution of group g is laid into [g, g + 1), so that one sorted array serves all groups. With
-    `stratified_uniforms` cells come in nearly their expected numbers; rows whose columns are each stratified anew are a
-    Latin hypercube sample (McKay, Beckman and Conover, 1979).
-
-    Masses are not negative, (cells,), and of any sum within a group; a group of mass zero must not be drawn from. The
-    ``groups`` are those of the cells, (cells,), ascending, below `MOST_GROUPS`.
-    """
-
-    def __init__(self, masses: npt.NDArray[Any], groups: npt.NDArray[Any]) -> None:
-        running = np.cumsum(masses, dtype=np.float64)
-        first = np.searchsorted(groups, groups, side="left")
-        last = np.searchsorted(groups, groups, side="right") - 1
-        before = np.where(first > 0, running[first - 1], 0.0)
-        total = running[last] - before
-        within = np.divide(
-            running - before, total, out=np.ones_like(running), where=total > 0
-        )
-        self._levels = groups + within
-
-    def pick(
-        self, groups: npt.NDArray[Any], uniform: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.intp]:
-        """Returns the place of one cell among all cells for each row, (rows,), of its group by a number in [0, 1)."""
-        # On a grid of 2**-32 the sum is exact: no number is rounded up into the next group.
-        level = groups + np.floor(uniform * _GRAIN) / _GRAIN
-        return np.searchsorted(self._levels, level, side="right")
-
-
-def stratified_uniforms(
-    groups: npt.NDArray[Any],
-    random: torch.Generator,
-    *,
-    systematic: bool = False,
-    along: npt.NDArray[np.float64] | None = None,
-) -> npt.NDArray[np.float64]:
-    """Returns uniform numbers in [0, 1), evenly spread over the rows of each group in random order, (rows,).
-
-    The n rows of a group get (rank + offset) / n, where the ranks are a random permutation of 0, ..., n - 1 and offsets
-    are uniform. So each number alone is uniform, and an interval of length p holds pn of the n numbers up to less than
-    two; where it is `systematic`, all rows of a group share one offset (Madow and Madow, 1944), up to less than one,
-    but on a lattice. With randomness that is `independent` numbers are independent. Where uniform numbers `along` are
-    given, (rows,), those of a group take their order, and with independent randomness are these.
-    """
-    if getattr(random, "independent", False):
-        return uniform(random, len(groups)) if along is None else along
-    count = np.bincount(groups)
-    order = (
-        permutation(random, len(groups))
-        if along is None
-        else np.argsort(along, kind="stable")
-    )
-    # Sorting 16-bit integers is a radix sort, several times as fast.
-    shuffled = groups[order].astype(np.uint16 if len(count) <= 2**16 else np.int64)
-    order = order[np.argsort(shuffled, kind="stable")]
-    rank = np.arange(len(groups)) - np.repeat(np.cumsum(count) - count, count)
-    offset = uniform(random, len(count) if systematic else len(groups))
-    numbers = (rank + (np.repeat(offset, count) if systematic else offset)) / np.repeat(
-        count, count
-    )
-    evenly = np.empty(len(groups))
-    evenly[order] = np.minimum(numbers, _BELOW_ONE)
-    return evenly
-
-
 Floats = npt.NDArray[np.float64]
+
+# Rounding may put the nearest step of an edge this many steps off.
+_RANK_ERROR = 2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WithinCell:
-    """Fine cells of one numeric column, in ascending order."""
+    """The fine cells of one numeric column, in ascending order.
 
-    column: NumericColumn  # says the bounds and whether values are whole steps
+    A value lies in one of the column's *cells*: an interval of `bins`, or the last cell
+    for missing values, which has no fine cells.
+    """
+
+    column: NumericColumn  # has the bounds, and the steps if there are any
     bins: NumericBins  # the cells that a model knows
-    low: Floats  # lower ends in encoded units, (fine,). In a column of steps, both ends are steps
-    high: Floats  # upper ends, (fine,); a fine cell with equal ends is a single value
-    shares: Floats  # of the bin that a fine cell lies in, (fine,); 1 in all over each bin that holds any
+    # Lowest position of each fine cell, (fine,). In a column of steps it is a step.
+    low: Floats
+    # Highest position, (fine,), a step likewise. A fine cell with equal ends is a
+    # single value.
+    high: Floats
+    # Share of each fine cell in its bin, (fine,): over a bin they sum to 1.
+    shares: Floats
 
     @classmethod
     def from_edges(
@@ -124,50 +74,54 @@ class WithinCell:
         masses: Floats,
         spikes: npt.NDArray[np.bool_] | None = None,
     ) -> Self:
-        """Returns the fine cells that a histogram says. A bin in which all masses are zero is filled evenly.
+        """Makes fine cells of a histogram.
 
-        The ``edges`` are ends of the fine cells from 0 to 1, (fine + 1,), ascending, and every cut of the bins is one
-        of them; as in `NumericBins`, a value on an edge belongs to the cell above it. ``masses`` are not negative,
-        (fine,), for instance noisy counts after clipping. Of the fine cells ``spikes``, (fine,), are single values, the
-        value at the lower edge, in the last cell the upper bound; cells that hold one step need no flag.
+        A bin in which all masses are zero is filled evenly.
+
+        Args:
+            column: The column.
+            bins: The cells that a model knows.
+            edges: Ends of the fine cells, ascending from 0 to 1, (fine + 1,). Every cut
+                of the bins is one of them. Cells are right-open, as in `NumericBins`: a
+                value on an edge belongs to the cell above it.
+            masses: Mass of each fine cell, not negative, (fine,), for instance noisy
+                counts after clipping.
+            spikes: Which fine cells are single values, (fine,): the value at the lower
+                edge, in the last cell the upper bound. Cells that hold one step are
+                single values without it. None for no others.
+
+        Raises:
+            ValueError: if these do not fit together, or a bin holds no value that the
+                column can have.
         """
-        spikes = np.zeros(len(masses), dtype=np.bool_) if spikes is None else spikes
-        if (
-            not (len(edges) == len(masses) + 1 == len(spikes) + 1)
-            or not np.isin(bins.cuts, edges).all()
-        ):
-            raise ValueError(
-                f"column {column.name!r}: edges, masses, spikes and cuts do not fit together"
-            )
-        if edges[0] != 0 or edges[-1] != 1 or not (np.diff(edges) > 0).all():
-            raise ValueError(
-                f"column {column.name!r}: fine edges must ascend from 0 to 1"
-            )
-        if not (np.isfinite(masses).all() and (masses >= 0).all()):
-            raise ValueError(
-                f"column {column.name!r}: masses must be finite and not negative"
-            )
-        low, high, size = ends_of(column, edges)
-        at = np.where(np.arange(len(masses)) < len(masses) - 1, low, 1.0)
-        low, high = np.where(spikes, at, low), np.where(spikes, at, high)
-        held = size > 0
-        low, high, masses = low[held], high[held], masses[held]
-        size = np.where(spikes, 0.0, size)[held]
+        if spikes is None:
+            is_spike = np.zeros(len(masses), dtype=np.bool_)
+        else:
+            is_spike = spikes
+        _check_histogram(column, bins, edges=edges, masses=masses, is_spike=is_spike)
+
+        lowest, highest, size = ends_of(column, edges)
+        is_last = np.arange(len(masses)) == len(masses) - 1
+        spike_position = np.where(is_last, 1.0, lowest)
+        has_values = size > 0  # between two edges there may be no step
+        low = np.where(is_spike, spike_position, lowest)[has_values]
+        high = np.where(is_spike, spike_position, highest)[has_values]
+        width = np.where(is_spike, 0.0, size)[has_values]
+
         bin_of = bins.codes(low)
-        intervals = len(bins.cuts) + 1
-        if len(np.unique(bin_of)) < intervals:
+        interval_count = len(bins.cuts) + 1
+        if len(np.unique(bin_of)) < interval_count:
             raise ValueError(
                 f"column {column.name!r}: a bin holds no value that the column can have"
             )
-        for fallback in (size, np.ones(len(masses))):
-            empty = np.bincount(bin_of, masses, intervals)[bin_of] == 0
-            masses = np.where(empty, fallback, masses)
+        filled_masses = _fill_empty_bins(masses[has_values], width, bin_of)
+        bin_masses = np.bincount(bin_of, filled_masses, interval_count)
         return cls(
             column=column,
             bins=bins,
             low=low,
             high=high,
-            shares=masses / np.bincount(bin_of, masses, intervals)[bin_of],
+            shares=filled_masses / bin_masses[bin_of],
         )
 
     @cached_property
@@ -181,77 +135,188 @@ class WithinCell:
         random: torch.Generator,
         along: Floats | None = None,
     ) -> Floats:
-        """Returns a value in each of `cells`, in encoded units, (rows,); NaN for the cell of missing values."""
-        # Each value alone has the distribution of its cell; those of one cell are spread out, see `Mixture.draw`, and
-        # in the order of the numbers `along`, (rows,), where these are given.
+        """Draws a value in the cell of each record.
+
+        Each value alone has the distribution of its cell. Those of one cell are spread
+        out over it, unless `random` is independent (`stratified_uniforms`).
+
+        Args:
+            cells: The cell of each record, (rows,).
+            random: Public randomness.
+            along: Uniform numbers, (rows,), whose order the values of each cell take;
+                None for a random order.
+
+        Returns:
+            Positions in encoded units, (rows,); NaN for a missing value.
+        """
         values = np.full(len(cells), np.nan)
-        present = np.flatnonzero(cells <= len(self.bins.cuts))
-        held = cells[present]
-        order = None if along is None else along[present]
-        chosen = self._choice.pick(held, stratified_uniforms(held, random, along=order))
-        low, high = self.low[chosen], self.high[chosen]
-        apart = getattr(
-            random, "independent", False
-        )  # where in a fine cell is another draw then
-        uniform = stratified_uniforms(chosen, random, along=None if apart else order)
-        if isinstance(self.column, Continuous):
-            values[present] = low + uniform * (high - low)
+        present_rows = np.flatnonzero(cells <= len(self.bins.cuts))
+        present_cells = cells[present_rows]
+        cell_order = None if along is None else along[present_rows]
+        fine_cells = self._sampler.pick(
+            present_cells, stratified_uniforms(present_cells, random, along=cell_order)
+        )
+
+        if draws_independently(random):
+            # `along` itself chose the fine cells, so that the position in one needs
+            # uniform numbers of its own.
+            fine_order = None
         else:
-            start, stop = ranks_at(self.column, low), ranks_at(self.column, high)
-            ranks = start + np.minimum(
-                uniform * (stop - start + 1), stop - start
+            fine_order = cell_order
+        uniforms = stratified_uniforms(fine_cells, random, along=fine_order)
+        low = self.low[fine_cells]
+        high = self.high[fine_cells]
+        if isinstance(self.column, Continuous):
+            values[present_rows] = low + uniforms * (high - low)
+        else:
+            first_rank = ranks_at(self.column, low)
+            last_rank = ranks_at(self.column, high)
+            steps_above = np.minimum(
+                uniforms * (last_rank - first_rank + 1), last_rank - first_rank
             ).astype(np.int64)
-            values[present] = positions_of_ranks(self.column, ranks)
+            values[present_rows] = positions_of_ranks(
+                self.column, first_rank + steps_above
+            )
         return values
 
     def restricted(self, span: Span) -> tuple[Self, Floats]:
-        """Returns what lies in a closed interval of numbers, and the share of each cell that this is, (bins.size,)."""
-        column = self.column
-        if isinstance(column, Continuous):
-            start, stop = positions_of(column, np.asarray(span))
-            low, high = np.maximum(self.low, start), np.minimum(self.high, stop)
-            width = self.high - self.low
-            part = np.divide(
-                np.maximum(high - low, 0),
-                width,
-                out=np.zeros_like(width),
-                where=width > 0,
-            )
-            numbers = numbers_at(column, self.low)
-            single = (width == 0) & (numbers >= span[0]) & (numbers <= span[1])
-            low, high, part = (
-                np.where(single, self.low, low),
-                np.where(single, self.high, high),
-                part + single,
-            )
+        """Restricts the column to an interval.
+
+        Args:
+            span: Lowest and highest number of a closed interval.
+
+        Returns:
+            The fine cells that are left, and the share of each cell that lies in the
+            interval, (bins.size,), from 0 to 1.
+        """
+        if isinstance(self.column, Continuous):
+            low, high, part = self._clip_intervals(self.column, span)
         else:
-            first, last = ranks_at(column, self.low), ranks_at(column, self.high)
-            lowest, highest = ranks_within(column, span)
-            start, stop = np.maximum(first, lowest), np.minimum(last, highest)
-            part = np.maximum(stop - start + 1, 0) / (last - first + 1)
-            low, high = (
-                positions_of_ranks(column, start),
-                positions_of_ranks(column, stop),
-            )
-        held = self.shares * part > 0
-        bin_of, shares = self.bin_of[held], (self.shares * part)[held]
-        kept = np.bincount(bin_of, shares, self.bins.size)
-        return replace(
-            self, low=low[held], high=high[held], shares=shares / kept[bin_of]
-        ), np.minimum(kept, 1.0)
+            low, high, part = self._clip_steps(self.column, span)
+        remaining_shares = self.shares * part
+        is_left = remaining_shares > 0
+        shares = remaining_shares[is_left]
+        bin_of = self.bin_of[is_left]
+        bin_shares = np.bincount(bin_of, shares, self.bins.size)
+        fine_cells = replace(
+            self,
+            low=low[is_left],
+            high=high[is_left],
+            shares=shares / bin_shares[bin_of],
+        )
+        # The shares of a bin may sum to a little more than 1 by rounding.
+        return fine_cells, np.minimum(bin_shares, 1.0)
+
+    def _clip_intervals(
+        self, column: Continuous, span: Span
+    ) -> tuple[Floats, Floats, Floats]:
+        """Clips the fine cells of real numbers to an interval.
+
+        Returns:
+            Ends of the clipped fine cells, (fine,) each, and the part of each that is
+            left, (fine,). Where no part is left the ends mean nothing.
+        """
+        start, stop = positions_of(column, np.asarray(span))
+        width = self.high - self.low
+        clipped_low = np.maximum(self.low, start)
+        clipped_high = np.minimum(self.high, stop)
+        part_of_interval = np.divide(
+            np.maximum(clipped_high - clipped_low, 0),
+            width,
+            out=np.zeros_like(width),
+            where=width > 0,
+        )
+        # A single value is inside by the number that it decodes to, since the position
+        # of the interval's end may be rounded to the other side of it.
+        numbers = numbers_at(column, self.low)
+        is_value_inside = (width == 0) & (numbers >= span[0]) & (numbers <= span[1])
+        low = np.where(is_value_inside, self.low, clipped_low)
+        high = np.where(is_value_inside, self.high, clipped_high)
+        return low, high, part_of_interval + is_value_inside
+
+    def _clip_steps(
+        self, column: SteppedColumn, span: Span
+    ) -> tuple[Floats, Floats, Floats]:
+        """Clips the fine cells of steps to an interval; returns as `_clip_intervals`."""
+        first_rank = ranks_at(column, self.low)
+        last_rank = ranks_at(column, self.high)
+        min_rank, max_rank = ranks_within(column, span)
+        start = np.maximum(first_rank, min_rank)
+        stop = np.minimum(last_rank, max_rank)
+        part = np.maximum(stop - start + 1, 0) / (last_rank - first_rank + 1)
+        low = positions_of_ranks(column, start)
+        high = positions_of_ranks(column, stop)
+        return low, high, part
 
     @cached_property
-    def _choice(self) -> Choice:
-        return Choice(self.shares, self.bin_of)
+    def _sampler(self) -> CellSampler:
+        """Draws the fine cells of each bin by their shares."""
+        return CellSampler(self.shares, self.bin_of)
+
+
+def _check_histogram(
+    column: NumericColumn,
+    bins: NumericBins,
+    *,
+    edges: Floats,
+    masses: Floats,
+    is_spike: npt.NDArray[np.bool_],
+) -> None:
+    """Checks that a histogram can be made into fine cells; raises a ValueError if not."""
+    has_equal_lengths = len(edges) == len(masses) + 1 == len(is_spike) + 1
+    if not has_equal_lengths or not np.isin(bins.cuts, edges).all():
+        raise ValueError(
+            f"column {column.name!r}: edges, masses, spikes and cuts do not fit together"
+        )
+    if edges[0] != 0 or edges[-1] != 1 or not (np.diff(edges) > 0).all():
+        raise ValueError(f"column {column.name!r}: fine edges must ascend from 0 to 1")
+    if not (np.isfinite(masses).all() and (masses >= 0).all()):
+        raise ValueError(
+            f"column {column.name!r}: masses must be finite and not negative"
+        )
+
+
+def _fill_empty_bins(
+    masses: Floats, width: Floats, bin_of: npt.NDArray[np.int32]
+) -> Floats:
+    """Fills each bin without mass: by widths, or equally if it has single values alone.
+
+    Args:
+        masses: Mass of each fine cell, (fine,).
+        width: Width of each fine cell, or its number of steps; 0 for a single value,
+            (fine,).
+        bin_of: Bin of each fine cell, (fine,).
+
+    Returns:
+        The masses, which have a positive sum in each bin, (fine,).
+    """
+    filled = masses
+    for fallback in (width, np.ones(len(masses))):
+        is_in_empty_bin = np.bincount(bin_of, filled)[bin_of] == 0
+        filled = np.where(is_in_empty_bin, fallback, filled)
+    return filled
 
 
 def ends_of(column: NumericColumn, edges: Floats) -> tuple[Floats, Floats, Floats]:
-    """Returns lowest and highest position in each cell between edges, and its width, or how many steps it holds."""
+    """Finds which positions lie between edges.
+
+    Args:
+        column: The column.
+        edges: Ends of right-open cells, ascending from 0 to 1, (cells + 1,).
+
+    Returns:
+        Lowest and highest position in each cell, (cells,) each, and how large it is,
+        (cells,): its width, or in a column of steps how many it holds, which may be
+        none.
+    """
     if isinstance(column, Continuous):
         return edges[:-1], edges[1:], np.diff(edges)
-    # The first step at or above each edge, by the comparison that puts encoded steps into bins.
-    start: npt.NDArray[np.int64] = np.maximum(ranks_at(column, edges[:-1]) - 2, 0)
-    for _ in range(4):
+    # The first step at or above each edge, by the comparison that puts encoded steps
+    # into bins.
+    start: npt.NDArray[np.int64] = np.maximum(
+        ranks_at(column, edges[:-1]) - _RANK_ERROR, 0
+    )
+    for _ in range(2 * _RANK_ERROR):
         start += positions_of_ranks(column, start) < edges[:-1]
     stop = np.append(start[1:], column.last + 1) - 1
     return (

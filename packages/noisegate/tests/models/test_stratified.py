@@ -2,7 +2,13 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.models.within_cell import MOST_GROUPS, Choice, stratified_uniforms
+from noisegate.models.stratified import (
+    MAX_GROUPS,
+    CellSampler,
+    stratified_uniforms,
+    systematic_codes,
+)
+from noisegate.seeds import public_random
 
 ALMOST_ONE = np.nextafter(1.0, 0.0)
 
@@ -10,28 +16,28 @@ ALMOST_ONE = np.nextafter(1.0, 0.0)
 def test_cells_come_in_their_shares_within_each_group():
     masses, groups = np.array([1.0, 3.0, 2.0, 2.0, 4.0]), np.array([0, 0, 1, 1, 1])
     even = (np.arange(80_000) + 0.5) / 80_000
-    choice = Choice(masses, groups)
+    sampler = CellSampler(masses, groups)
     for group, shares in ((0, [0.25, 0.75, 0, 0, 0]), (1, [0, 0, 0.25, 0.25, 0.5])):
         found = np.bincount(
-            choice.pick(np.full(len(even), group), even), minlength=5
+            sampler.pick(np.full(len(even), group), even), minlength=5
         ) / len(even)
         np.testing.assert_allclose(found, shares, atol=1e-4)
 
 
 def test_a_cell_of_mass_zero_is_never_chosen_at_either_end():
-    choice = Choice(
+    sampler = CellSampler(
         np.array([0.0, 1.0, 0.0, 0.0, 2.0, 0.0]), np.array([0, 0, 0, 1, 1, 1])
     )
     ends = np.array([0.0, ALMOST_ONE, 0.5])
-    assert choice.pick(np.zeros(3, int), ends).tolist() == [1, 1, 1]
-    assert choice.pick(np.ones(3, int), ends).tolist() == [4, 4, 4]
+    assert sampler.pick(np.zeros(3, int), ends).tolist() == [1, 1, 1]
+    assert sampler.pick(np.ones(3, int), ends).tolist() == [4, 4, 4]
 
 
 def test_no_draw_leaves_its_group_however_many_there_are():
-    groups = np.repeat(np.arange(MOST_GROUPS), 2)
-    choice = Choice(np.tile([1.0, 0.0], MOST_GROUPS), groups)
-    last = np.arange(MOST_GROUPS - 1000, MOST_GROUPS)
-    assert (choice.pick(last, np.full(1000, ALMOST_ONE)) == 2 * last).all()
+    groups = np.repeat(np.arange(MAX_GROUPS), 2)
+    sampler = CellSampler(np.tile([1.0, 0.0], MAX_GROUPS), groups)
+    last = np.arange(MAX_GROUPS - 1000, MAX_GROUPS)
+    assert (sampler.pick(last, np.full(1000, ALMOST_ONE)) == 2 * last).all()
 
 
 GROUPS = np.random.default_rng(0).choice(4, 3000, p=[0.01, 0.09, 0.3, 0.6])
@@ -84,3 +90,21 @@ def test_each_number_alone_is_uniform_and_those_of_two_calls_are_independent(
     both = np.bincount(tenths[:-1].ravel() * 10 + tenths[1:].ravel(), minlength=100)
     expected = both.sum() / 100
     assert ((both - expected) ** 2 / expected).sum() < 180  # 99 degrees of freedom
+
+
+def test_every_row_has_its_own_probabilities_and_classes_come_in_their_numbers():
+    numbers = np.random.default_rng(0)
+    probabilities = numbers.dirichlet([0.5, 1, 2], size=50)
+    order = numbers.permutation(50)
+    found = np.zeros_like(probabilities)
+    for seed in range(4000):
+        codes = systematic_codes(probabilities, order, public_random(seed))
+        found[np.arange(50), codes] += 1 / 4000
+        # In any stretch of the order the first class comes as often as expected, up to one.
+        assert (
+            np.abs(
+                np.cumsum((codes == 0)[order]) - np.cumsum(probabilities[order, 0])
+            ).max()
+            <= 1 + 1e-9
+        )
+    np.testing.assert_allclose(found, probabilities, atol=5 * 0.5 / np.sqrt(4000))
