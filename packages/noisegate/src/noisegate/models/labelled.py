@@ -176,7 +176,7 @@ class LabelledMixture:
         """Returns the probability that a record lies in `region`; if it names the label, over 32,768 fixed records."""
         rest, inside = (
             self._apart(region),
-            self.mixture.factors(region).get(self.label.column),
+            self.mixture.shares_inside(region).get(self.label.column),
         )
         probability = self.mixture.probability(rest)
         if inside is None or not probability:

@@ -1,17 +1,31 @@
-"""A mixture of product distributions: regions and conditionals are sums over components; and a copula within cells."""
+"""A mixture of product distributions over the cells of all columns.
+
+A record belongs to one of K components, and given its component its cells are
+independent::
+
+    p(x) = Σ_k w_k Π_j p_kj(x_j)
+
+with the weight w_k of component k and its probability p_kj(c) of cell c of column j. So
+the probability of a region and conditional distributions are sums over components, in
+closed form, and a mixture under a condition is a mixture again.
+
+Where in its cell a number lies is decided by `within_cell`, and how numbers go together
+there by `copula`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.features.binning import NumericBins
+from noisegate.models.copula import Copula
 from noisegate.models.record_model import Array
 from noisegate.models.stratified import (
     MAX_GROUPS,
@@ -20,178 +34,53 @@ from noisegate.models.stratified import (
 )
 from noisegate.models.within_cell import WithinCell
 from noisegate.schema import EncodedTable, Layout, Region, Schema
-from noisegate.seeds import uniform
 
 if TYPE_CHECKING:
     import torch
 
-
-_SWEEPS = 2
-# Of correlations of scores: smaller ones are not followed, larger ones taken for this.
-_LEAST, _MOST = 0.1, 0.95
-_RIDGE = 0.03  # the smallest eigenvalue of their matrix
-_GRID = (
-    2.0**-20
-)  # what matrices are rounded to, so that a sample is the same on every processor
-_FAR = 8.0
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Copula:
-    """How numbers go together within their cells: normal scores of some columns of a model.
-
-    A mixture says which cells go together, and nothing of where in them two values lie. Drawn independently there, they
-    lose what of a correlation lies within cells: most of it in the outer cells of long tails. So each number has a
-    normal score, its cell an interval of scores; two columns' scores correlate as the means of cells do, over the part
-    of a score's variance that these have. Scores are drawn given all cells, by sweeps of truncated normals (Geman and
-    Geman 1984), and the values of a cell, whose distribution stays, take their order. Computed from a model alone, it
-    costs no privacy.
-    """
-
-    columns: tuple[int, ...]
-    ends: tuple[
-        Floats, ...
-    ]  # for each of these the share below each end of a cell, (cells + 1,); missing left out
-    precision: Floats  # of their scores, (columns, columns)
-
-    @classmethod
-    def of(cls, weights: Floats, tables: Sequence[Floats]) -> Self | None:
-        """Returns that of a mixture's numeric columns, or None where no two of them go together."""
-        # `weights` are shares of components, (K,); `tables` for each numeric column the probabilities of its cells but
-        # that of missing values, (K, cells).
-        ends, means, present = [], [], np.array([table.sum(axis=1) for table in tables])
-        for table in tables:
-            below = np.append(0.0, np.cumsum(weights @ table))
-            ends.append(below / max(below[-1], 1e-300))
-            shares, density = (
-                np.diff(ends[-1]),
-                np.exp(-(quantiles(ends[-1]) ** 2) / 2) / math.sqrt(2 * math.pi),
-            )
-            mean = np.divide(
-                density[:-1] - density[1:],
-                shares,
-                out=np.zeros_like(shares),
-                where=shares > 0,
-            )
-            means.append(table @ mean / max(math.sqrt(float(shares @ mean**2)), 1e-6))
-        scores = np.array(means).reshape(-1, len(weights))
-        found = (
-            (scores * weights)
-            @ scores.T
-            / np.maximum((present * weights) @ present.T, 1e-6)
-        )
-        found = np.clip(found, -_MOST, _MOST) * (np.abs(found) >= _LEAST)
-        np.fill_diagonal(found, 1.0)
-        columns = np.flatnonzero((found != 0).sum(axis=1) > 1)
-        if not len(columns):
-            return None
-        values, vectors = np.linalg.eigh(
-            np.round(found[np.ix_(columns, columns)] / _GRID) * _GRID
-        )
-        precision = np.linalg.inv((vectors * np.maximum(values, _RIDGE)) @ vectors.T)
-        return cls(
-            columns=tuple(columns.tolist()),
-            ends=tuple(ends[column] for column in columns),
-            precision=np.round(precision / _GRID) * _GRID,
-        )
-
-    def draw(
-        self, cells: Sequence[npt.NDArray[np.integer]], random: torch.Generator
-    ) -> dict[int, Floats]:
-        """Returns for each of `columns` where in its cell each record's score lies, (rows,), from 0 to below 1."""
-        rows = len(cells[0])
-        held = [
-            cells[column] < len(ends) - 1
-            for column, ends in zip(self.columns, self.ends, strict=True)
-        ]
-        low, high = (
-            np.array([np.where(there, ends[np.minimum(cells[column], len(ends) - 2) + side], float(side))
-                      for column, ends, there in zip(self.columns, self.ends, held, strict=True)])
-            for side in (0, 1)
-        )  # fmt: skip
-        least, most = quantiles(low), quantiles(high)
-        scores = quantiles(
-            low + uniform(random, low.size).reshape(low.shape) * (high - low)
-        )
-        for _ in range(_SWEEPS):
-            for at, own in enumerate(np.diag(self.precision).tolist()):
-                mean = scores[at] - self.precision[at] @ scores / own
-                first, last = (
-                    shares((end[at] - mean) * math.sqrt(own)) for end in (least, most)
-                )
-                drawn = (
-                    quantiles(first + uniform(random, rows) * (last - first))
-                    / math.sqrt(own)
-                    + mean
-                )
-                scores[at] = np.clip(drawn, least[at], most[at])
-        within = (shares(scores) - low) / np.maximum(high - low, 1e-300)
-        return dict(zip(self.columns, np.clip(within, 0.0, 1 - 2.0**-53), strict=True))
-
-
-@cache
-def _normal() -> tuple[Floats, Floats]:
-    """Returns scores and the shares below them."""
-    scores = np.linspace(-_FAR, _FAR, 2**13 + 1)
-    return scores, np.array(
-        [math.erfc(-score / math.sqrt(2)) / 2 for score in scores.tolist()]
-    )
-
-
-def shares(scores: Floats) -> Floats:
-    """Returns the share of a normal distribution below each score, to about 1e-6.
-
-    Examples:
-        >>> import numpy as np
-        >>> from noisegate.models.mixture import quantiles, shares
-        >>> shares(quantiles(np.array([0.25, 0.975]))).round(4).tolist()
-        [0.25, 0.975]
-    """
-    at, below = _normal()
-    return np.interp(scores, at, below)
-
-
-def quantiles(shares: Floats) -> Floats:
-    """Returns the score below which each share of a normal distribution lies, from -8 to 8."""
-    at, below = _normal()
-    return np.interp(shares, below, at)
-
-
-_BLOCK = 2**21  # numbers of a block of rows x components
-_MOST_COLUMNS = 4
-
 Floats = npt.NDArray[np.float64]
+
+# Numbers in a block of rows x components: what bounds the memory of `log_joint`.
+_BLOCK_SIZE = 2**21
+_MAX_MARGINAL_COLUMNS = 4  # the joint table of more columns may not fit into memory
+# How far weights and probabilities, fitted in float32, may be from a sum of 1.
+_SUM_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mixture:
-    """K components, each with one distribution over the cells of every column."""
+    """K components, each with one distribution over the cells of every column.
 
-    layout: Layout  # the columns; numeric ones come first, then coded ones, the label among them
-    within: tuple[
-        WithinCell, ...
-    ]  # for each numeric column, its bins and where in them values lie
+    Columns are numbered with the numeric ones first, then the coded ones, among which
+    the label is. A column's cells are numbered from 0.
+
+    Raises:
+        ValueError: if the arrays do not fit together, or are no probabilities.
+    """
+
+    layout: Layout  # the columns
+    # For each numeric column its cells, and where in them values lie.
+    within: tuple[WithinCell, ...]
     weights: npt.NDArray[np.floating[Any]]  # share of each component, (K,)
-    probabilities: tuple[
-        npt.NDArray[np.floating[Any]], ...
-    ]  # for each column, (K, cells); a row sums to 1
-
-    copula: bool = False  # whether numbers go together within their cells too, see `noisegate.models.mixture`
+    # For each column the probabilities of its cells, (K, cells); a row sums to 1.
+    probabilities: tuple[npt.NDArray[np.floating[Any]], ...]
+    # Whether numbers that go together by their cells do so within them, see `Copula`.
+    copula: bool = False
 
     kind: ClassVar[str] = "mixture"
 
     def __post_init__(self) -> None:
+        component_count = len(self.weights)
         shapes = tuple(np.shape(table) for table in self.probabilities)
-        expected = tuple((len(self.weights), size) for size in self.sizes)
-        if shapes != expected or not 1 <= len(self.weights) <= MAX_GROUPS:
+        expected_shapes = tuple((component_count, size) for size in self.sizes)
+        if shapes != expected_shapes or not 1 <= component_count <= MAX_GROUPS:
             raise ValueError(
-                f"expected probabilities of shape {expected}, found {shapes}"
+                f"expected probabilities of shape {expected_shapes}, found {shapes}"
             )
-        for masses in (self.weights[None], *self.probabilities):
-            if not (
-                (masses >= 0).all()
-                and np.allclose(masses.sum(axis=1, dtype=np.float64), 1, atol=1e-3)
-            ):
+        for distributions in (self.weights[None], *self.probabilities):
+            sums = distributions.sum(axis=1, dtype=np.float64)
+            is_nonnegative = (distributions >= 0).all()
+            if not is_nonnegative or not np.allclose(sums, 1, atol=_SUM_TOLERANCE):
                 raise ValueError(
                     "weights and probabilities must not be negative and must sum to 1"
                 )
@@ -199,152 +88,196 @@ class Mixture:
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of cells of each column, numeric ones first."""
-        return (
-            *(cells.bins.size for cells in self.within),
-            *(column.size for column in self.layout.coded),
-        )
+        numeric_sizes = [cells.bins.size for cells in self.within]
+        coded_sizes = [column.size for column in self.layout.coded]
+        return (*numeric_sizes, *coded_sizes)
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
-        """Returns `rows` records, spread out over the mixture; `random` is public randomness, on the CPU.
+        """Draws records that are spread out over the mixture, in random order.
 
-        Each record alone is a draw from the mixture. Together they are negatively dependent, as in a stratified survey:
-        components come in their expected numbers up to one, and so do the cells of each column in the records of a
-        component up to two. What is counted over several columns varies at most n / (n - 1) times as much as in n
-        independent records of a component, and mostly less (Stein, 1987; Owen, 1997). They come in random order.
-        With a `copula`, numbers that go together by their cells do so within them, see `Copula`.
+        Each record alone is a draw from the mixture. Together they are negatively
+        dependent, as in a stratified survey: components come in their expected numbers
+        up to one, and so do the cells of each column in the records of a component up
+        to two. What is counted over several columns varies at most n / (n - 1) times as
+        much as in n independent records of a component, and mostly less (Stein, 1987;
+        Owen, 1997).
+
+        Args:
+            rows: How many records.
+            random: Public randomness, on the CPU. If it is `independent`, so are the
+                records.
         """
-        whole = np.zeros(rows, dtype=np.int64)
-        components = CellSampler(
+        component_sampler = CellSampler(
             self._weights, np.zeros(len(self.weights), dtype=np.int64)
         )
-        component = components.pick(
-            whole, stratified_uniforms(whole, random, systematic=True)
+        one_group = np.zeros(rows, dtype=np.int64)
+        components = component_sampler.pick(
+            one_group, stratified_uniforms(one_group, random, systematic=True)
         )
+        # A sampler numbers the cells of all components, one component after the other.
         cells = [
-            choice.pick(component, stratified_uniforms(component, random))
-            - component * size
-            for choice, size in zip(self._choices, self.sizes, strict=True)
+            sampler.pick(components, stratified_uniforms(components, random))
+            - components * size
+            for sampler, size in zip(self._samplers, self.sizes, strict=True)
         ]
-        along = (
-            self._scores.draw(cells[: len(self.within)], random)
-            if self._scores is not None
-            else {}
-        )
-        numeric = [
-            within.draw(cells[at], random, along.get(at))
-            for at, within in enumerate(self.within)
+        numeric_count = len(self.within)
+        numeric_cells = cells[:numeric_count]
+
+        positions_in_cells: dict[int, Floats] = {}
+        if self._copula is not None:
+            positions_in_cells = self._copula.draw(numeric_cells, random)
+        numeric_values = [
+            within.draw(cells_of_column, random, positions_in_cells.get(column))
+            for column, (within, cells_of_column) in enumerate(
+                zip(self.within, numeric_cells, strict=True)
+            )
         ]
         return EncodedTable(
-            _columns(numeric, rows, np.float64),
-            _columns(cells[len(numeric) :], rows, np.int32),
+            _side_by_side(numeric_values, rows, np.float64),
+            _side_by_side(cells[numeric_count:], rows, np.int32),
         )
 
     def cells(self, records: EncodedTable) -> npt.NDArray[np.int32]:
         """Returns the cell of each record in each column, (rows, columns)."""
-        numeric = [
-            within.bins.codes(records.numeric[:, place])
-            for place, within in enumerate(self.within)
+        numeric_cells = [
+            within.bins.codes(records.numeric[:, column])
+            for column, within in enumerate(self.within)
         ]
-        return np.stack([*numeric, *records.codes.T], axis=1)
+        return np.stack([*numeric_cells, *records.codes.T], axis=1)
 
-    def log_joint(
-        self, cells: npt.NDArray[np.integer[Any]], column: int
-    ) -> npt.NDArray[np.float64]:
-        """Returns log p(x, k) for every cell k of a column, (rows, cells), x the row's cells in all others."""
-        others = [table for place, table in enumerate(self._tables) if place != column]
-        cells, shares = (
-            np.delete(cells, column, axis=1),
-            self._weights[:, None] * self._tables[column],
-        )
-        sizes, rows = [table.shape[1] for table in others], None
-        if sizes and math.prod(sizes) < len(
-            cells
-        ):  # many records are alike: each kind of them is computed once
-            strides = np.append(np.cumprod(sizes[:0:-1], dtype=np.int64)[::-1], 1)
-            _, first, rows = np.unique(
-                cells @ strides, return_index=True, return_inverse=True
-            )
-            cells = cells[first]
-        sums, block = (
-            np.empty((len(cells), shares.shape[1])),
-            max(_BLOCK // len(shares), 1),
-        )
-        with np.errstate(divide="ignore"):
-            logs = [np.log(table.T) for table in others]
-            for start in range(0, len(cells), block):
-                terms = np.zeros((len(cells[start : start + block]), len(shares)))
-                for log, codes in zip(
-                    logs, cells[start : start + block].T, strict=True
-                ):
-                    terms += log[codes]
-                highest = terms.max(axis=1, keepdims=True)
-                shift = np.where(np.isfinite(highest), highest, 0.0)
-                sums[start : start + block] = shift + np.log(
-                    np.exp(terms - shift) @ shares
-                )
-        return sums if rows is None else sums[rows]
+    def log_joint(self, cells: npt.NDArray[np.integer[Any]], column: int) -> Floats:
+        """Computes log p(x, k) for every cell k of one column.
 
-    def marginal(self, columns: Sequence[int]) -> npt.NDArray[np.float64]:
-        """Returns the joint distribution, by cells, of one to four distinct columns, numeric ones first."""
-        if not 1 <= len(columns) <= _MOST_COLUMNS or len(set(columns)) < len(columns):
+        Args:
+            cells: Cells of records, (rows, columns); x is those of a row in all columns
+                but `column`.
+            column: The column whose cells are tried.
+
+        Returns:
+            Natural logarithms, (rows, cells of the column); -inf for probability zero.
+        """
+        other_tables = [
+            table for index, table in enumerate(self._tables) if index != column
+        ]
+        other_cells = np.delete(cells, column, axis=1)
+        weighted_table = self._weights[:, None] * self._tables[column]
+        other_sizes = [table.shape[1] for table in other_tables]
+        if not other_sizes or math.prod(other_sizes) >= len(cells):
+            return _log_mixed_products(other_cells, other_tables, weighted_table)
+
+        # Many records are alike: each combination of cells is computed once.
+        strides = np.append(np.cumprod(other_sizes[:0:-1], dtype=np.int64)[::-1], 1)
+        _, first_row, combination_of_row = np.unique(
+            other_cells @ strides, return_index=True, return_inverse=True
+        )
+        log_joint = _log_mixed_products(
+            other_cells[first_row], other_tables, weighted_table
+        )
+        return log_joint[combination_of_row]
+
+    def marginal(self, columns: Sequence[int]) -> Floats:
+        """Computes the joint distribution of some columns by their cells.
+
+        Args:
+            columns: One to four distinct columns.
+
+        Returns:
+            Probabilities, one axis for each of `columns`, in their order.
+
+        Raises:
+            ValueError: if there are other columns.
+        """
+        is_distinct = len(set(columns)) == len(columns)
+        if not 1 <= len(columns) <= _MAX_MARGINAL_COLUMNS or not is_distinct:
             raise ValueError(
                 f"a marginal is of one to four distinct columns, found {list(columns)}"
             )
-        chosen = [self._tables[column] for column in columns]
-        half = (len(chosen) + 1) // 2
+        tables = [self._tables[column] for column in columns]
         # Two halves, so that most of the work is one matrix product.
-        left = _outer([self._weights[:, None], *chosen[:half]])
-        joint = (
-            left.T @ _outer(chosen[half:]) if half < len(chosen) else left.sum(axis=0)
-        )
+        half = (len(tables) + 1) // 2
+        left = _componentwise_products([self._weights[:, None], *tables[:half]])
+        if half < len(tables):
+            joint = left.T @ _componentwise_products(tables[half:])
+        else:
+            joint = left.sum(axis=0)
         return np.asarray(joint.reshape([self.sizes[column] for column in columns]))
 
     def probability(self, region: Region) -> float:
-        """Returns the probability that a record lies in `region`."""
-        return float(self._shares(self.factors(region)).sum())
+        """Returns the probability that a record lies in a region, from 0 to 1."""
+        shares_inside = self.shares_inside(region)
+        return float(self._probabilities_with_components(shares_inside).sum())
 
     def given(self, region: Region) -> Mixture:
-        """Returns the mixture of the records in `region`, or a ValueError where its probability is zero."""
-        factors = self.factors(region)
-        shares = self._shares(factors)
-        live = shares > 0
-        if not live.any():
+        """Conditions the mixture on a region.
+
+        Returns:
+            The mixture of the records in the region. Components without any are left
+            out.
+
+        Raises:
+            ValueError: if the region has probability zero.
+        """
+        shares_inside = self.shares_inside(region)
+        component_probabilities = self._probabilities_with_components(shares_inside)
+        is_possible = component_probabilities > 0
+        if not is_possible.any():
             raise ValueError("the region has probability zero")
-        tables = []
+
+        conditional_tables = []
         for column, table in enumerate(self._tables):
-            kept = table[live] * factors.get(column, 1.0)
-            tables.append(kept / kept.sum(axis=1, keepdims=True))
-        spans = region.spans.items()
-        cut = {
-            place: self.within[place].restricted(span)[0]
-            for place, span in spans
-            if span is not None
-        }
-        within = tuple(cut.get(place, cells) for place, cells in enumerate(self.within))
-        weights = shares[live] / shares.sum()
+            inside = table[is_possible] * shares_inside.get(column, 1.0)
+            conditional_tables.append(inside / inside.sum(axis=1, keepdims=True))
+
+        restricted_within = list(self.within)
+        for column, span in region.spans.items():
+            if span is not None:
+                restricted_within[column], _ = self.within[column].restricted(span)
+
         return replace(
-            self, within=within, weights=weights, probabilities=tuple(tables)
+            self,
+            within=tuple(restricted_within),
+            weights=component_probabilities[is_possible]
+            / component_probabilities.sum(),
+            probabilities=tuple(conditional_tables),
         )
 
+    def shares_inside(self, region: Region) -> dict[int, Floats]:
+        """Computes how much of each cell lies in a region.
+
+        Returns:
+            For each column that the region names the share of each of its cells that
+            lies inside, from 0 to 1, (cells,).
+        """
+        shares_inside: dict[int, Floats] = {}
+        for column, span in region.spans.items():
+            within = self.within[column]
+            if span is None:
+                is_missing = np.arange(within.bins.size) > len(within.bins.cuts)
+                shares_inside[column] = is_missing.astype(np.float64)
+            else:
+                _, shares_inside[column] = within.restricted(span)
+        for coded_index, code in region.codes.items():
+            size = self.layout.coded[coded_index].size
+            shares_inside[len(self.within) + coded_index] = np.eye(size)[code]
+        return shares_inside
+
     def tensors(self) -> dict[str, Array]:
-        """Returns weights, probabilities and fine cells."""
+        """Returns the weights, the probabilities and the fine cells, by name."""
         tensors: dict[str, Array] = {"weights": self.weights}
-        tensors |= {
-            f"probabilities/{column}": table
-            for column, table in enumerate(self.probabilities)
-        }
-        for place, cells in enumerate(self.within):
-            parts = {
-                "cuts": np.asarray(cells.bins.cuts),
-                "low": cells.low,
-                "high": cells.high,
-                "shares": cells.shares,
-            }
-            tensors |= {f"within/{place}/{name}": part for name, part in parts.items()}
+        for column, table in enumerate(self.probabilities):
+            tensors[f"probabilities/{column}"] = table
+        for column, within in enumerate(self.within):
+            tensors[f"within/{column}/cuts"] = np.asarray(within.bins.cuts)
+            tensors[f"within/{column}/low"] = within.low
+            tensors[f"within/{column}/high"] = within.high
+            tensors[f"within/{column}/shares"] = within.shares
         return tensors
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the number of components and of cells; everything else is in `tensors`."""
+        """Returns the numbers of components and of cells, and whether it has a copula.
+
+        Everything else is in `tensors`.
+        """
         return {
             "components": len(self.weights),
             "cells": list(self.sizes),
@@ -358,98 +291,133 @@ class Mixture:
         tensors: Mapping[str, Array],
         description: Mapping[str, Any],
     ) -> Self:
-        """Returns the model that `tensors` and `to_json` describe."""
+        """Rebuilds a mixture that was saved; see `RecordModel.from_saved`."""
         layout = schema.layout
         within = []
-        for place, column in enumerate(layout.numeric):
-            cuts, low, high, shares = (
-                tensors[f"within/{place}/{name}"]
-                for name in ("cuts", "low", "high", "shares")
-            )
-            nullable = description["cells"][place] > len(cuts) + 1
-            bins = NumericBins(tuple(cuts.tolist()), nullable)
+        for index, column in enumerate(layout.numeric):
+            cuts = tensors[f"within/{index}/cuts"]
+            has_missing_cell = description["cells"][index] > len(cuts) + 1
             within.append(
-                WithinCell(column=column, bins=bins, low=low, high=high, shares=shares)
+                WithinCell(
+                    column=column,
+                    bins=NumericBins(tuple(cuts.tolist()), has_missing_cell),
+                    low=tensors[f"within/{index}/low"],
+                    high=tensors[f"within/{index}/high"],
+                    shares=tensors[f"within/{index}/shares"],
+                )
             )
-        columns = len(layout.numeric) + len(layout.coded)
-        probabilities = tuple(
-            tensors[f"probabilities/{column}"] for column in range(columns)
-        )
+        column_count = len(layout.numeric) + len(layout.coded)
         return cls(
             layout=layout,
             within=tuple(within),
             weights=tensors["weights"],
-            probabilities=probabilities,
+            probabilities=tuple(
+                tensors[f"probabilities/{column}"] for column in range(column_count)
+            ),
             copula=description.get("copula", False),  # older models have none
         )
 
     @cached_property
     def _weights(self) -> Floats:
+        """The weights, which sum to 1 to the precision of float64, (K,)."""
         weights = self.weights.astype(np.float64)
         return np.asarray(weights / weights.sum())
 
     @cached_property
     def _tables(self) -> tuple[Floats, ...]:
-        """Probabilities whose rows sum to 1 to float64's precision, whatever they were fitted in."""
+        """The probabilities, whose rows sum to 1 to the precision of float64."""
         tables = (table.astype(np.float64) for table in self.probabilities)
         return tuple(table / table.sum(axis=1, keepdims=True) for table in tables)
 
     @cached_property
-    def _scores(self) -> Copula | None:
-        numeric = zip(self._tables, self.within, strict=False)
-        cells = [table[:, : len(within.bins.cuts) + 1] for table, within in numeric]
-        return (
-            Copula.of(self._weights, cells) if self.copula and len(cells) > 1 else None
-        )
+    def _copula(self) -> Copula | None:
+        """How numbers go together within their cells; None if they do not."""
+        if not self.copula or len(self.within) < 2:
+            return None
+        tables_of_present = [
+            table[:, : len(within.bins.cuts) + 1]
+            for table, within in zip(self._tables, self.within, strict=False)
+        ]
+        return Copula.of_mixture(self._weights, tables_of_present)
 
     @cached_property
-    def _choices(self) -> tuple[CellSampler, ...]:
-        """For each column, the cells of all components, one group a component."""
-        groups = np.arange(len(self.weights))
+    def _samplers(self) -> tuple[CellSampler, ...]:
+        """For each column a sampler of its cells, with a group for each component."""
+        components = np.arange(len(self.weights))
         return tuple(
-            CellSampler(table.ravel(), np.repeat(groups, table.shape[1]))
+            CellSampler(table.ravel(), np.repeat(components, table.shape[1]))
             for table in self._tables
         )
 
-    def factors(self, region: Region) -> dict[int, Floats]:
-        """Returns, for each column that the region names, the share of each cell that lies in it, (cells,)."""
-        factors = {}
-        for place, span in region.spans.items():
-            cells = self.within[place]
-            missing = np.arange(cells.bins.size) > len(cells.bins.cuts)
-            factors[place] = (
-                missing.astype(np.float64)
-                if span is None
-                else cells.restricted(span)[1]
-            )
-        for place, code in region.codes.items():
-            factors[len(self.within) + place] = np.eye(self.layout.coded[place].size)[
-                code
-            ]
-        return factors
+    def _probabilities_with_components(
+        self, shares_inside: Mapping[int, Floats]
+    ) -> Floats:
+        """Computes the probability of a region together with each component.
 
-    def _shares(self, factors: Mapping[int, Floats]) -> Floats:
-        """Returns the probability of each component together with the region, (K,)."""
-        shares = self._weights
-        for column, factor in factors.items():
-            shares = shares * (self._tables[column] @ factor)
-        return shares
+        Args:
+            shares_inside: The region, as `shares_inside` returns it.
+
+        Returns:
+            Probabilities, (K,), which sum to that of the region.
+        """
+        probabilities = self._weights
+        for column, share in shares_inside.items():
+            probabilities = probabilities * (self._tables[column] @ share)
+        return probabilities
 
 
-def _columns(
-    columns: Sequence[npt.NDArray[Any]], rows: int, kind: type
+def _side_by_side(
+    columns: Sequence[npt.NDArray[Any]], rows: int, dtype: type[np.generic]
 ) -> npt.NDArray[Any]:
     """Returns columns side by side, (rows, columns), of which there may be none."""
-    return (
-        np.stack(columns, axis=1).astype(kind)
-        if columns
-        else np.empty((rows, 0), dtype=kind)
-    )
+    if not columns:
+        return np.empty((rows, 0), dtype=dtype)
+    return np.stack(columns, axis=1).astype(dtype)
 
 
-def _outer(tables: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
-    """Returns the products of one entry of each table, component by component, (K, product of their widths)."""
-    joint = tables[0]
+def _componentwise_products(tables: Sequence[Floats]) -> Floats:
+    """Multiplies every entry of a table by every one of the others in its component.
+
+    Args:
+        tables: (K, width) for each, of any widths.
+
+    Returns:
+        Products, (K, product of the widths); the last table's entries vary fastest.
+    """
+    products = tables[0]
     for table in tables[1:]:
-        joint = (joint[:, :, None] * table[:, None, :]).reshape(len(joint), -1)
-    return joint
+        products = (products[:, :, None] * table[:, None, :]).reshape(len(products), -1)
+    return products
+
+
+def _log_mixed_products(
+    cells: npt.NDArray[np.integer[Any]],
+    tables: Sequence[Floats],
+    weighted_table: Floats,
+) -> Floats:
+    """Computes log Σ_k Π_j tables_j[k, cells_j] · weighted_table[k], block by block.
+
+    Args:
+        cells: The cells of each row, (rows, columns).
+        tables: For each column the probabilities of its cells, (K, cells).
+        weighted_table: Weights of components times the probabilities of the cells of
+            one more column, (K, cells).
+
+    Returns:
+        Logarithms, (rows, cells of that column), computed without underflow.
+    """
+    component_count = len(weighted_table)
+    log_sums = np.empty((len(cells), weighted_table.shape[1]))
+    block_rows = max(_BLOCK_SIZE // component_count, 1)
+    with np.errstate(divide="ignore"):  # the logarithm of zero is -inf, as it should be
+        log_tables = [np.log(table.T) for table in tables]
+        for start in range(0, len(cells), block_rows):
+            block = slice(start, start + block_rows)
+            log_products = np.zeros((len(cells[block]), component_count))
+            for log_table, codes in zip(log_tables, cells[block].T, strict=True):
+                log_products += log_table[codes]
+            highest = log_products.max(axis=1, keepdims=True)
+            shift = np.where(np.isfinite(highest), highest, 0.0)
+            scaled_sums = np.exp(log_products - shift) @ weighted_table
+            log_sums[block] = shift + np.log(scaled_sums)
+    return log_sums
