@@ -1,9 +1,16 @@
-"""A label on top of a mixture: p(x) p(k | x), where the mixture says p(x) and a log-linear model the label k.
+"""A label on top of a mixture, drawn from a model of its own.
 
-p(k | x) ∝ exp(b_k + Σ_i θ_ki(x_i) + κ log p(x, k))
+The mixture says p(x) of all columns but the label. The label k follows a log-linear
+model::
 
-with an effect θ for each cell of the other columns, and κ from 0 to 1 for what the mixture itself says of the label;
+    p(k | x) ∝ exp(b_k + Σ_i θ_ki(x_i) + κ log p(x, k))
+
+with a bias b_k of each class, an effect θ_ki for each cell of each other column i, and
+a weight κ from 0 to 1 for what the mixture itself says of the label, log p(x, k).
 `noisegate.tables.label_fit` estimates them.
+
+What is asked of the label and other columns together has no closed form. It is computed
+as the mean over 32,768 records of the mixture, always the same ones.
 """
 
 from __future__ import annotations
@@ -28,42 +35,59 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.integer[Any]]
 
-_INTEGRAL_ROWS = (
-    2**15
-)  # records that stand for all, where a sum over the other columns has no closed form
-_STRATUM = 16  # records of a stratum, about, among which labels come in nearly their expected numbers
+# Records that stand for all, where a sum over the other columns has no closed form.
+_INTEGRATION_ROWS = 2**15
+# About how many records share a stratum, in which labels come in nearly their expected
+# numbers.
+_STRATUM_SIZE = 16
+# A class below e**-50 of the likeliest one is as good as impossible. The bound is finite,
+# since κ may be 0, and 0 times -inf is no number.
+_MIN_LOG_RATIO = -50.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelModel:
-    """The distribution of a label given the other columns."""
+    """The distribution of a label given all other columns.
 
-    column: int  # number of the label's column, numeric ones first; the classes of a numeric one are its cells
-    bias: Floats  # (classes,)
-    effects: tuple[
-        Floats, ...
-    ]  # for each other column, in their order, (classes, cells)
-    mixture_weight: float  # κ
+    Raises:
+        ValueError: if the effects do not fit the classes or are not finite, or the
+            weight of the mixture is not in [0, 1].
+    """
+
+    # The label's column, among all columns of the mixture, numeric ones first. The
+    # classes of a numeric label are its cells.
+    column: int
+    bias: Floats  # b, (classes,)
+    effects: tuple[Floats, ...]  # θ of each other column, in order, (classes, cells)
+    mixture_weight: float  # κ, from 0 to 1
 
     def __post_init__(self) -> None:
-        if not all(
-            part.shape[0] == len(self.bias) and np.isfinite(part).all()
-            for part in (self.bias, *self.effects)
-        ):
-            raise ValueError(
-                "the effects on a label must be finite numbers, with a row for each class"
-            )
+        for parameters in (self.bias, *self.effects):
+            has_row_for_each_class = parameters.shape[0] == len(self.bias)
+            if not has_row_for_each_class or not np.isfinite(parameters).all():
+                raise ValueError(
+                    "the effects on a label must be finite numbers, with a row for "
+                    "each class"
+                )
         if not 0 <= self.mixture_weight <= 1:
             raise ValueError(
                 f"mixture_weight={self.mixture_weight}: expected a number from 0 to 1"
             )
 
     def probabilities(self, cells: Cells, mixture: Mixture) -> Floats:
-        """Returns each class's probability, (rows, classes), given all cells but its own of (rows, columns)."""
+        """Computes the probability of each class for each record.
+
+        Args:
+            cells: Cells of records in all columns, (rows, columns). Those of the label
+                count for nothing.
+            mixture: The distribution of all columns.
+
+        Returns:
+            Probabilities, whose rows sum to 1, (rows, classes).
+        """
+        other_cells = np.delete(cells, self.column, axis=1)
         scores = np.tile(self.bias, (len(cells), 1))
-        for effects, codes in zip(
-            self.effects, np.delete(cells, self.column, axis=1).T, strict=True
-        ):
+        for effects, codes in zip(self.effects, other_cells.T, strict=True):
             scores += effects.T[codes]
         if self.mixture_weight:
             scores += self.mixture_weight * log_ratios(
@@ -71,78 +95,128 @@ class LabelModel:
             )
         return softmax(scores)
 
-    def order(self, cells: Cells, random: torch.Generator) -> npt.NDArray[np.intp]:
-        """Returns records in strata of about `_STRATUM` that agree in the columns that say most, (rows,)."""
-        others = np.delete(cells, self.column, axis=1).T
-        said = (
-            effects.T[codes]
-            for effects, codes in zip(self.effects, others, strict=True)
+    def stratified_order(
+        self, cells: Cells, random: torch.Generator
+    ) -> npt.NDArray[np.intp]:
+        """Puts records into an order in which neighbours have similar labels.
+
+        Records are sorted by the column that says most of the label, then by the one
+        that says next most, until a stratum of equal records has about 16 of them;
+        within a stratum their order is random.
+
+        Args:
+            cells: Cells of records in all columns, (rows, columns).
+            random: Public randomness.
+
+        Returns:
+            Row indices in the new order, (rows,).
+        """
+        other_cells = np.delete(cells, self.column, axis=1).T
+        # A column says much of the label if its effects vary much over the records.
+        effect_variances = np.array(
+            [
+                effects.T[codes].var(axis=0).sum()
+                for effects, codes in zip(self.effects, other_cells, strict=True)
+            ]
         )
-        telling = np.array([scores.var(axis=0).sum() for scores in said])
-        keys = [uniform(random, len(cells))]
+        random_key = uniform(random, len(cells))
+        sorting_columns: list[Cells] = []
         strata = np.zeros(len(cells), dtype=np.int64)
-        for place in np.argsort(-telling, kind="stable"):
-            if (len(np.unique(strata)) * _STRATUM) > len(cells):
+        for index in np.argsort(-effect_variances, kind="stable"):
+            stratum_count = len(np.unique(strata))
+            if stratum_count * _STRATUM_SIZE > len(cells):
                 break
-            strata = np.unique(
-                strata * (int(others[place].max(initial=0)) + 1) + others[place],
-                return_inverse=True,
-            )[1]
-            keys.append(others[place])
-        # The last key is the first to sort by.
-        return np.lexsort([keys[0], *keys[:0:-1]])
+            codes = other_cells[index]
+            refined_strata = strata * (int(codes.max(initial=0)) + 1) + codes
+            # Numbered anew, since the products would overflow otherwise.
+            _, strata = np.unique(refined_strata, return_inverse=True)
+            sorting_columns.append(codes)
+        # `lexsort` sorts by its last key first.
+        return np.lexsort([random_key, *reversed(sorting_columns)])
 
 
 def softmax(scores: Floats) -> Floats:
-    """Returns rows of probabilities in proportion to exp(scores), (rows, classes)."""
+    """Turns scores into probabilities in proportion to exp(scores).
+
+    Args:
+        scores: Finite numbers, (rows, classes).
+
+    Returns:
+        Probabilities, whose rows sum to 1, (rows, classes).
+    """
     odds = np.exp(scores - scores.max(axis=1, keepdims=True), dtype=np.float64)
     return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
 
-def log_ratios(joint: Floats) -> Floats:
-    """Returns log p(x, k) less its highest over k, at least -50, (rows, classes); 0 for x of probability zero."""
-    highest = joint.max(axis=1, keepdims=True)
-    possible = np.isfinite(highest)
-    return np.where(
-        possible, np.maximum(joint - np.where(possible, highest, 0.0), -50.0), 0.0
-    )
+def log_ratios(log_joint: Floats) -> Floats:
+    """Compares what a mixture says of the classes, in logarithms.
+
+    Args:
+        log_joint: log p(x, k), (rows, classes); -inf for probability zero.
+
+    Returns:
+        log p(x, k) less its highest value over k, from -50 to 0, (rows, classes); 0 for
+        all classes of an x of probability zero.
+    """
+    highest = log_joint.max(axis=1, keepdims=True)
+    is_possible = np.isfinite(highest)
+    ratios = log_joint - np.where(is_possible, highest, 0.0)
+    return np.where(is_possible, np.maximum(ratios, _MIN_LOG_RATIO), 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelledMixture:
-    """A mixture whose label is drawn from a model of its own."""
+    """A mixture whose label is drawn from a model of its own.
 
-    mixture: Mixture  # of all columns; what it says of the label counts only in `label`
-    label: LabelModel  # the label given the other columns
+    Raises:
+        ValueError: if the label's model does not fit the columns of the mixture.
+    """
+
+    # Of all columns. What it says of the label counts only in the label's model.
+    mixture: Mixture
+    label: LabelModel
 
     kind: ClassVar[str] = "labelled-mixture"
 
     def __post_init__(self) -> None:
-        sizes, column = list(self.mixture.sizes), self.label.column
-        if not 0 <= column < len(sizes):
-            raise ValueError(f"column {column} is none of {len(sizes)} columns")
-        classes = sizes.pop(column)
-        if [(classes, size) for size in sizes] != [
-            np.shape(effects) for effects in self.label.effects
-        ]:
+        sizes = list(self.mixture.sizes)
+        if not 0 <= self.label.column < len(sizes):
             raise ValueError(
-                f"effects on {classes} classes do not fit columns of {sizes} cells"
+                f"column {self.label.column} is none of {len(sizes)} columns"
+            )
+        class_count = sizes.pop(self.label.column)
+        expected_shapes = [(class_count, size) for size in sizes]
+        if expected_shapes != [np.shape(effects) for effects in self.label.effects]:
+            raise ValueError(
+                f"effects on {class_count} classes do not fit columns of {sizes} cells"
             )
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
-        """Returns `rows` records, spread out over mixture and classes: see `Mixture.draw` and `systematic_codes`."""
+        """Draws records that are spread out over the mixture and over the classes.
+
+        Each record alone is a draw from the model. Classes come in nearly their
+        expected numbers among records that are alike.
+
+        Args:
+            rows: How many records.
+            random: Public randomness, on the CPU. If it is `independent`, so are the
+                records.
+        """
         records = self.mixture.draw(rows, random)
         cells = self.cells(records)
-        probabilities = self.label.probabilities(cells, self.mixture)
-        drawn = systematic_codes(probabilities, self.label.order(cells, random), random)
-        numeric, codes = records.numeric.copy(), records.codes.copy()
-        numbers = len(self.mixture.within)
-        if self.label.column < numbers:
-            numeric[:, self.label.column] = self.mixture.within[self.label.column].draw(
-                drawn, random
-            )
+        labels = systematic_codes(
+            self.label.probabilities(cells, self.mixture),
+            self.label.stratified_order(cells, random),
+            random,
+        )
+        numeric = records.numeric.copy()
+        codes = records.codes.copy()
+        numeric_count = len(self.mixture.within)
+        if self.label.column < numeric_count:
+            within = self.mixture.within[self.label.column]
+            numeric[:, self.label.column] = within.draw(labels, random)
         else:
-            codes[:, self.label.column - numbers] = drawn
+            codes[:, self.label.column - numeric_count] = labels
         return EncodedTable(numeric, codes)
 
     def cells(self, records: EncodedTable) -> npt.NDArray[np.int32]:
@@ -150,60 +224,84 @@ class LabelledMixture:
         return self.mixture.cells(records)
 
     def marginal(self, columns: Sequence[int]) -> Floats:
-        """Returns what `Mixture.marginal` does; with the label among the columns, over 32,768 fixed records."""
+        """Computes the joint distribution of some columns by their cells.
+
+        It is exact without the label among them, else a mean over 32,768 records.
+
+        Args:
+            columns: One to four distinct columns, numeric ones first.
+
+        Returns:
+            Probabilities, one axis for each of `columns`, in their order.
+
+        Raises:
+            ValueError: if there are other columns.
+        """
+        joint_of_mixture = self.mixture.marginal(columns)
         if self.label.column not in columns:
-            return self.mixture.marginal(columns)
-        shape = list(self.mixture.marginal(columns).shape)
-        cells, probabilities = self._integral(self.mixture)
-        place = list(columns).index(self.label.column)
-        classes = shape.pop(place)
-        combination = np.zeros(len(cells), dtype=np.int64)
-        for column, size in zip(
-            (column for column in columns if column != self.label.column),
-            shape,
-            strict=True,
-        ):
-            combination = combination * size + cells[:, column]
-        counts = [
-            np.bincount(combination, share, math.prod(shape))
-            for share in probabilities.T
-        ]
-        return np.moveaxis(
-            np.stack(counts).reshape(classes, *shape) / len(cells), 0, place
+            return joint_of_mixture
+
+        label_axis = list(columns).index(self.label.column)
+        other_columns = [column for column in columns if column != self.label.column]
+        other_sizes = [self.mixture.sizes[column] for column in other_columns]
+        cells, probabilities = self._integration_records(self.mixture)
+        # The other cells of a record as one number.
+        combinations = np.zeros(len(cells), dtype=np.int64)
+        for column, size in zip(other_columns, other_sizes, strict=True):
+            combinations = combinations * size + cells[:, column]
+        class_counts = np.stack(
+            [
+                np.bincount(combinations, class_probabilities, math.prod(other_sizes))
+                for class_probabilities in probabilities.T
+            ]
         )
+        joint = class_counts.reshape(len(class_counts), *other_sizes) / len(cells)
+        return np.moveaxis(joint, 0, label_axis)
 
     def probability(self, region: Region) -> float:
-        """Returns the probability that a record lies in `region`; if it names the label, over 32,768 fixed records."""
-        rest, inside = (
-            self._apart(region),
-            self.mixture.shares_inside(region).get(self.label.column),
-        )
-        probability = self.mixture.probability(rest)
-        if inside is None or not probability:
-            return probability
-        return probability * float(
-            (self._integral(self.mixture.given(rest))[1] @ inside).mean()
-        )
+        """Returns the probability that a record lies in a region, from 0 to 1.
+
+        It is exact for a region that does not name the label, else a mean over 32,768
+        records.
+        """
+        region_of_others = self._without_label(region)
+        classes_inside = self.mixture.shares_inside(region).get(self.label.column)
+        probability_of_others = self.mixture.probability(region_of_others)
+        if classes_inside is None or not probability_of_others:
+            return probability_of_others
+        conditional_mixture = self.mixture.given(region_of_others)
+        _, probabilities = self._integration_records(conditional_mixture)
+        return probability_of_others * float((probabilities @ classes_inside).mean())
 
     def given(self, region: Region) -> LabelledMixture:
-        """Returns the model of records as in `region` but of any label; the caller rejects those of another one."""
-        return replace(self, mixture=self.mixture.given(self._apart(region)))
+        """Conditions the model on a region, but for what it says of the label.
+
+        Returns:
+            The model of the records that lie in the region with any label; the caller
+            rejects those with another one.
+
+        Raises:
+            ValueError: if the region has probability zero, whatever the label.
+        """
+        conditional_mixture = self.mixture.given(self._without_label(region))
+        return replace(self, mixture=conditional_mixture)
 
     def tensors(self) -> dict[str, Array]:
-        """Returns those of the mixture, the bias and the effects."""
-        effects = {
-            f"label/effects/{place}": effects
-            for place, effects in enumerate(self.label.effects)
-        }
-        return {**self.mixture.tensors(), "label/bias": self.label.bias, **effects}
+        """Returns the arrays of the mixture, the bias and the effects, by name."""
+        tensors = {**self.mixture.tensors(), "label/bias": self.label.bias}
+        for index, effects in enumerate(self.label.effects):
+            tensors[f"label/effects/{index}"] = effects
+        return tensors
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what the mixture says, the label's column and κ."""
-        label = {
-            "column": self.label.column,
-            "mixture_weight": self.label.mixture_weight,
+        """Returns the mixture's description, the label's column and κ."""
+        return {
+            **self.mixture.to_json(),
+            "label": {
+                "column": self.label.column,
+                "mixture_weight": self.label.mixture_weight,
+            },
         }
-        return {**self.mixture.to_json(), "label": label}
 
     @classmethod
     def from_saved(
@@ -212,38 +310,44 @@ class LabelledMixture:
         tensors: Mapping[str, Array],
         description: Mapping[str, Any],
     ) -> Self:
-        """Returns the model that `tensors` and `to_json` describe."""
-        mixture, label = (
-            Mixture.from_saved(schema, tensors, description),
-            description["label"],
-        )
-        effects = tuple(
-            tensors[f"label/effects/{place}"] for place in range(len(mixture.sizes) - 1)
-        )
-        return cls(
-            mixture=mixture,
-            label=LabelModel(
-                column=label["column"],
-                bias=tensors["label/bias"],
-                effects=effects,
-                mixture_weight=label["mixture_weight"],
+        """Rebuilds a model that was saved; see `RecordModel.from_saved`."""
+        mixture = Mixture.from_saved(schema, tensors, description)
+        effect_count = len(mixture.sizes) - 1
+        label = LabelModel(
+            column=description["label"]["column"],
+            bias=tensors["label/bias"],
+            effects=tuple(
+                tensors[f"label/effects/{index}"] for index in range(effect_count)
             ),
+            mixture_weight=description["label"]["mixture_weight"],
         )
+        return cls(mixture=mixture, label=label)
 
-    def _apart(self, region: Region) -> Region:
-        place = self.label.column - len(self.mixture.within)
+    def _without_label(self, region: Region) -> Region:
+        """Returns the region of records of any label that is otherwise the same."""
         spans = {
-            column: span
-            for column, span in region.spans.items()
-            if column != self.label.column
+            numeric_index: span
+            for numeric_index, span in region.spans.items()
+            if numeric_index != self.label.column
         }
-        return replace(
-            region,
-            spans=spans,
-            codes={at: code for at, code in region.codes.items() if at != place},
-        )
+        # Negative for a numeric label, so that no code is left out.
+        label_coded_index = self.label.column - len(self.mixture.within)
+        codes = {
+            coded_index: code
+            for coded_index, code in region.codes.items()
+            if coded_index != label_coded_index
+        }
+        return replace(region, spans=spans, codes=codes)
 
-    def _integral(self, mixture: Mixture) -> tuple[npt.NDArray[np.int32], Floats]:
-        """Returns the cells of fixed records of a mixture, and the probability of each class for them."""
-        cells = mixture.cells(mixture.draw(_INTEGRAL_ROWS, public_random(0)))
+    def _integration_records(
+        self, mixture: Mixture
+    ) -> tuple[npt.NDArray[np.int32], Floats]:
+        """Draws the records over which means are taken, the same ones at each call.
+
+        Returns:
+            Their cells, (32,768, columns), and the probability of each class for them,
+            (32,768, classes).
+        """
+        records = mixture.draw(_INTEGRATION_ROWS, public_random(0))
+        cells = mixture.cells(records)
         return cells, self.label.probabilities(cells, mixture)
