@@ -167,7 +167,7 @@ def test_nothing_is_known_to_a_run_that_stopped_or_to_what_goes_on(
     name, stop, tmp_path, monkeypatch
 ):
     """A method of sums stops when it is fitted, and one of steps between steps."""
-    monkeypatch.setattr(checkpoint, "_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint, "_SAVE_INTERVAL_SECONDS", 0.0)
     settings, options = (
         {**METHODS[name].audit_settings, **TINY[name]},
         {"records": 1000},

@@ -353,7 +353,9 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         summary = made.summary.with_verdict(
             image_verdict(noise, classes, target.records, "fit")
         )
-        summary = summary.with_agreement(agreement, len(target.present), kept=kept)
+        summary = summary.with_agreement(
+            agreement, len(target.present), only_agreeing=kept
+        )
         return replace(made, model=model if kept else made.model, summary=summary)
 
     def _stroke_network(self) -> FrozenNetwork:

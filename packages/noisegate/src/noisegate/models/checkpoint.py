@@ -1,4 +1,16 @@
-"""Where a fit or a training stands, and its state as named tensors; names are only ever added to."""
+"""Fits and trainings that can be stopped, saved and resumed, and how a fit ended.
+
+A fit is post-processing: it turns a release into a model, and takes minutes. A training
+on private records takes noisy steps, hours of them. Either can be interrupted:
+
+- `Resumable` is what both have in common. Their state is a mapping from names to arrays
+  or tensors, from which they go on with the same bits.
+- `Checkpoint` writes that state to a file now and then, never in the middle of a step.
+- `FitState` and `FitSummary` say where a fit stands, and how it ended.
+
+The names in a state are stored in the checkpoints of interrupted runs. So names are
+only ever added, never changed or removed.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +18,9 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from importlib import import_module
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -22,9 +34,19 @@ if TYPE_CHECKING:
 
 
 State: TypeAlias = "Mapping[str, Tensor] | Mapping[str, npt.NDArray[Any]]"
+"""The state of a fit or a training: NumPy arrays by name, or tensors by name."""
 _Value = TypeVar("_Value")
 
-_SECONDS = 20.0
+# Seldom enough that writing takes no part of the time, and often enough that a power
+# cut costs little work.
+_SAVE_INTERVAL_SECONDS = 20.0
+
+# Among images that fit their own class at most so many times as often as by chance, the
+# classes cannot be told apart. A fit of stripes has 2.4 (benchmarks/images).
+_NOISE_TIMES_CHANCE = 2.5
+# Classes are recognised from this part of the way on from chance to all. Drawings at
+# .52 of it teach a classifier .74 of what real ones do (benchmarks/images).
+_RECOGNISED_PART = 0.55
 
 
 class Resumable(Protocol):
@@ -36,6 +58,9 @@ class Resumable(Protocol):
     def load_state_dict(self, state: Any, /) -> Any:
         """Resumes where `state_dict` was called.
 
+        Args:
+            state: What `state_dict` returned, by the same names.
+
         Raises:
             KeyError, RuntimeError, ValueError: if the state is that of something else.
         """
@@ -43,24 +68,24 @@ class Resumable(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class FitState:
-    """Where a fit stands. `discrepancy` is the distance over what the noise alone would leave; 1 is the goal."""
+    """Where a fit stands."""
 
-    step: int
-    steps: int
+    step: int  # steps done
+    steps: int  # the most steps that there will be
+    # Distance from the release over what its noise alone explains: 1 is the goal.
+    # Infinite or NaN before it is measured.
     discrepancy: float
 
     @property
     def closeness(self) -> str:
-        """How close the fit is to its release, for a progress line; nothing before it was measured."""
-        return (
-            f"distance / noise {self.discrepancy:.2f}"
-            if math.isfinite(self.discrepancy)
-            else ""
-        )
+        """How close the fit is to its release, for a progress line; may be empty."""
+        if not math.isfinite(self.discrepancy):
+            return ""
+        return f"distance / noise {self.discrepancy:.2f}"
 
 
 class Fit(Resumable, Protocol):
-    """One fit of a model to a release; post-processing, which may be stopped and resumed."""
+    """One fit of a model to a release, which may be stopped and resumed."""
 
     @property
     def step(self) -> int:
@@ -68,26 +93,32 @@ class Fit(Resumable, Protocol):
 
     @property
     def steps(self) -> int:
-        """Most steps that there will be."""
+        """The most steps that there will be."""
 
     @property
     def discrepancy(self) -> float:
         """Distance to the release, in units of what its noise alone explains."""
 
     def run(self, report: Callable[[FitState], None] | None = None) -> None:
-        """Runs the remaining steps."""
+        """Runs the remaining steps.
+
+        Args:
+            report: Is called with the state now and then.
+        """
 
 
 class FinishedFit:
     """The fit of a release that is its own model: no step to run, nothing to save."""
 
-    step, steps, discrepancy = 0, 0, math.inf
+    step = 0
+    steps = 0
+    discrepancy = math.inf
 
     def run(self, report: Callable[[FitState], None] | None = None) -> None:
         """Runs no step."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns nothing."""
+        """Returns an empty state."""
         return {}
 
     def load_state_dict(self, tensors: Mapping[str, Any]) -> None:
@@ -95,10 +126,18 @@ class FinishedFit:
 
 
 class Checkpoint:
-    """The state of a training in a file, None for none, written now and then, and when its block ends with an error.
+    """The state of a fit or a training in a file.
 
-    What is written is public: it follows from noisy sums and public randomness. `cure` says what to do about a broken
-    file. Without the file `journal`, which counts steps, none was begun, so that there is nothing to resume.
+    It is written now and then, and as a context manager also when its block ends with
+    an error, unless that came in the middle of a step. What is written is public: it
+    follows from noisy sums and public randomness.
+
+    Args:
+        path: The file; None to write none.
+        training: What is saved and resumed.
+        cure: What to do about a broken file, for the message.
+        journal: The file that counts the steps that were begun. If it does not exist,
+            no step was begun, and there is nothing to save.
     """
 
     def __init__(
@@ -109,57 +148,61 @@ class Checkpoint:
         cure: str,
         journal: Path | None = None,
     ) -> None:
-        self._path, self._training, self._cure, self._journal = (
-            path,
-            training,
-            cure,
-            journal,
-        )
-        self._consistent, self._saved = True, time.monotonic()
+        self._path = path
+        self._training = training
+        self._cure = cure
+        self._journal = journal
+        self._is_between_steps = True
+        self._last_save = time.monotonic()
 
     def resume(self) -> None:
-        """Loads the state if there is one; a ModelError if it is broken."""
+        """Loads the state, if the file exists.
+
+        Raises:
+            ModelError: if the file is broken, or of another training.
+        """
         if self._path is None or not self._path.exists():
             return
         from safetensors import SafetensorError
 
         try:
-            self._training.load_state_dict(
-                _safetensors(self._training.state_dict()).load_file(self._path)
-            )
+            file_format = _file_format(self._training.state_dict())
+            self._training.load_state_dict(file_format.load_file(self._path))
         except (OSError, SafetensorError, KeyError, RuntimeError, ValueError) as error:
             raise ModelError(f"{self._path} is broken: {error}. {self._cure}") from None
 
     def save(self) -> None:
-        """Writes the state, whole or not at all; a full disk loses the state only."""
-        self._saved = time.monotonic()
-        if self._path is None or (
-            self._journal is not None and not self._journal.exists()
-        ):
+        """Writes the state, completely or not at all.
+
+        A file that cannot be written, on a full disk for instance, raises no error: the
+        run goes on, and only its state is lost.
+        """
+        self._last_save = time.monotonic()
+        was_begun = self._journal is None or self._journal.exists()
+        if self._path is None or not was_begun:
             return
         from safetensors import SafetensorError
 
         state = self._training.state_dict()
-        partial = self._path.with_name(f".{self._path.name}")
-        copied: dict[str, Any] = {  # contiguous, and nothing else changes them
-            name: np.array(one, order="C")
-            if isinstance(one, np.ndarray)
-            else one.detach().cpu().contiguous().clone()
-            for name, one in state.items()
-        }
+        file_format = _file_format(state)
+        contiguous_state = _contiguous_copies(state)
+        partial_file = self._path.with_name(f".{self._path.name}")
         try:
-            _safetensors(state).save_file(copied, partial)
-            partial.replace(self._path)
+            file_format.save_file(contiguous_state, partial_file)
+            partial_file.replace(self._path)
         except (OSError, SafetensorError):
-            partial.unlink(missing_ok=True)
+            partial_file.unlink(missing_ok=True)
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Marks the training as changed by half within the block: no such state is saved."""
-        self._consistent = False
+        """Marks a block in which the training changes.
+
+        If the block raises, the training is half changed, and is not saved any more.
+        """
+        self._is_between_steps = False
         yield
-        self._consistent = True
-        if time.monotonic() - self._saved > _SECONDS:
+        self._is_between_steps = True
+        if time.monotonic() - self._last_save > _SAVE_INTERVAL_SECONDS:
             self.save()
 
     def __enter__(self) -> Self:
@@ -168,47 +211,97 @@ class Checkpoint:
     def __exit__(
         self, kind: object, error: BaseException | None, trace: object
     ) -> None:
-        if error is not None and self._consistent:
+        if error is not None and self._is_between_steps:
             self.save()
 
 
-def _safetensors(state: State) -> Any:
-    """Returns the part of safetensors that writes and reads such a state: for arrays that of NumPy, or else torch's."""
-    arrays = all(isinstance(value, np.ndarray) for value in state.values())
-    return import_module("safetensors.numpy" if arrays else "safetensors.torch")
+def _file_format(state: State) -> ModuleType:
+    """Returns the module of safetensors that reads and writes such a state.
+
+    It has `load_file` and `save_file`. A state of arrays alone needs no torch.
+    """
+    if all(isinstance(value, np.ndarray) for value in state.values()):
+        import safetensors.numpy as numpy_format
+
+        return numpy_format
+    import safetensors.torch as torch_format
+
+    return torch_format
+
+
+def _contiguous_copies(state: State) -> dict[str, Any]:
+    """Copies a state, since safetensors takes neither views nor shared memory."""
+    copies: dict[str, Any] = {}
+    for name, value in state.items():
+        if isinstance(value, np.ndarray):
+            copies[name] = np.array(value, order="C")
+        else:
+            copies[name] = value.detach().cpu().contiguous().clone()
+    return copies
 
 
 def check_finite(tensors: Mapping[str, Tensor], step: int) -> None:
-    """Refuses what is trained, after a step, by a DivergedError if a number is not finite."""
-    broken = [
+    """Checks that a training has not left the finite numbers.
+
+    Args:
+        tensors: What is trained, by name.
+        step: The step after which it is checked, for the message.
+
+    Raises:
+        DivergedError: if a number is not finite.
+    """
+    broken_names = [
         name for name, value in tensors.items() if not bool(value.isfinite().all())
     ]
-    if broken:
-        note = "What was spent stays spent; the last state that was kept is that of an earlier step."
+    if broken_names:
         raise DivergedError(
-            f"step {step}: {broken[0]!r} is not finite any more. Lower the learning rate. {note}"
+            f"step {step}: {broken_names[0]!r} is not finite any more. Lower the "
+            "learning rate. What was spent stays spent; the last state that was kept "
+            "is that of an earlier step."
         )
 
 
 def restore(values: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
-    """Copies stored arrays or tensors into those of their names; a KeyError or ValueError if one lacks or misfits."""
+    """Copies stored arrays or tensors into those of their names.
+
+    Args:
+        values: Arrays or tensors by name, which are changed.
+        stored: What is copied, by name; other names are ignored.
+
+    Raises:
+        KeyError: if a name is not stored.
+        ValueError: if a shape differs.
+    """
     for name, value in values.items():
         if stored[name].shape != value.shape:
             raise ValueError(f"{name} of another shape")
-        (value if isinstance(value, np.ndarray) else value.detach())[...] = stored[name]
+        target = value if isinstance(value, np.ndarray) else value.detach()
+        target[...] = stored[name]
 
 
 def joined(**parts: Mapping[str, _Value]) -> dict[str, _Value]:
-    """Returns the tensors of several parts, each under the name of its part: "part/name"."""
+    """Joins the states of several parts, each under the name of its part.
+
+    Examples:
+        >>> from noisegate.models.checkpoint import joined
+        >>> joined(network={"w": 1, "b": 2}, optimiser={"w": 3})
+        {'network/w': 1, 'network/b': 2, 'optimiser/w': 3}
+    """
     return {
         f"{part}/{name}": value
-        for part, tensors in parts.items()
-        for name, value in tensors.items()
+        for part, state in parts.items()
+        for name, value in state.items()
     }
 
 
 def under(tensors: Mapping[str, _Value], prefix: str) -> dict[str, _Value]:
-    """Returns the tensors whose names begin with `prefix`, without it."""
+    """Returns the tensors whose names begin with a prefix, without it.
+
+    Examples:
+        >>> from noisegate.models.checkpoint import under
+        >>> under({"network/w": 1, "network/b": 2, "optimiser/w": 3}, "network/")
+        {'w': 1, 'b': 2}
+    """
     return {
         name.removeprefix(prefix): value
         for name, value in tensors.items()
@@ -216,74 +309,102 @@ def under(tensors: Mapping[str, _Value], prefix: str) -> dict[str, _Value]:
     }
 
 
-_OF_CHANCE, _RECOGNISED = 2.5, 0.55
-"""Times chance, and part of the way from chance to all, below which images are noise, and rough: a fit of stripes has
-2.4, and drawings at .52 of that way teach a classifier .74 of what real ones do (benchmarks/images)."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class FitSummary:
     """How a fit ended."""
 
     step: int  # steps done
-    steps: int  # most steps that there would have been
-    discrepancy: float  # the distance over what the noise alone would leave: 1 is as good as it gets
+    steps: int  # the most steps that there would have been
+    # Distance from the release over what its noise alone explains: 1 is the goal.
+    # Infinite if it was not measured.
+    discrepancy: float
+    # What else the method says of the fit, by name, as JSON values; a "warning" is
+    # shown to whoever fits.
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """What else the method says of it, by name, as JSON values; a "warning" is shown to whoever fits."""
+    # How far records of the model can be relied on; None where nothing is known, or the
+    # model was saved before there were verdicts.
     verdict: Verdict | None = None
-    """What it came to, in words; None where nothing is known, or the model was saved before there were any."""
 
-    def with_agreement(self, agreement: float, classes: int, *, kept: bool) -> Self:
-        """Returns the summary, with the share of images, as made, that fit the means of their own class best."""
-        # Where that is too few, of so many `classes`, for the means to have a say, images of a class are no good; where
-        # it is hardly more than by chance, they are noise. `kept` says whether the others are made again.
-        told = (
-            f"of 100 images that the generator makes, {100 * agreement:.0f} fit the "
-            "released means of their class best"
-        )
-        recognised = agreement * classes - 1 >= _RECOGNISED * (classes - 1)
+    def with_agreement(
+        self, agreement: float, classes: int, *, only_agreeing: bool
+    ) -> Self:
+        """Adds what generated images say of themselves to the verdict and the notes.
+
+        An image agrees if it fits the released mean of its own class better than those
+        of all others. Too few of these, and the classes cannot be told apart.
+
+        Args:
+            agreement: Share of the generated images that agree, from 0 to 1.
+            classes: How many classes there are.
+            only_agreeing: Whether sampling replaces images that do not agree by others
+                that do. It does so unless too few agree.
+        """
+        times_chance = agreement * classes
+        is_recognised = times_chance - 1 >= _RECOGNISED_PART * (classes - 1)
+        if is_recognised:
+            word: Word | None = None
+        elif only_agreeing or times_chance >= _NOISE_TIMES_CHANCE:
+            word = "rough"
+        else:
+            word = "noise"
+
+        if only_agreeing:
+            treatment = "the others are made again"
+        else:
+            treatment = "too few for means to judge by: all are taken"
         reasons = [
-            f"{told}; {'the others are made again' if kept else 'too few for means to judge by: all are taken'}"
+            f"of 100 images that the generator makes, {100 * agreement:.0f} fit the "
+            f"released means of their class best; {treatment}"
         ]
-        if not recognised:
+        if not is_recognised:
             reasons.append(
-                "the classes of the generated images are hard to distinguish: look at the pictures"
+                "the classes of the generated images are hard to distinguish: "
+                "look at the pictures"
             )
-        figures = {"agreement": agreement}
-        bad: Word = "rough" if kept or agreement * classes >= _OF_CHANCE else "noise"
-        found = Verdict(
-            word=None if recognised else bad,
+        verdict = Verdict(
+            word=word,
             source="fit",
             reasons=tuple(reasons),
-            figures=figures,
+            figures={"agreement": agreement},
         )
-        return replace(self.with_verdict(found), notes={**self.notes, **figures})
+        notes = {**self.notes, "agreement": agreement}
+        return replace(self.with_verdict(verdict), notes=notes)
 
-    def with_verdict(self, found: Verdict) -> Self:
-        """Returns the summary with what else is found."""
-        return replace(
-            self,
-            verdict=Verdict.together([part for part in (self.verdict, found) if part]),
-        )
+    def with_verdict(self, verdict: Verdict) -> Self:
+        """Returns the summary with a verdict that is joined to its own, if any."""
+        verdicts = [part for part in (self.verdict, verdict) if part is not None]
+        return replace(self, verdict=Verdict.together(verdicts))
 
     def to_json(self) -> dict[str, Any]:
-        """The summary as JSON values; a distance that was not measured is None."""
-        told: dict[str, Any] = {
+        """Returns the summary as JSON values.
+
+        A discrepancy that was not measured is None, since JSON has no infinity.
+        """
+        is_measured = math.isfinite(self.discrepancy)
+        return {
             "step": self.step,
             "steps": self.steps,
             "notes": dict(self.notes),
-        }
-        told["discrepancy"] = (
-            self.discrepancy if math.isfinite(self.discrepancy) else None
-        )
-        return told | {
-            "verdict": None if self.verdict is None else self.verdict.to_json()
+            "discrepancy": self.discrepancy if is_measured else None,
+            "verdict": None if self.verdict is None else self.verdict.to_json(),
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
-        """Returns the summary that `to_json` wrote, in any version."""
-        verdict = told.get("verdict")
-        known = None if verdict is None else Verdict.from_json(verdict)
-        distance = math.inf if told["discrepancy"] is None else told["discrepancy"]
-        return cls(**{**told, "discrepancy": distance, "verdict": known})
+    def from_json(cls, summary: Mapping[str, Any]) -> Self:
+        """Reads the summary that `to_json` wrote, in any version.
+
+        Raises:
+            AttributeError, LookupError, TypeError, ValueError: if it is none.
+        """
+        verdict = summary.get("verdict")  # older models have none
+        discrepancy = summary["discrepancy"]
+        unknown_names = summary.keys() - {known.name for known in fields(cls)}
+        if unknown_names:
+            raise ValueError(f"a fit has no {', '.join(sorted(unknown_names))}")
+        return cls(
+            step=summary["step"],
+            steps=summary["steps"],
+            discrepancy=math.inf if discrepancy is None else discrepancy,
+            notes=summary.get("notes", {}),
+            verdict=None if verdict is None else Verdict.from_json(verdict),
+        )

@@ -5,10 +5,10 @@ these two values lie. Drawn independently there, they lose the part of a correla
 that lies within cells: most of it in the wide outer cells of long tails.
 
 So each number gets a *normal score*, of which its cell is an interval: the cell between
-the shares .2 and .4 of a column holds the scores between the normal quantiles of .2 and
-.4. The scores of two columns are correlated as strongly as the cells are. They are drawn
-given all cells of a record, and the values in a cell, whose distribution stays as it
-is, take the order of the scores.
+the shares 0.2 and 0.4 of a column holds the scores between the normal quantiles of 0.2
+and 0.4. The scores of two columns are correlated as strongly as their cells. They are
+drawn given all cells of a record, and the values in a cell, whose distribution stays as
+it is, take the order of the scores.
 
 Everything is computed from the fitted mixture alone, so that it costs no privacy.
 """
@@ -44,6 +44,8 @@ _MAX_SCORE = 8.0  # normal scores are looked up from -8 to 8
 _SCORE_INTERVALS = 2**13
 _BELOW_ONE = 1 - 2.0**-53  # the largest float64 below 1
 _TINY = 1e-300  # a divisor in place of 0, where the dividend is 0 too
+# The same for sums of products, which rounding may leave above 0.
+_MIN_DIVISOR = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,6 +73,7 @@ class Copula:
         """
         ends = [_cell_ends(weights, table) for table in tables]
         estimates = _correlations(weights, tables, ends)
+        # Weak correlations are taken for none, and very strong ones for less strong.
         is_followed = np.abs(estimates) >= _MIN_CORRELATION
         limited = np.clip(estimates, -_MAX_CORRELATION, _MAX_CORRELATION)
         correlations = limited * is_followed
@@ -100,26 +103,24 @@ class Copula:
             For each of `columns` the part of its cell that lies below each record's
             score, in [0, 1), (rows,). A missing value has a number too.
         """
-        low = self._shares_at_ends(cells, upper=False)
-        high = self._shares_at_ends(cells, upper=True)
-        min_scores = normal_quantile(low)
-        max_scores = normal_quantile(high)
-        scores = normal_quantile(
-            low + uniform(random, low.size).reshape(low.shape) * (high - low)
-        )
-        row_count = low.shape[1]
+        low_shares = self._shares_at_ends(cells, upper=False)
+        high_shares = self._shares_at_ends(cells, upper=True)
+        cell_shares = high_shares - low_shares
+        min_scores = normal_quantile(low_shares)
+        max_scores = normal_quantile(high_shares)
+
+        uniforms = uniform(random, low_shares.size).reshape(low_shares.shape)
+        scores = normal_quantile(low_shares + uniforms * cell_shares)
         for _ in range(_SWEEPS):
             for index, precision in enumerate(np.diag(self.precision).tolist()):
                 # Given all others a score is normal, with this mean and the variance
-                # 1 / precision, truncated to its cell.
+                # 1 / precision.
                 mean = scores[index] - self.precision[index] @ scores / precision
-                scale = math.sqrt(precision)
-                below_min = normal_cdf((min_scores[index] - mean) * scale)
-                below_max = normal_cdf((max_scores[index] - mean) * scale)
-                below = below_min + uniform(random, row_count) * (below_max - below_min)
-                drawn = normal_quantile(below) / scale + mean
-                scores[index] = np.clip(drawn, min_scores[index], max_scores[index])
-        positions = (normal_cdf(scores) - low) / np.maximum(high - low, _TINY)
+                scores[index] = _draw_truncated_normal(
+                    mean, precision, min_scores[index], max_scores[index], random
+                )
+
+        positions = (normal_cdf(scores) - low_shares) / np.maximum(cell_shares, _TINY)
         return dict(zip(self.columns, np.clip(positions, 0.0, _BELOW_ONE), strict=True))
 
     def _shares_at_ends(
@@ -137,6 +138,34 @@ class Copula:
             present_cells = np.minimum(cells[column], cell_count - 1)
             shares.append(np.where(is_present, ends[present_cells + end], float(end)))
         return np.array(shares)
+
+
+def _draw_truncated_normal(
+    mean: Floats,
+    precision: float,
+    min_scores: Floats,
+    max_scores: Floats,
+    random: torch.Generator,
+) -> Floats:
+    """Draws normal scores that lie between bounds, by inverting the distribution.
+
+    Args:
+        mean: Mean of each score before truncation, (rows,).
+        precision: Inverse of the variance before truncation.
+        min_scores: Lower bounds, (rows,).
+        max_scores: Upper bounds, (rows,).
+        random: Public randomness.
+
+    Returns:
+        Scores, (rows,).
+    """
+    scale = math.sqrt(precision)
+    below_min = normal_cdf((min_scores - mean) * scale)
+    below_max = normal_cdf((max_scores - mean) * scale)
+    below = below_min + uniform(random, len(mean)) * (below_max - below_min)
+    scores = normal_quantile(below) / scale + mean
+    # The table of quantiles may put a score just outside.
+    return np.clip(scores, min_scores, max_scores)
 
 
 def _cell_ends(weights: Floats, table: Floats) -> Floats:
@@ -172,19 +201,28 @@ def _correlations(
     present = np.array([table.sum(axis=1) for table in tables])
     both_present = (present * weights) @ present.T
     return np.asarray(
-        (mean_scores * weights) @ mean_scores.T / np.maximum(both_present, 1e-6)
+        (mean_scores * weights) @ mean_scores.T / np.maximum(both_present, _MIN_DIVISOR)
     )
 
 
 def _mean_scores(table: Floats, ends: Floats) -> Floats:
-    """Returns the mean score of each component's cells, (K,).
+    """Computes the mean score of each component, in units of its own scatter.
 
-    They are divided by the standard deviation of the cells' mean scores: within cells a
-    score varies further, and its correlations are taken to be the same there.
+    Of a score only the mean of its cell is known here, which varies less than the score
+    itself. Divided by its standard deviation it has variance 1, like the score, so that
+    its correlations stand for those of the score.
+
+    Args:
+        table: Probabilities of the cells but that of missing values, (K, cells).
+        ends: Shares below the ends of the cells, (cells + 1,).
+
+    Returns:
+        Means, (K,); a missing value counts as 0.
     """
     shares = np.diff(ends)
     density = np.exp(-(normal_quantile(ends) ** 2) / 2) / math.sqrt(2 * math.pi)
-    # The mean of a normal distribution between two ends.
+    # The mean of a normal distribution between a and b is its density at a less that
+    # at b, over the probability between them.
     cell_means = np.divide(
         density[:-1] - density[1:],
         shares,
@@ -192,7 +230,7 @@ def _mean_scores(table: Floats, ends: Floats) -> Floats:
         where=shares > 0,
     )
     deviation = math.sqrt(float(shares @ cell_means**2))
-    return np.asarray(table @ cell_means / max(deviation, 1e-6))
+    return np.asarray(table @ cell_means / max(deviation, _MIN_DIVISOR))
 
 
 def _inverse(correlations: Floats) -> Floats:

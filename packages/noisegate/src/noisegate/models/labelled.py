@@ -40,8 +40,8 @@ _INTEGRATION_ROWS = 2**15
 # About how many records share a stratum, in which labels come in nearly their expected
 # numbers.
 _STRATUM_SIZE = 16
-# A class below e**-50 of the likeliest one is as good as impossible. The bound is finite,
-# since κ may be 0, and 0 times -inf is no number.
+# A class below e**-50 of the likeliest one is as good as impossible. The bound is
+# finite, since κ may be 0, and 0 times -inf is no number.
 _MIN_LOG_RATIO = -50.0
 
 

@@ -43,7 +43,8 @@ Floats = npt.NDArray[np.float64]
 # Numbers in a block of rows x components: what bounds the memory of `log_joint`.
 _BLOCK_SIZE = 2**21
 _MAX_MARGINAL_COLUMNS = 4  # the joint table of more columns may not fit into memory
-# How far weights and probabilities, fitted in float32, may be from a sum of 1.
+# How far the sums of weights and of probabilities may be from 1, since these may be
+# stored in float32.
 _SUM_TOLERANCE = 1e-3
 
 
@@ -96,16 +97,32 @@ class Mixture:
         """Draws records that are spread out over the mixture, in random order.
 
         Each record alone is a draw from the mixture. Together they are negatively
-        dependent, as in a stratified survey: components come in their expected numbers
-        up to one, and so do the cells of each column in the records of a component up
-        to two. What is counted over several columns varies at most n / (n - 1) times as
-        much as in n independent records of a component, and mostly less (Stein, 1987;
-        Owen, 1997).
+        dependent, as in a stratified survey: the number of records in a component is
+        less than one off its expectation, and in these records the number in a cell of
+        a column less than two. What is counted over several columns varies at most
+        n / (n - 1) times as much as in n independent records of a component, and mostly
+        less (Stein, 1987; Owen, 1997).
 
         Args:
             rows: How many records.
             random: Public randomness, on the CPU. If it is `independent`, so are the
                 records.
+        """
+        cells = self._draw_cells(rows, random)
+        numeric_count = len(self.within)
+        values = self._draw_values(cells[:numeric_count], random)
+        return EncodedTable(
+            _side_by_side(values, rows, np.float64),
+            _side_by_side(cells[numeric_count:], rows, np.int32),
+        )
+
+    def _draw_cells(
+        self, rows: int, random: torch.Generator
+    ) -> list[npt.NDArray[np.intp]]:
+        """Draws a component for each record, and then its cell in each column.
+
+        Returns:
+            Cells, (rows,) for each column.
         """
         component_sampler = CellSampler(
             self._weights, np.zeros(len(self.weights), dtype=np.int64)
@@ -115,27 +132,31 @@ class Mixture:
             one_group, stratified_uniforms(one_group, random, systematic=True)
         )
         # A sampler numbers the cells of all components, one component after the other.
-        cells = [
+        return [
             sampler.pick(components, stratified_uniforms(components, random))
             - components * size
             for sampler, size in zip(self._samplers, self.sizes, strict=True)
         ]
-        numeric_count = len(self.within)
-        numeric_cells = cells[:numeric_count]
 
+    def _draw_values(
+        self, numeric_cells: Sequence[npt.NDArray[np.intp]], random: torch.Generator
+    ) -> list[Floats]:
+        """Draws a value in the cell of each record in each numeric column.
+
+        Args:
+            numeric_cells: Cells, (rows,) for each numeric column.
+            random: Public randomness.
+
+        Returns:
+            Values in encoded units, (rows,) for each numeric column.
+        """
         positions_in_cells: dict[int, Floats] = {}
         if self._copula is not None:
             positions_in_cells = self._copula.draw(numeric_cells, random)
-        numeric_values = [
-            within.draw(cells_of_column, random, positions_in_cells.get(column))
-            for column, (within, cells_of_column) in enumerate(
-                zip(self.within, numeric_cells, strict=True)
-            )
+        return [
+            within.draw(numeric_cells[column], random, positions_in_cells.get(column))
+            for column, within in enumerate(self.within)
         ]
-        return EncodedTable(
-            _side_by_side(numeric_values, rows, np.float64),
-            _side_by_side(cells[numeric_count:], rows, np.int32),
-        )
 
     def cells(self, records: EncodedTable) -> npt.NDArray[np.int32]:
         """Returns the cell of each record in each column, (rows, columns)."""

@@ -159,7 +159,7 @@ def systematic_codes(
     order: npt.NDArray[np.intp],
     random: torch.Generator,
 ) -> npt.NDArray[np.int32]:
-    """Draws a class for each row, so that classes come in nearly their expected numbers.
+    """Draws a class for each row, classes in nearly their expected numbers.
 
     In any stretch of `order` the first class comes as often as expected, up to one; of
     the rows that it leaves, the second one, and so on. Each row alone has exactly its

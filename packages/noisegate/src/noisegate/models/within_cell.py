@@ -1,9 +1,10 @@
 """Where in its cells the values of a numeric column lie.
 
 A model of records knows of a number only its cell: one of a few intervals between
-public cuts (`NumericBins`). To draw a value, each cell is divided into *fine cells* with
-known shares, mostly those of a released histogram. A fine cell is either an interval of
-equally likely values or a single value, such as a zero that many records have.
+public cuts (`NumericBins`). To draw a value, each cell is divided into *fine cells*
+with known shares, mostly those of a released histogram. A fine cell is either an
+interval of equally likely values or a single value, such as a zero that many records
+have.
 
 In a column of steps (integers, decimals, dates) the values are the steps, so that what
 is drawn decodes to exactly the step that was meant.
@@ -237,7 +238,11 @@ class WithinCell:
     def _clip_steps(
         self, column: SteppedColumn, span: Span
     ) -> tuple[Floats, Floats, Floats]:
-        """Clips the fine cells of steps to an interval; returns as `_clip_intervals`."""
+        """Clips the fine cells of steps to an interval.
+
+        Returns:
+            Ends and parts, (fine,) each, as `_clip_intervals` returns them.
+        """
         first_rank = ranks_at(column, self.low)
         last_rank = ranks_at(column, self.high)
         min_rank, max_rank = ranks_within(column, span)
@@ -262,11 +267,16 @@ def _check_histogram(
     masses: Floats,
     is_spike: npt.NDArray[np.bool_],
 ) -> None:
-    """Checks that a histogram can be made into fine cells; raises a ValueError if not."""
+    """Checks that a histogram can be made into fine cells.
+
+    Raises:
+        ValueError: if its parts do not fit together.
+    """
     has_equal_lengths = len(edges) == len(masses) + 1 == len(is_spike) + 1
     if not has_equal_lengths or not np.isin(bins.cuts, edges).all():
         raise ValueError(
-            f"column {column.name!r}: edges, masses, spikes and cuts do not fit together"
+            f"column {column.name!r}: edges, masses, spikes and cuts do not fit "
+            "together"
         )
     if edges[0] != 0 or edges[-1] != 1 or not (np.diff(edges) > 0).all():
         raise ValueError(f"column {column.name!r}: fine edges must ascend from 0 to 1")
