@@ -200,7 +200,7 @@ vectors-of-any-type: Vectors of a type for which the tests of the norm are not p
     vectors: lambda quantise, grid, vectors: quantise(grid, vectors.astype(np.float64))
 fast-noise-of-the-same-words: The words of the convolved sampler are the same each time.
     by test_noise_is_never_the_same_twice
-    rewrite noise: secrets.token_bytes(4 * few) => b"four" * few
+    rewrite noise: secrets.token_bytes(4 * count) => b"four" * count
 sensitivity-of-the-wrong-adjacency: A replaced record is paid for like an added one.
     by test_the_sensitivity_is_the_largest_difference_over_all_vectors_and_columns
         test_the_stated_sensitivity_is_that_of_unit_vectors

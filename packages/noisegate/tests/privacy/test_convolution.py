@@ -63,10 +63,11 @@ def test_boundaries_below_a_word_are_counted_as_by_a_binary_search():
     random = np.frombuffer(np.random.default_rng(0).bytes(4 * 500_000), dtype=np.uint32)
     words = np.concatenate([*near, random, np.array([0, 2**32 - 1], dtype=np.uint32)])
     assert np.array_equal(
-        table._places(words), np.searchsorted(table.words, words, side="left")
+        table._count_boundaries_below(words),
+        np.searchsorted(table.words, words, side="left"),
     )
     # The tails are crowded, the middle is not: both ways are taken.
-    assert 0 < table._guide[1].sum() < 2**17
+    assert 0 < table._search_start.is_crowded.sum() < 2**17
 
 
 def test_a_word_that_equals_a_boundary_is_continued():
@@ -75,12 +76,12 @@ def test_a_word_that_equals_a_boundary_is_continued():
     word = table.words[place : place + 1]
     assert (table.words == word).sum() == 1
     rest = table.boundaries[place] & ((1 << 352) - 1)
-    assert table.numbers(word, lambda: rest - 1).tolist() == [5] and table.numbers(
+    assert table.invert(word, lambda: rest - 1).tolist() == [5] and table.invert(
         word, lambda: rest
     ).tolist() == [6]
-    assert table.numbers(word, lambda: (1 << 352) - 1).tolist() == [6]
+    assert table.invert(word, lambda: (1 << 352) - 1).tolist() == [6]
     # Far out, many boundaries share a word; more bits tell them apart.
-    far = table.numbers(np.zeros(1, dtype=np.uint32), lambda: 0).tolist()
+    far = table.invert(np.zeros(1, dtype=np.uint32), lambda: 0).tolist()
     assert far == [-REACH]
 
 

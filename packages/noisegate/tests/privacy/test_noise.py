@@ -103,7 +103,7 @@ def test_coordinates_and_calls_are_independent(sampler, std):
 
 @pytest.mark.parametrize(("sampler", "std"), SAMPLERS)
 def test_chunks_of_a_large_release_are_drawn_independently(sampler, std, monkeypatch):
-    monkeypatch.setattr(noise, "_CHUNK", 1000)
+    monkeypatch.setattr(noise, "_CHUNK_SIZE", 1000)
     sample = draw(sampler, std, 2500)
     assert sample.shape == (2500,)
     assert (
