@@ -19,7 +19,7 @@ ROOMS = {
 }
 MODULES = {
     "noisegate": "__main__ api errors testing data.tables.tables discovery.init gate.execution gate.gate gate.journal "
-    "gate.samples gate.session gate.sums linked.chain privacy.grid "
+    "gate.samples gate.session gate.sums linked.chain privacy.grid privacy.gradient_grid "
     "linked.links linked.command linked.families linked.fit linked.link_model "
     "linked.model linked.source methods.embedding models.folder "
     "discovery.command discovery.demo discovery.exact_counts discovery.findings discovery.guided discovery.questions "
@@ -199,6 +199,11 @@ def test_the_house_as_designed_keeps_every_contract(house):
         ),
         (
             "noisegate.privacy.grid",
+            "import torch.func",
+            "The integer half of gradients",
+        ),
+        (
+            "noisegate.privacy.gradient_grid",
             "import torch.func",
             "The integer half of gradients",
         ),

@@ -297,10 +297,10 @@ table(
     """
 half-factor-not-shrunk: A factor of a layer's weight is rounded to a grid of twice as many units.
     by test_adding_removing_or_changing_a_record
-    doubled: 'grid.add_products'
+    doubled: 'gradient_grid.add_products'
 factor-not-shrunk: A factor of a factored gradient is rounded to a grid of twice as many units.
     by test_adding_removing_or_changing_a_record
-    doubled: 'grid.add_factored'
+    doubled: 'gradient_grid.add_factored'
 sample-larger-than-paid: Each record is half as likely again to be in a sample as is accounted.
     by test_the_rate_is_that_which_is_accounted
     wrap samples.poisson_sample: lambda sample, records, rate, words: sample(records, min(1.5 * rate, 1.0), words)
@@ -333,19 +333,20 @@ products-cut-off-too-late: Products that are to be exact round like others.
     wrap execution.product: lambda _, left, right: (left.double() @ right.double()).to(left.dtype)
 gradients-not-clipped: Gradients are rounded, and clipped to four times the norm.
     by test_adding_removing_or_changing_a_record
-    wrap grid.clip_factors: lambda clip_factors, parts, grid: np.minimum(4 * clip_factors(parts, grid),
+    wrap gradient_grid.clip_factors: lambda clip_factors, parts, grid: np.minimum(4 * clip_factors(parts, grid),
         np.float32(grid.scale))
 clipped-part-by-part: The norm that a gradient is clipped to leaves out some of the weights that come as products.
     by test_adding_removing_or_changing_a_record
-    wrap grid.clip_factors: lambda clip_factors, parts, grid: np.minimum(clip_factors(parts[:1], grid), 4 *
+    wrap gradient_grid.clip_factors: lambda clip_factors, parts, grid: np.minimum(clip_factors(parts[:1], grid), 4 *
         clip_factors(parts, grid))
 norms-added-in-memory-order: The norm of a row is a sum that rounds.
     by test_a_norm_does_not_depend_on_memory_order_and_neighbours
-    wrap grid.row_norms: lambda _, rows: np.sqrt(np.square(rows.astype(np.float64)).sum(axis=-1, keepdims=True))
+    wrap gradient_grid.row_norms: lambda _, rows: np.sqrt(np.square(rows.astype(np.float64)).sum(axis=-1,
+        keepdims=True))
 factored-nan-kept: Of inputs that are no numbers the others are kept.
     by test_a_gradient_that_is_no_number_adds_nothing
-    wrap grid.add_factored: lambda add, total, inputs, *more: add(total, np.where(np.isfinite(inputs), inputs, 0),
-        *more)
+    wrap gradient_grid.add_factored: lambda add, total, inputs, *more: add(total, np.where(np.isfinite(inputs), inputs,
+        0), *more)
 """,
     doubled=_doubled,
 )

@@ -206,16 +206,16 @@ def answers_before_a_loss_count_twice(plant: Plant) -> None:
 @bug("test_one_record_moves_a_step_of_workers_by_the_bound_at_most")
 def gradients_of_workers_not_clipped(plant: Plant) -> None:
     """Workers clip gradients to four times the norm."""
-    from noisegate.privacy import grid
+    from noisegate.privacy import gradient_grid
 
-    right = grid.clip_factors
+    right = gradient_grid.clip_factors
 
     def wide(parts: Any, grid: Any) -> Any:
         return np.minimum(4 * right(parts, grid), np.float32(grid.scale))
 
     @plant.wrap("ray_worker.Worker.totals")
     def _(totals: Any, worker: Any, *question: Any) -> Any:
-        with patch.object(grid, "clip_factors", wide):
+        with patch.object(gradient_grid, "clip_factors", wide):
             return totals(worker, *question)
 
 

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from tests.shared.sums import squared
 
-from noisegate.privacy.grid import (
-    UNITS,
-    Grid,
+from noisegate.privacy.gradient_grid import (
     add_clipped,
     add_factored,
     add_products,
@@ -14,6 +12,7 @@ from noisegate.privacy.grid import (
     clipped,
     row_norms,
 )
+from noisegate.privacy.grid import UNITS, Grid
 
 LARGEST = np.finfo(np.float32).max
 

@@ -19,7 +19,7 @@ from noisegate.gate.execution import Execution
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.gradients import FactoredLoss, module_loss
 from noisegate.gate.queries import gradients
-from noisegate.privacy import grid, noise
+from noisegate.privacy import gradient_grid, noise
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.schema import Boolean, Continuous, Schema
 
@@ -168,13 +168,13 @@ def test_a_loss_with_memory_is_refused_even_for_one_record_at_a_time():
 
 
 def test_a_block_that_adds_something_else_than_its_records_is_refused(monkeypatch):
-    right = grid.add_clipped
+    right = gradient_grid.add_clipped
 
     def by_count(total, part, factors):
         right(total, part, factors)
         total[0] += len(part) == 2
 
-    monkeypatch.setattr(grid, "add_clipped", by_count)
+    monkeypatch.setattr(gradient_grid, "add_clipped", by_count)
     with pytest.raises(OptionError, match="2 records of a block"):
         stepped(by_torch, frame(3))
 

@@ -1,6 +1,6 @@
 """Draws the noise that makes a sum private.
 
-No other file does; only OpenDP's AIM and MST draw their own, in one piece with what they
+No other file does; but OpenDP's AIM and MST draw their own, in one piece with what they
 measure (G-17).
 
 Randomness comes from the operating system and takes no seed: whoever could repeat the

@@ -31,8 +31,9 @@ from noisegate.gate.per_example.tracing import (
     by_torch,
     per_example_gradients,
 )
+from noisegate.privacy.gradient_grid import add_factored, add_gradients
 from noisegate.privacy.gradient_plan import GradientPlan
-from noisegate.privacy.grid import BLOCK_LIMIT, add_factored, add_gradients
+from noisegate.privacy.grid import BLOCK_LIMIT
 from noisegate.schema import EncodedTable, Layout, Schema
 
 if TYPE_CHECKING:
