@@ -293,7 +293,7 @@ def probabilities_not_rounded_up(normal_masses: Any, places: Any) -> Any:
 def losses_rounded_down(lattice_losses: Any, *arguments: Any) -> Any:
     """Losses between two points of the lattice go to the lower one."""
     right = lattice_losses(*arguments)
-    return right and dataclasses.replace(right, first=right.first - 1)
+    return right and dataclasses.replace(right, first_index=right.first_index - 1)
 
 
 @wrong(
@@ -303,7 +303,7 @@ def losses_rounded_down(lattice_losses: Any, *arguments: Any) -> Any:
 def misplaced_losses_not_raised(lattice_losses: Any, *arguments: Any) -> Any:
     """Losses are believed to be where they were looked for."""
     right = lattice_losses(*arguments)
-    return right and dataclasses.replace(right, widened=0.0)
+    return right and dataclasses.replace(right, widening=0.0)
 
 
 # Thresholds.

@@ -57,8 +57,8 @@ def exact_delta(steps, pair, epsilon):
 
 def composed_at(steps, interval, delta):
     """Returns the composition of steps whose record is there, at the best tilt."""
-    lattices = composition._lattices(steps, PRESENT, interval, delta)
-    return composition._composed(lattices, composition._best_tilt(lattices, delta))
+    lattices = composition._discretise(steps, PRESENT, interval, delta)
+    return composition._compose(lattices, composition._best_tilt(lattices, delta))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_the_error_of_a_normal_probability_is_bounded(z, width):
 def dominates(found, steps, pair):
     """Asserts that the lattice's δ is at least the exact one at many ε; returns at how many that says something."""
     interval = found.interval
-    losses = interval * (found.first + np.arange(len(found.masses)))
+    losses = interval * (found.first_index + np.arange(len(found.masses)))
     compared = 0
     for epsilon in np.linspace(losses[0], losses[-1], 23):
         with mpmath.workdps(50):
@@ -101,15 +101,16 @@ def dominates(found, steps, pair):
             for mass, k in beyond:
                 power = (
                     mpmath.exp(
-                        mpmath.mpf(epsilon) - mpmath.mpf(interval) * (found.first + k)
+                        mpmath.mpf(epsilon)
+                        - mpmath.mpf(interval) * (found.first_index + k)
                     )
                     if not above
                     else power
                 )
                 above += mass * (1 - power)
                 power *= ratio
-            true = exact_delta(steps, pair, float(epsilon) + found.widened)
-            assert above + found.infinite >= true
+            true = exact_delta(steps, pair, float(epsilon) + found.widening)
+            assert above + found.infinite_mass >= true
         compared += true > 1e-25
     return compared
 
@@ -131,33 +132,33 @@ def test_a_step_on_the_lattice_is_never_below_the_exact_one(
     steps = Steps(rate=rate, shift=shift, count=1)
     found = lattice_losses(steps, pair, interval, 12.0)
     assert (
-        0 <= found.widened < 1e-11
+        0 <= found.widening < 1e-11
         and dominates(found, steps, pair) > 10
         and float(np.sum(found.masses)) - 1 < 1e-9
     )
 
 
 def test_points_that_are_found_badly_cost_tightness_and_nothing_else(monkeypatch):
-    place, steps = lattice._place, Steps(rate=0.3, shift=0.5, count=1)
+    place, steps = lattice._outcomes_with_loss, Steps(rate=0.3, shift=0.5, count=1)
 
     def badly(*asked):
         found = place(*asked)
         return found + 0.02 * np.sin(7 * np.arange(len(found)))
 
-    monkeypatch.setattr(lattice, "_place", badly)
+    monkeypatch.setattr(lattice, "_outcomes_with_loss", badly)
     for pair in (PRESENT, REPLACED):
         found = lattice_losses(steps, pair, 0.05, 9.0)
-        assert 1e-3 < found.widened < 0.02 and dominates(found, steps, pair) > 5
+        assert 1e-3 < found.widening < 0.02 and dominates(found, steps, pair) > 5
 
 
 def test_probabilities_are_rounded_up_by_their_error(monkeypatch):
     steps = Steps(rate=0.3, shift=0.5, count=1)
     exact = lattice_losses(steps, PRESENT, 0.05, 9.0)
-    monkeypatch.setattr(lattice, "_ERROR", 1e-6)
+    monkeypatch.setattr(lattice, "_CDF_ERROR", 1e-6)
     found = lattice_losses(steps, PRESENT, 0.05, 9.0)
     assert (
         float(found.masses.sum()) > float(exact.masses.sum()) + 1e-6
-        and found.infinite > exact.infinite
+        and found.infinite_mass > exact.infinite_mass
     )
 
 
@@ -314,7 +315,7 @@ def test_the_error_of_the_transform_is_bounded_and_small():
     parts = [random.random(9) ** 4, random.random(5) ** 2]
     parts = [np.round(part / part.sum() * 2**40) / 2**40 for part in parts]
     parts = [np.append(part[:-1], 1 - part[:-1].sum()) for part in parts]
-    found, error = composition._convolved(parts, [6, 3], 64)
+    found, error = composition._convolve(parts, [6, 3], 64)
     exact = exact_convolution([fractions(part) for part in parts], [6, 3], 64)
     off = max(
         abs(Fraction(value) - true)
@@ -327,7 +328,7 @@ def test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere():
     """Its own lattice, its own tilt, multiplied out in fractions: each loss is at least as likely as it is."""
     steps, interval, delta = (Steps(rate=0.2, shift=0.4, count=5),), 0.05, 1e-10
     composed = composed_at(steps, interval, delta)
-    reach = -float(ndtri(delta * composition._CUT / 5))
+    reach = -float(ndtri(delta * composition._CUT_PART / 5))
     part = lattice_losses(steps[0], PRESENT, interval, reach)
     exact = exact_convolution(
         [fractions(part.masses)], [5], 1 << (5 * len(part.masses)).bit_length()
@@ -335,21 +336,21 @@ def test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere():
     checked = 0
     with mpmath.workdps(40):
         for loss, tilted in zip(
-            composed.losses.tolist(), composed.tilted.tolist(), strict=True
+            composed.losses.tolist(), composed.tilted_masses.tolist(), strict=True
         ):
-            place = round(loss / interval) - 5 * part.first
+            place = round(loss / interval) - 5 * part.first_index
             if not 0 <= place <= 5 * (len(part.masses) - 1):
                 continue
             true = exact[place]
             above = mpmath.mpf(tilted) * mpmath.exp(
-                mpmath.mpf(composed.log_factor) - composed.theta * loss
+                mpmath.mpf(composed.log_factor) - composed.tilt * loss
             )
             assert above >= mpmath.mpf(true.numerator) / true.denominator
             checked += tilted > 1e-9
     assert (
         checked > 20
-        and composed.infinite >= 5 * part.infinite
-        and composed.raised >= 5 * part.widened
+        and composed.infinite_mass >= 5 * part.infinite_mass
+        and composed.widening >= 5 * part.widening
     )
 
 

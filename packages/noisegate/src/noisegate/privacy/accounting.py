@@ -1,16 +1,32 @@
-"""Events to (ε, δ). The only file that turns what was run into a guarantee (G-03).
+"""Computes what a list of events costs, as ε at a given δ (G-03).
 
-* Gaussian events, and samples that hold every record, compose in closed form and
-  without SciPy, so that the command line starts at once.
-* Other Poisson-sampled events, beside Gaussian ones, go through `privacy.composition`;
-  of whole samples: G-24, G-26.
-* ρ-zCDP events, Gaussian ones too, add up (G-16). Together with Poisson-sampled events
-  they are refused.
-* Each sampler's distance from the ideal Gaussian is charged (G-04, G-05, G-18, G-32),
-  and so is what a threshold may let through (G-15).
+No other file turns what was run into a guarantee. An event states a mechanism with its
+sensitivity and its noise (`events`); `epsilon` returns an ε for which the composition
+of all events is (ε, δ)-differentially private. It is an upper bound: every root is
+taken on the safe side, and what cannot be accounted is refused.
 
-`dp_accounting`, the oracle of the tests, computes the same curves, and takes over two
-seconds to import.
+The cost of ideal noise comes first. How it composes follows from what the events are::
+
+    events                             composed by                  to ε by
+    ─────────────────────────────────────────────────────────────────────────────────
+    Gaussian sums over all records     μ² = Σ (Δ/σ)²                `gaussian_epsilon`
+    … with steps on Poisson samples    privacy losses on a lattice  `composition`
+    … with ρ-zCDP mechanisms (G-16)    ρ = Σ ρᵢ + μ²/2              `zcdp_epsilon`
+
+Poisson samples and ρ-zCDP mechanisms together are refused, since no bound is proved.
+
+To the ideal cost is added what real noise costs beside it (`sampler_slack`): the
+distance of each sampler from a Gaussian (G-04, G-05, G-18, G-32), and the chance that a
+threshold lets a rare key through (G-15).
+
+Gaussian events, and samples that hold every record, are computed here in closed form
+without SciPy, so that the command line starts at once. Steps on Poisson samples take up
+to a second, and import `composition` when it is needed. The tests compare all of this
+with `dp_accounting`, whose import takes over two seconds.
+
+Terms: the *Gaussian-DP parameter* μ of a mechanism says that to tell its outputs on two
+neighbours apart is at least as hard as to tell N(0, 1) from N(μ, 1) (Dong, Roth and Su
+2019). A *noise multiplier* is the standard deviation of the noise over the sensitivity.
 """
 
 import math
@@ -34,139 +50,81 @@ from noisegate.privacy.events import (
     ZeroConcentratedEvent,
 )
 
-# Variance, in squared grid units, given up in the proof of the discrete Gaussian (G-04).
+MINIMUM_STD = 16.0
+"""Smallest standard deviation of noise, in grid units: below, no sampler is proved."""
+MAXIMUM_STD = 2.0**50
+"""Largest standard deviation, in grid units: more could overflow 64 bits (G-07)."""
 SMOOTHING_VARIANCE = 4.0
+"""Variance, in squared grid units, that the proof of the discrete Gaussian gives away:
+noise of variance s² is charged as continuous noise of variance s² − 4 (G-04)."""
+MOST_SHARES = 1000
+"""Largest number of shares of one noise, each a discrete Gaussian (G-32)."""
+ROUNDED_DISTANCE = 2.0**-42
+"""Total variation distance of a rounded float64 draw from the ideal one (G-05).
+
+Earlier versions drew such noise for plans of more than a million coordinates, where it
+cost at most δ/10: about 1.2 million at ε = 1 and δ = 10⁻⁵. The charge doubles with
+every 0.7 of ε: at ε = 10, a million coordinates would be charged 5 · 10⁻³."""
+
+# η and κ of G-04: a discrete Gaussian, and what a continuous one is post-processed to
+# in the proof, have probabilities whose ratio is at most (1 + η)/(1 − η) ≤ e^κ.
 _ETA = (
     2
     * math.exp(-2 * math.pi**2 * SMOOTHING_VARIANCE)
     / (1 - math.exp(-2 * math.pi**2 * SMOOTHING_VARIANCE))
 )
-_KAPPA = 2 * _ETA / (1 - _ETA)  # at least ln((1+η)/(1−η))
-# Total-variation distance of one rounded float64 draw from the ideal rounded Gaussian.
-ROUNDED_DISTANCE = 2.0**-42
-# A convolved draw: up to six table draws of 2⁻²⁸⁰ each, and two factors of (1 + η) for each, beside the smoothing's.
-_CONVOLVED_DISTANCE, _CONVOLVED_KAPPAS = 2.0**-277, 8
-MOST_SHARES = 1000
-"""How many shares of one noise there are at most: each is charged as a sum of so many discrete Gaussians (G-32)."""
-# Grid units: below, the proofs of both samplers say nothing; above, 64-bit sums could overflow.
-MINIMUM_STD, MAXIMUM_STD = 16.0, 2.0**50
-_MOST_STEPS = 10**9
-# ε, μ and ρ are moved to the safe side by this relative amount, far above the rounding error of the formulas: no term
-# of that for ρ-zCDP exceeds 1e11 on the orders that are tried.
+_KAPPA = 2 * _ETA / (1 - _ETA)
+# A convolved draw has up to six levels. Each of them, and the smoothing, costs a factor
+# of at most e^κ, and each draw from the table 2⁻²⁸⁰ in total variation (G-18).
+_CONVOLVED_KAPPAS = 8
+_CONVOLVED_DISTANCE = 2.0**-277
+
+# Noise of a stream that takes earlier noise back is added up in 64 bits too; up to this
+# standard deviation there is room for that (G-34).
+_MAX_CONTINUAL_STD = MAXIMUM_STD / 2**10
+_MAX_STEPS = 10**9
+
+# ε, μ and ρ are moved to the safe side by this relative amount, far above the rounding
+# error of their formulas: no term of that for ρ-zCDP exceeds 1e11 on the orders tried.
 _SAFETY = 1e-9
-_SMALLEST_MU = 1e-5
+# The same for short sums and products, whose error is a few units of 2⁻⁵³.
+_ROUND_UP = 1 + 1e-14
+_ROUND_UP_MORE = 1 + 1e-12
+# Below this μ the two terms of the curve of a Gaussian cancel to rounding error.
+_MIN_MU = 1e-5
+# exp of more than this would be near the largest float64.
+_MAX_EXPONENT = 700
 _LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
-_LOWEST, _HIGHEST = math.log(1e-4), math.log(1e10)  # of α − 1
-_GOLDEN = (math.sqrt(5) - 1) / 2
+# Range of ln(α − 1) in which the best order α of a zCDP bound is searched.
+_MIN_LOG_EXCESS = math.log(1e-4)
+_MAX_LOG_EXCESS = math.log(1e10)
+_GOLDEN_SECTION = (math.sqrt(5) - 1) / 2
 
 
-_Gaussian = GaussianEvent | SampledGaussianEvent | ThresholdedGaussianEvent
+_NoisyEvent = GaussianEvent | SampledGaussianEvent | ThresholdedGaussianEvent
 
 
-def effective_multiplier(event: _Gaussian) -> float:
-    """Returns the noise multiplier of the ideal Gaussian that `event` is charged as."""
-    if not MINIMUM_STD <= event.noise_std <= MAXIMUM_STD:
-        raise CalibrationError(
-            f"event {event.name!r}: noise_std={event.noise_std:g} grid units is outside [{MINIMUM_STD:g}, "
-            f"{MAXIMUM_STD:g}]; no guarantee is proved there."
-        )
-    if isinstance(event, ContinualGaussianEvent):
-        numbers = -(-event.coordinates // event.periods)
-        least = continual_sensitivity(
-            event.weights, event.record, event.corrected, numbers
-        )
-        if event.sensitivity < least or event.noise_std > MAXIMUM_STD / 2**10:
-            raise CalibrationError(
-                f"event {event.name!r}: its matrix has a sensitivity of {least:g}, or noise too large."
-            )
-    if event.sampler is not Sampler.ROUNDED_GAUSSIAN:
-        return math.sqrt(event.noise_std**2 - SMOOTHING_VARIANCE) / event.sensitivity
-    return event.noise_multiplier
-
-
-def continual_sensitivity(
-    weights: Sequence[int], record: float, corrected: int, numbers: int
-) -> float:
-    """Returns the L2 sensitivity of all periods of a `ContinualGaussianEvent`, of so many `numbers` each (G-34).
-
-    To take noise back is rounded, which moves a number of a period by less than one grid unit more.
-    """
-    moved = math.sqrt(corrected * sum(one * one for one in weights)) / TOEPLITZ * record
-    return (moved + math.sqrt(2 * len(weights) * numbers)) * (1 + 1e-12)
-
-
-def noise_taken(weights: Sequence[int], periods: int) -> list[float]:
-    """Returns by how much the fresh noise of a period is in the noise of its own sum, and of those after it."""
-    taken: list[float] = []
-    for period in range(periods):
-        back = sum(
-            one * other
-            for one, other in zip(weights[1:], reversed(taken), strict=False)
-        )
-        taken.append(float(period == 0) - back / TOEPLITZ)
-    return taken
-
-
-def prefix_noise(
-    weights: Sequence[int], period: int, window: int | None = None
-) -> float:
-    """Returns the noise of the total of all periods so far, or of the last `window`, over the fresh noise of one."""
-    totals = list(accumulate(noise_taken(weights, period)))
-    gone = [*[0.0] * min(window or period, period), *totals]
-    return math.hypot(*(one - other for one, other in zip(totals, gone, strict=False)))
-
-
-def sampler_slack(events: Sequence[Event], epsilon: float) -> tuple[float, float]:
-    """Returns what samplers and thresholds cost beside the ideal noise: (added to ε, added to δ) at this ε."""
-    kappa = distance = 0.0
-    for event in events:
-        if isinstance(event, ZeroConcentratedEvent):
-            continue  # its ρ is of the noise as it was drawn
-        draws = event.coordinates * (
-            event.steps if isinstance(event, SampledGaussianEvent) else 1
-        )
-        if event.sampler is Sampler.DISCRETE_GAUSSIAN:
-            kappa += draws * _KAPPA
-        elif event.sampler is Sampler.SUMMED_GAUSSIAN:
-            kappa += draws * MOST_SHARES * _KAPPA
-        elif event.sampler is Sampler.CONVOLVED_GAUSSIAN:
-            kappa += draws * _CONVOLVED_KAPPAS * _KAPPA
-            distance += draws * _CONVOLVED_DISTANCE
-        else:
-            distance += draws * ROUNDED_DISTANCE
-    odds = threshold_odds(events)
-    let_through = -math.log1p(-odds) if odds < 1 else math.inf
-    factor = (
-        1 + math.exp(epsilon + let_through) if epsilon + let_through < 700 else math.inf
-    )
-    return 2 * kappa + let_through, odds + (distance * factor if distance else 0.0)
-
-
-def threshold_odds(events: Sequence[Event]) -> float:
-    """Returns an upper bound on the probability that a key of one record alone passes any threshold in `events` (G-15).
-
-    Its count is `weight`; a discrete Gaussian reaches m at most as often as a continuous one reaches m − 1, for m ≥ 1.
-    """
-    odds = 0.0
-    for event in events:
-        if isinstance(event, ThresholdedGaussianEvent):
-            above = event.threshold - event.weight - 1
-            tail = (
-                0.5 * math.erfc(above / event.noise_std / math.sqrt(2))
-                if above >= 0
-                else 1.0
-            )
-            odds += event.keys * tail * (1 + 1e-9)
-    return odds
+# Cost of events.
 
 
 def epsilon(
     events: Sequence[Event], delta: float, adjacency: Adjacency = Adjacency.ADD_REMOVE
 ) -> float:
-    """Returns an upper bound on ε for which the composition of `events` is (ε, δ)-DP.
+    """Computes ε of the composition of events (G-03).
 
-    Each event already states its sensitivity under `adjacency`, which Poisson-sampled ones need. The bound is infinite
-    where the samplers alone cost more than `delta`, in (0, 1).
+    Args:
+        events: What was run, or is to be. Each states its sensitivity under
+            `adjacency`.
+        delta: δ of the guarantee, in (0, 1).
+        adjacency: What neighbours are. Only steps on Poisson samples need it, since
+            they state the norm of a record.
+
+    Returns:
+        An upper bound on ε; 0 without events, infinite where the samplers alone cost
+        more than `delta`.
+
+    Raises:
+        CalibrationError: if an event, or the events together, cannot be accounted.
 
     Examples:
         >>> from noisegate.privacy.accounting import epsilon
@@ -179,63 +137,316 @@ def epsilon(
     if not events:
         return 0.0
     ideal = _ideal_epsilon(events, delta, adjacency)
+    # δ must cover that of the ideal noise and that of the samplers, which grows with ε.
+    # So ε is raised until the ideal noise leaves room for it.
     for _ in range(60):
         extra_epsilon, extra_delta = sampler_slack(events, ideal)
         if extra_delta == 0:
             return ideal + extra_epsilon
-        # δ(ε) + slack(ε) ≤ δ: raise ε until the ideal curve leaves room for the slack, which grows with ε.
         if extra_delta >= delta:
             return math.inf
         needed = _ideal_epsilon(events, delta - extra_delta, adjacency)
         if needed <= ideal:
             return ideal + extra_epsilon
-        ideal = needed * (1 + 1e-12)
+        ideal = needed * _ROUND_UP_MORE
     return math.inf
+
+
+def together(
+    before: Sequence[Event], events: Sequence[Event], delta: float, adjacency: Adjacency
+) -> tuple[float, float] | None:
+    """Computes ε of what came before, and of all together, at one δ.
+
+    Args:
+        before: Events of an earlier release.
+        events: Events of a later release on the same records.
+        delta: δ of the guarantee.
+        adjacency: What neighbours are.
+
+    Returns:
+        ε of `before`, and ε of both. None if events other than Gaussian ones are among
+        them, or if no ε holds for both.
+    """
+    all_events = (*before, *events)
+    is_gaussian = all(
+        isinstance(event, GaussianEvent | ThresholdedGaussianEvent)
+        for event in all_events
+    )
+    if not is_gaussian:
+        return None
+    epsilon_before = epsilon(before, delta, adjacency)
+    epsilon_of_both = epsilon(all_events, delta, adjacency)
+    if not math.isfinite(epsilon_of_both):
+        return None
+    return epsilon_before, epsilon_of_both
+
+
+def upwards(value: Decimal, digits: int = 6) -> float:
+    """Rounds a cost for a page, never below what it is.
+
+    Args:
+        value: The cost.
+        digits: Number of significant digits.
+    """
+    return float(Context(prec=digits, rounding=ROUND_CEILING).plus(value))
 
 
 def _ideal_epsilon(
     events: Sequence[Event], delta: float, adjacency: Adjacency
 ) -> float:
-    concentrated = [
+    """Computes ε of events as if their noise were exactly Gaussian (G-03, G-16)."""
+    zcdp_events = [
         event for event in events if isinstance(event, ZeroConcentratedEvent)
     ]
-    steps = [event for event in events if isinstance(event, SampledGaussianEvent)]
-    if concentrated and steps:
-        raise CalibrationError(
-            f"event {concentrated[0].name!r} is stated in zCDP and {steps[0].name!r} is of Poisson "
-            "samples: no bound is proved for them together. Choose other methods for this data set."
-        )
-    others = [
-        event
-        for event in events
-        if isinstance(event, GaussianEvent | ThresholdedGaussianEvent)
+    sampled_events = [
+        event for event in events if isinstance(event, SampledGaussianEvent)
     ]
-    mu = total_mu([*others, *(event for event in steps if event.rate == 1)], adjacency)
-    if sampled := tuple(event for event in steps if event.rate < 1):
-        return _sampled_epsilon(mu, sampled, delta, adjacency)
-    if not concentrated:
+    if zcdp_events and sampled_events:
+        raise CalibrationError(
+            f"event {zcdp_events[0].name!r} is stated in zCDP and "
+            f"{sampled_events[0].name!r} is of Poisson samples: no bound is proved for "
+            "them together. Choose other methods for this data set."
+        )
+
+    # A sample that holds every record is no sample.
+    on_all_records = [
+        *(
+            event
+            for event in events
+            if isinstance(event, GaussianEvent | ThresholdedGaussianEvent)
+        ),
+        *(event for event in sampled_events if event.rate == 1),
+    ]
+    on_samples = tuple(event for event in sampled_events if event.rate < 1)
+    mu = total_mu(on_all_records, adjacency)
+    if on_samples:
+        return _sampled_epsilon(mu, on_samples, delta, adjacency)
+    if not zcdp_events:
         return gaussian_epsilon(mu, delta)
-    rho = math.fsum(event.rho for event in concentrated) + rho_of_gaussian(mu)
-    return zcdp_epsilon(rho * (1 + 1e-14), delta)
+    rho = math.fsum(event.rho for event in zcdp_events) + rho_of_gaussian(mu)
+    return zcdp_epsilon(rho * _ROUND_UP, delta)
 
 
 def total_mu(
-    events: Sequence[_Gaussian], adjacency: Adjacency = Adjacency.ADD_REMOVE
+    events: Sequence[_NoisyEvent], adjacency: Adjacency = Adjacency.ADD_REMOVE
 ) -> float:
-    """Returns the Gaussian-DP parameter √(Σ (Δᵢ/σᵢ)²) of the composition of events on all records."""
-    return math.sqrt(math.fsum(_square_of_mu(event, adjacency) for event in events)) * (
-        1 + 1e-14
+    """Computes the Gaussian-DP parameter of the composition of events, √(Σ μᵢ²).
+
+    Args:
+        events: Gaussian events on all records.
+        adjacency: What neighbours are.
+
+    Raises:
+        CalibrationError: if the noise of an event is outside what is proved.
+    """
+    squares = (_squared_mu(event, adjacency) for event in events)
+    return math.sqrt(math.fsum(squares)) * _ROUND_UP
+
+
+def _squared_mu(event: _NoisyEvent, adjacency: Adjacency) -> float:
+    """Returns μ² of all steps of an event on all records (G-03, G-24, G-26)."""
+    if not isinstance(event, SampledGaussianEvent):
+        return effective_multiplier(event) ** -2
+    # The event states the norm of a record, and a replaced one moves the sum by twice
+    # that. But the vector of a whole sample, or of a shard, moves by the stated
+    # distance at most, whatever becomes of a record (G-24, G-26).
+    states_distance = isinstance(event, BatchGaussianEvent | ShardGaussianEvent)
+    if adjacency is Adjacency.REPLACE_ONE and not states_distance:
+        sensitivities = 2
+    else:
+        sensitivities = 1
+    return event.uses * (sensitivities / effective_multiplier(event)) ** 2
+
+
+def effective_multiplier(event: _NoisyEvent) -> float:
+    """Returns the noise multiplier of the ideal Gaussian that an event is charged as.
+
+    Discrete noise of variance s² is charged as continuous noise of variance s² − 4
+    (G-04, G-18, G-32), rounded noise as it is (G-05).
+
+    Args:
+        event: An event with Gaussian noise.
+
+    Raises:
+        CalibrationError: if the noise, or the sensitivity of a stream, is outside what
+            is proved.
+    """
+    if not MINIMUM_STD <= event.noise_std <= MAXIMUM_STD:
+        raise CalibrationError(
+            f"event {event.name!r}: noise_std={event.noise_std:g} grid units is "
+            f"outside [{MINIMUM_STD:g}, {MAXIMUM_STD:g}]; no guarantee is proved there."
+        )
+    if isinstance(event, ContinualGaussianEvent):
+        _check_continual(event)
+    if event.sampler is Sampler.ROUNDED_GAUSSIAN:
+        return event.noise_multiplier
+    return math.sqrt(event.noise_std**2 - SMOOTHING_VARIANCE) / event.sensitivity
+
+
+# What real noise costs beside the ideal one.
+
+
+def sampler_slack(events: Sequence[Event], epsilon: float) -> tuple[float, float]:
+    """Computes what samplers and thresholds cost beside the ideal noise.
+
+    Args:
+        events: What was run.
+        epsilon: ε of the ideal noise. A distance δ₀ of a sampler from it counts as
+            (1 + e^ε)·δ₀.
+
+    Returns:
+        What is added to ε, and what is added to δ.
+    """
+    kappa = 0.0  # factor e^κ on probabilities (G-04, G-18, G-32)
+    distance = 0.0  # in total variation (G-05, G-18)
+    for event in events:
+        if isinstance(event, ZeroConcentratedEvent):
+            continue  # its ρ is of the noise as it was drawn
+        steps = event.steps if isinstance(event, SampledGaussianEvent) else 1
+        draws = event.coordinates * steps
+        if event.sampler is Sampler.DISCRETE_GAUSSIAN:
+            kappa += draws * _KAPPA
+        elif event.sampler is Sampler.SUMMED_GAUSSIAN:
+            kappa += draws * MOST_SHARES * _KAPPA
+        elif event.sampler is Sampler.CONVOLVED_GAUSSIAN:
+            kappa += draws * _CONVOLVED_KAPPAS * _KAPPA
+            distance += draws * _CONVOLVED_DISTANCE
+        else:
+            distance += draws * ROUNDED_DISTANCE
+
+    odds = threshold_odds(events)
+    if odds < 1:
+        threshold_epsilon = -math.log1p(-odds)
+    else:
+        threshold_epsilon = math.inf
+    added_delta = odds
+    if distance:
+        exponent = epsilon + threshold_epsilon
+        if exponent < _MAX_EXPONENT:
+            factor = 1 + math.exp(exponent)
+        else:
+            factor = math.inf
+        added_delta = odds + distance * factor
+    return 2 * kappa + threshold_epsilon, added_delta
+
+
+def threshold_odds(events: Sequence[Event]) -> float:
+    """Bounds the probability that a key of one record alone passes a threshold (G-15).
+
+    The count of such a key is the `weight` of the record. A discrete Gaussian reaches m
+    at most as often as a continuous one reaches m − 1, for m ≥ 1.
+
+    Args:
+        events: What was run. Events without a threshold do not count.
+
+    Returns:
+        An upper bound for all thresholds together; it may be above 1.
+    """
+    odds = 0.0
+    for event in events:
+        if isinstance(event, ThresholdedGaussianEvent):
+            distance = event.threshold - event.weight - 1
+            if distance >= 0:
+                tail = 0.5 * math.erfc(distance / event.noise_std / math.sqrt(2))
+            else:
+                tail = 1.0
+            odds += event.keys * tail * (1 + _SAFETY)
+    return odds
+
+
+# Streams, whose later noise takes earlier noise back (G-34).
+
+
+def continual_sensitivity(
+    weights: Sequence[int], record: float, corrected: int, numbers: int
+) -> float:
+    """Computes the L2 sensitivity of all periods of a stream together (G-34).
+
+    To take noise back is rounded, which moves a number of a period by less than one
+    grid unit more.
+
+    Args:
+        weights: First column of the Toeplitz factor, times 256.
+        record: L2 sensitivity of the sum of one period, in grid units.
+        corrected: Factor on the square where a record may be withdrawn or amended; or
+            1.
+        numbers: How many numbers a period releases.
+
+    Returns:
+        The sensitivity in grid units, rounded up.
+    """
+    squared_weights = sum(weight * weight for weight in weights)
+    moved = math.sqrt(corrected * squared_weights) / TOEPLITZ * record
+    moved_by_rounding = math.sqrt(2 * len(weights) * numbers)
+    return (moved + moved_by_rounding) * _ROUND_UP_MORE
+
+
+def noise_taken(weights: Sequence[int], periods: int) -> list[float]:
+    """Computes how much of one period's fresh noise is in the sums of the periods.
+
+    These are the first numbers of the first column of C⁻¹ (G-34).
+
+    Args:
+        weights: First column of the Toeplitz factor C, times 256.
+        periods: How many periods to compute.
+
+    Returns:
+        The factor of the noise in its own period, 1, and in those after it, (periods,).
+    """
+    factors: list[float] = []
+    for period in range(periods):
+        taken_back = sum(
+            weight * factor
+            for weight, factor in zip(weights[1:], reversed(factors), strict=False)
+        )
+        factors.append(float(period == 0) - taken_back / TOEPLITZ)
+    return factors
+
+
+def prefix_noise(
+    weights: Sequence[int], period: int, window: int | None = None
+) -> float:
+    """Computes the noise of a total over periods (G-34).
+
+    Args:
+        weights: First column of the Toeplitz factor, times 256.
+        period: The last period of the total, counted from 1.
+        window: How many periods the total is of; None for all so far.
+
+    Returns:
+        Its standard deviation over that of the fresh noise of one period.
+    """
+    # By how many periods ago the fresh noise was drawn: its factor in the total of all
+    # periods so far, and in the total of those before the window.
+    in_prefix = list(accumulate(noise_taken(weights, period)))
+    window_length = min(window or period, period)
+    before_window = [*[0.0] * window_length, *in_prefix]
+    return math.hypot(
+        *(
+            factor - earlier_factor
+            for factor, earlier_factor in zip(in_prefix, before_window, strict=False)
+        )
     )
 
 
-def _square_of_mu(event: _Gaussian, adjacency: Adjacency) -> float:
-    if not isinstance(event, SampledGaussianEvent):
-        return effective_multiplier(event) ** -2
-    # A replaced record moves a sum by twice its norm. The vector of a whole sample or of a shard moves by its diameter
-    # at most, whatever becomes of a record (G-24, G-26).
-    whole = isinstance(event, BatchGaussianEvent | ShardGaussianEvent)
-    twice = adjacency is Adjacency.REPLACE_ONE and not whole
-    return event.uses * ((2 if twice else 1) / effective_multiplier(event)) ** 2
+def _check_continual(event: ContinualGaussianEvent) -> None:
+    """Checks the sensitivity and the noise that a stream states (G-34).
+
+    Raises:
+        CalibrationError: if the sensitivity is too small, or the noise too large.
+    """
+    numbers = -(-event.coordinates // event.periods)  # of a period, rounded up
+    min_sensitivity = continual_sensitivity(
+        event.weights, event.record, event.corrected, numbers
+    )
+    if event.sensitivity < min_sensitivity or event.noise_std > _MAX_CONTINUAL_STD:
+        raise CalibrationError(
+            f"event {event.name!r}: its matrix has a sensitivity of "
+            f"{min_sensitivity:g}, or noise too large."
+        )
+
+
+# Steps on Poisson samples.
 
 
 @lru_cache(maxsize=4)
@@ -245,133 +456,140 @@ def _sampled_epsilon(
     delta: float,
     adjacency: Adjacency,
 ) -> float:
-    """Returns ε of samples and a Gaussian mechanism; takes up to a second, and NumPy, which other events do without."""
+    """Computes ε of steps on Poisson samples and a Gaussian mechanism (G-03).
+
+    It takes up to a second, and SciPy, which other events do without.
+
+    Args:
+        mu: Gaussian-DP parameter of everything else; 0 if there is nothing.
+        events: Steps with a rate below 1.
+        delta: δ of the guarantee.
+        adjacency: What neighbours are.
+
+    Raises:
+        CalibrationError: if δ is too small, or there are too many steps.
+    """
     require("scipy", "the cost of steps on Poisson samples")
     from noisegate.privacy import composition
     from noisegate.privacy.composition import Pair, Steps
 
-    if delta < composition.LEAST_DELTA:
+    if delta < composition.MIN_DELTA:
         raise CalibrationError(
-            f"delta={delta:g} is below {composition.LEAST_DELTA:g}, the least for which steps on Poisson samples are "
-            "accounted; raise delta."
+            f"delta={delta:g} is below {composition.MIN_DELTA:g}, the least for which "
+            "steps on Poisson samples are accounted; raise delta."
         )
-    if sum(event.steps for event in events) > _MOST_STEPS:
+    step_count = sum(event.steps for event in events)
+    if step_count > _MAX_STEPS:
         raise CalibrationError(
-            f"event {events[0].name!r}: above {_MOST_STEPS:g} steps no bound is computed."
+            f"event {events[0].name!r}: above {_MAX_STEPS:g} steps no bound is "
+            "computed."
         )
+
+    is_of_shards = any(isinstance(event, ShardGaussianEvent) for event in events)
+    is_replaced = is_of_shards or adjacency is Adjacency.REPLACE_ONE
+    if mu == 0 and step_count == 1 and not is_replaced:
+        return single_step_epsilon(events[0].rate, _shift(events[0]), delta)
+
     steps = [
         Steps(rate=event.rate, shift=_shift(event), count=event.steps)
         for event in events
     ]
     if mu > 0:
         steps.append(Steps(rate=1.0, shift=mu, count=1))
-    # What a record may do to a sample: be in it or not, in one of the neighbours; or be another one in the other.
-    present, absent, replaced = (
-        Pair(upper=u, lower=v) for u, v in ((True, False), (False, True), (True, True))
-    )
-    # The pair of a replaced record dominates both others (G-26), so it does for all steps beside those of shards.
-    of_shards = any(isinstance(event, ShardGaussianEvent) for event in events)
-    if (
-        mu == 0
-        and not of_shards
-        and adjacency is Adjacency.ADD_REMOVE
-        and sum(event.steps for event in events) == 1
-    ):
-        return single_step_epsilon(events[0].rate, _shift(events[0]), delta)
-    pairs = (
-        (replaced,)
-        if of_shards or adjacency is Adjacency.REPLACE_ONE
-        else (present, absent)
-    )
+    if is_replaced:
+        # The record may be in the sample of one neighbour, and another record in that
+        # of the other (G-21). Shards have this pair too, and it dominates the two
+        # below, so that it is right for the steps beside them (G-26).
+        pairs = [Pair(upper=True, lower=True)]
+    else:
+        # The record may be in the sample of one neighbour, whichever that is.
+        pairs = [Pair(upper=True, lower=False), Pair(upper=False, lower=True)]
     return composition.composed_epsilon(steps, pairs, delta)
 
 
-def single_step_epsilon(rate: float, shift: float, delta: float) -> float:
-    """Returns an upper bound on the least ε ≥ 0 of one sum over a Poisson sample, in closed form (G-03).
+def _shift(event: SampledGaussianEvent) -> float:
+    """Returns the norm of a record, or of a shard, over the noise's standard deviation.
 
-    `rate` and `delta` are in (0, 1); `shift` is the norm of a record over the standard deviation of the noise.
+    It is how far the sum moves from that without the record, rounded up.
+    """
+    # Events of shards state the distance of two vectors, which is twice their norm.
+    norms_in_sensitivity = 2 if isinstance(event, ShardGaussianEvent) else 1
+    return _ROUND_UP / effective_multiplier(event) / norms_in_sensitivity
+
+
+def single_step_epsilon(rate: float, shift: float, delta: float) -> float:
+    """Computes ε of one sum over a Poisson sample, in closed form (G-03).
+
+    It holds under add-remove.
+
+    Args:
+        rate: Sampling probability q, in (0, 1).
+        shift: Norm m of a record over the standard deviation of the noise.
+        delta: δ of the guarantee, in (0, 1).
+
+    Returns:
+        An upper bound on the least ε ≥ 0.
     """
     if delta >= rate:
         return 0.0
-    # The record is there: P − e^ε·Q = q·(N(m) − (1 + (e^ε − 1)/q)·N(0)).
-    whole = gaussian_epsilon(shift, delta / rate)
-    present = (
-        math.log1p(rate * math.expm1(whole))
-        if whole < 30
-        else whole + math.log(rate + math.exp(-whole))
-    )
-    target, most = math.log(delta), -math.log1p(-rate)
+    # With the record: P − e^ε·Q = q·(N(m) − (1 + (e^ε − 1)/q)·N(0)), so δ(ε) is q times
+    # the δ of a Gaussian at ε′ with e^ε′ = 1 + (e^ε − 1)/q.
+    unsampled = gaussian_epsilon(shift, delta / rate)
+    if unsampled < 30:
+        with_record = math.log1p(rate * math.expm1(unsampled))
+    else:
+        with_record = unsampled + math.log(rate + math.exp(-unsampled))
 
-    def above(epsilon: float) -> bool:
-        """The record is not there: P − e^ε·Q = d·N(0) − (e^ε − d)·N(−m), where d = 1 − e^ε·(1 − q)."""
-        if epsilon >= most:
+    # Without it: P − e^ε·Q = d·N(0) − e^ε·q·N(−m), where d = 1 − e^ε·(1 − q), so δ(ε)
+    # is d times the δ of a Gaussian at ε + ln(q/d). From `max_epsilon` on, d is not
+    # positive and δ(ε) is 0.
+    target = math.log(delta)
+    max_epsilon = -math.log1p(-rate)
+
+    def exceeds_delta(epsilon: float) -> bool:
+        if epsilon >= max_epsilon:
             return False
-        left = -math.expm1(epsilon - most)
-        return (
-            math.log(left) + log_delta(shift, epsilon + math.log(rate / left)) > target
-        )
+        d = -math.expm1(epsilon - max_epsilon)
+        log_gaussian_delta = log_delta(shift, epsilon + math.log(rate / d))
+        return math.log(d) + log_gaussian_delta > target
 
-    absent = _crossing(above)[1] if above(0.0) else 0.0
-    return max(present, absent) * (1 + 2 * _SAFETY)
-
-
-def _shift(event: SampledGaussianEvent) -> float:
-    """Returns how far the vector of a record, or of a shard that was asked, is from none, over the noise."""
-    # A shard's event states the distance of two vectors, which have half of it as norm.
-    parts = 2 if isinstance(event, ShardGaussianEvent) else 1
-    return (1 + 1e-14) / effective_multiplier(event) / parts
+    without_record = 0.0
+    if exceeds_delta(0.0):
+        _, without_record = _crossing(exceeds_delta)
+    return max(with_record, without_record) * (1 + 2 * _SAFETY)
 
 
-def _log_normal_cdf(x: float) -> float:
-    """Returns log Φ(x) for any finite x."""
-    if x > 0:
-        return math.log1p(-0.5 * math.erfc(x / math.sqrt(2)))
-    if x > -25:
-        return math.log(0.5 * math.erfc(-x / math.sqrt(2)))
-    # Asymptotic expansion of the Mills ratio; below −25 the first dropped term is under 1e-13.
-    square = x * x
-    term, total = 1.0, 1.0
-    for k in range(1, 9):
-        term *= -(2 * k - 1) / square
-        total += term
-    return -0.5 * square - math.log(-x) - _LOG_ROOT_2PI + math.log(total)
-
-
-def log_delta(mu: float, epsilon: float) -> float:
-    """Returns log δ such that the μ-GDP mechanism is exactly (ε, δ)-DP; −inf when δ is 0 in float64."""
-    if mu <= 0:
-        return -math.inf
-    first = _log_normal_cdf(mu / 2 - epsilon / mu)
-    second = epsilon + _log_normal_cdf(-mu / 2 - epsilon / mu)
-    gap = second - first
-    return first + math.log(-math.expm1(gap)) if gap < 0 else -math.inf
-
-
-def _crossing(below: Callable[[float], bool]) -> tuple[float, float]:
-    """Returns two neighbouring floats above 0: the last that is `below` a monotone curve, and the first that is not."""
-    low, high = 0.0, 1.0
-    while below(high):
-        low, high = high, 2 * high
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if below(middle) else (low, middle)
-    return low, high
+# The curve of a Gaussian mechanism.
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Returns an upper bound on the smallest ε ≥ 0 for which the μ-GDP mechanism is (ε, δ)-DP."""
-    # Below 1e-5 the two terms of the curve cancel to rounding error; the curve grows with μ, so this is the safe side.
-    mu = max(mu, _SMALLEST_MU)
+    """Computes ε of a μ-GDP mechanism.
+
+    Args:
+        mu: Gaussian-DP parameter, not negative.
+        delta: δ of the guarantee, in (0, 1).
+
+    Returns:
+        An upper bound on the smallest ε ≥ 0 for which it is (ε, δ)-DP.
+    """
+    # The curve grows with μ, so a larger one is on the safe side.
+    mu_on_curve = max(mu, _MIN_MU)
     target = math.log(delta)
-    if log_delta(mu, 0.0) <= target - _SAFETY:
+    if log_delta(mu_on_curve, 0.0) <= target - _SAFETY:
         return 0.0
-    return _crossing(lambda epsilon: log_delta(mu, epsilon) > target)[1] * (1 + _SAFETY)
+    _, root = _crossing(lambda epsilon: log_delta(mu_on_curve, epsilon) > target)
+    return root * (1 + _SAFETY)
 
 
 def mu_for(epsilon: float, delta: float) -> float:
-    """Returns a lower bound on the largest μ for which the μ-GDP mechanism is (ε, δ)-DP: ε positive, δ in (0, 1).
+    """Computes how large μ may be for a guarantee.
+
+    Args:
+        epsilon: ε of the guarantee, positive.
+        delta: δ of the guarantee, in (0, 1).
+
+    Returns:
+        A lower bound on the largest μ for which a μ-GDP mechanism is (ε, δ)-DP.
 
     Examples:
         >>> from noisegate.privacy.accounting import gaussian_epsilon, mu_for
@@ -380,42 +598,147 @@ def mu_for(epsilon: float, delta: float) -> float:
         (3.73, 1.0)
     """
     target = math.log(delta)
-    # Twice the safety of `gaussian_epsilon`, so that an event calibrated here is found to cost no more than was asked.
-    return _crossing(lambda mu: log_delta(mu, epsilon) <= target)[0] * (1 - 4 * _SAFETY)
+    root, _ = _crossing(lambda mu: log_delta(mu, epsilon) <= target)
+    # More than the safety of `gaussian_epsilon`, so that an event that is calibrated
+    # here is found to cost no more than was asked.
+    return root * (1 - 4 * _SAFETY)
+
+
+def log_delta(mu: float, epsilon: float) -> float:
+    """Computes the logarithm of δ on the curve of a Gaussian mechanism.
+
+    δ = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ): Balle and Wang (ICML 2018),
+    https://arxiv.org/abs/1805.06530, Theorem 8.
+
+    Args:
+        mu: Gaussian-DP parameter.
+        epsilon: ε of the guarantee.
+
+    Returns:
+        ln δ such that the μ-GDP mechanism is exactly (ε, δ)-DP; −∞ where δ is 0 in
+        float64.
+    """
+    if mu <= 0:
+        return -math.inf
+    log_first = _log_normal_cdf(mu / 2 - epsilon / mu)
+    log_second = epsilon + _log_normal_cdf(-mu / 2 - epsilon / mu)
+    log_ratio = log_second - log_first
+    if log_ratio < 0:
+        return log_first + math.log(-math.expm1(log_ratio))
+    return -math.inf
+
+
+def _log_normal_cdf(x: float) -> float:
+    """Computes ln Φ(x) for any finite x, without underflow."""
+    if x > 0:
+        return math.log1p(-0.5 * math.erfc(x / math.sqrt(2)))
+    if x > -25:
+        return math.log(0.5 * math.erfc(-x / math.sqrt(2)))
+    # Asymptotic expansion of the Mills ratio; below −25 the first dropped term is under
+    # 1e-13.
+    square = x * x
+    term = 1.0
+    total = 1.0
+    for k in range(1, 9):
+        term *= -(2 * k - 1) / square
+        total += term
+    return -0.5 * square - math.log(-x) - _LOG_ROOT_2PI + math.log(total)
+
+
+def _crossing(is_below: Callable[[float], bool]) -> tuple[float, float]:
+    """Finds where a monotone curve crosses a level, by bisection.
+
+    Args:
+        is_below: Whether a positive number lies before the crossing.
+
+    Returns:
+        Two neighbouring floats: the last one before the crossing, and the first one
+        that is not.
+    """
+    low = 0.0
+    high = 1.0
+    while is_below(high):
+        low = high
+        high = 2 * high
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
+        if is_below(middle):
+            low = middle
+        else:
+            high = middle
+    return low, high
+
+
+# From zCDP to (ε, δ) (G-16).
 
 
 def rho_of_gaussian(mu: float) -> float:
-    """Returns the least ρ for which every μ-GDP mechanism is ρ-zCDP (Dong, Roth and Su 2019, Corollary B.6)."""
+    """Returns the least ρ for which every μ-GDP mechanism is ρ-zCDP.
+
+    Dong, Roth and Su (2019), https://arxiv.org/abs/1905.02383, Corollary B.6.
+
+    Args:
+        mu: Gaussian-DP parameter.
+    """
     return mu * mu / 2
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Returns an ε ≥ 0 for which every ρ-zCDP mechanism is (ε, δ)-DP."""
-    low, high = _LOWEST, _HIGHEST
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = _epsilon_at(left, rho, delta), _epsilon_at(right, rho, delta)
+    """Computes ε of a ρ-zCDP mechanism (G-16).
+
+    Every order α gives a bound; a golden-section search over ln(α − 1) finds one that
+    is about the least.
+
+    Args:
+        rho: ρ of the mechanism.
+        delta: δ of the guarantee, in (0, 1).
+
+    Returns:
+        An ε ≥ 0 for which it is (ε, δ)-DP.
+    """
+    low = _MIN_LOG_EXCESS
+    high = _MAX_LOG_EXCESS
+    left = high - _GOLDEN_SECTION * (high - low)
+    right = low + _GOLDEN_SECTION * (high - low)
+    epsilon_at_left = _epsilon_at_order(left, rho, delta)
+    epsilon_at_right = _epsilon_at_order(right, rho, delta)
     for _ in range(100):
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = _epsilon_at(left, rho, delta)
+        if epsilon_at_left <= epsilon_at_right:
+            high = right
+            right = left
+            epsilon_at_right = epsilon_at_left
+            left = high - _GOLDEN_SECTION * (high - low)
+            epsilon_at_left = _epsilon_at_order(left, rho, delta)
         else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = _epsilon_at(right, rho, delta)
-    return max(min(at_left, at_right) * (1 + _SAFETY), 0.0)
+            low = left
+            left = right
+            epsilon_at_left = epsilon_at_right
+            right = low + _GOLDEN_SECTION * (high - low)
+            epsilon_at_right = _epsilon_at_order(right, rho, delta)
+    return max(min(epsilon_at_left, epsilon_at_right) * (1 + _SAFETY), 0.0)
 
 
 def rho_for(epsilon: float, delta: float) -> float:
-    """Returns a lower bound on the largest ρ for which `zcdp_epsilon(ρ, delta)` is at most `epsilon`."""
-    # Twice the safety of `zcdp_epsilon`, so that an event calibrated here is found to cost no more than was asked.
-    return _crossing(lambda rho: zcdp_epsilon(rho, delta) <= epsilon)[0] * (
-        1 - 4 * _SAFETY
-    )
+    """Computes how large ρ may be for a guarantee (G-16).
+
+    Args:
+        epsilon: ε of the guarantee, positive.
+        delta: δ of the guarantee, in (0, 1).
+
+    Returns:
+        A lower bound on the largest ρ for which `zcdp_epsilon(ρ, delta)` is at most
+        `epsilon`.
+    """
+    root, _ = _crossing(lambda rho: zcdp_epsilon(rho, delta) <= epsilon)
+    # More than the safety of `zcdp_epsilon`, so that an event that is calibrated here
+    # is found to cost no more than was asked.
+    return root * (1 - 4 * _SAFETY)
 
 
-def _epsilon_at(log_excess: float, rho: float, delta: float) -> float:
-    """Returns ε(α) for α = 1 + exp(log_excess)."""
+def _epsilon_at_order(log_excess: float, rho: float, delta: float) -> float:
+    """Computes the bound of G-16 at the order α = 1 + exp(log_excess)."""
     excess = math.exp(log_excess)
     alpha = 1 + excess
     return (
@@ -423,21 +746,3 @@ def _epsilon_at(log_excess: float, rho: float, delta: float) -> float:
         + math.log1p(-1 / alpha)
         - (math.log(delta) + math.log(alpha)) / excess
     )
-
-
-def together(
-    before: Sequence[Event], events: Sequence[Event], delta: float, adjacency: Adjacency
-) -> tuple[float, float] | None:
-    """Returns ε of Gaussian events that came before, and of all events, at one δ; None where others are among them."""
-    both = (*before, *events)
-    if not all(
-        isinstance(event, GaussianEvent | ThresholdedGaussianEvent) for event in both
-    ):
-        return None
-    found = epsilon(before, delta, adjacency), epsilon(both, delta, adjacency)
-    return found if math.isfinite(found[1]) else None
-
-
-def upwards(value: Decimal, digits: int = 6) -> float:
-    """Rounds a cost to so many digits, as pages print it, never below what it is."""
-    return float(Context(prec=digits, rounding=ROUND_CEILING).plus(value))

@@ -122,6 +122,9 @@ def choose_samplers(
 def multipliers(std: float) -> tuple[int, ...]:
     """Returns the multipliers 1, c₁, c₂, … of convolved noise (G-18).
 
+    Convolutions after Micciancio and Walter (CRYPTO 2017),
+    https://eprint.iacr.org/2017/259.
+
     Args:
         std: Smallest standard deviation that the sum must have, in grid units.
 
@@ -138,16 +141,16 @@ def multipliers(std: float) -> tuple[int, ...]:
     else:
         target_variance = math.ceil(std**2)
 
-    found_multipliers = [1]
+    factors = [1]
     variance = WIDTH**2  # of the sum so far
     while variance < target_variance:
         max_smooth = int(math.isqrt(variance) / _SMOOTHNESS)
         missing_variance = target_variance - variance
         min_sufficient = math.isqrt(max((missing_variance - 1) // WIDTH**2, 0)) + 1
         multiplier = min(min_sufficient, max_smooth)
-        found_multipliers.append(multiplier)
+        factors.append(multiplier)
         variance += (multiplier * WIDTH) ** 2
-    return tuple(found_multipliers)
+    return tuple(factors)
 
 
 def reached(std: float) -> float:
@@ -177,7 +180,9 @@ def add_noise(
         The noisy sums, in grid units.
 
     Raises:
-        CalibrationError: if no guarantee is proved for such noise, or it is not drawn.
+        CalibrationError: if no guarantee is proved for such noise; or for samplers that
+            do not draw here: the summed Gaussian (G-32), and the rounded one of earlier
+            versions (G-05).
     """
     _check_std(noise_std)
     if sampler is Sampler.DISCRETE_GAUSSIAN:
@@ -274,11 +279,11 @@ def _discrete_gaussian(size: int, noise_std: float) -> npt.NDArray[np.int64]:
 def _convolved_gaussian(size: int, noise_std: float) -> npt.NDArray[np.int64]:
     """Draws `size` samples of convolved noise, Σ cⱼxⱼ with xⱼ from the table (G-18)."""
     table = gaussian_table()
-    noise_multipliers = multipliers(noise_std)
+    factors = multipliers(noise_std)
 
     def draw(count: int) -> npt.NDArray[np.int64]:
         noise = np.zeros(count, dtype=np.int64)
-        for multiplier in noise_multipliers:
+        for multiplier in factors:
             words = np.frombuffer(secrets.token_bytes(4 * count), dtype=np.uint32)
             noise += multiplier * table.invert(words, _draw_rest)
         return noise
