@@ -188,7 +188,7 @@ def test_a_convolved_draw_is_charged_its_distance_on_every_coordinate_of_every_s
     event = sampled(rate=0.5, steps=7, sensitivity=4.0, coordinates=11, **noise)
     assert sampler_slack([event], 0.0)[1] / (2 * 77 * 2.0**-277) == pytest.approx(1)
     assert sampler_slack([event], 0.0)[0] == pytest.approx(
-        2 * 77 * 8 * accounting._KAPPA
+        2 * 77 * 8 * accounting._DISCRETE_KAPPA
     )
 
 

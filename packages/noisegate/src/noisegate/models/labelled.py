@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from noisegate.seeds import public_random, uniform
 if TYPE_CHECKING:
     import torch
 
+Item = TypeVar("Item")
 Floats = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.integer[Any]]
 
@@ -325,19 +326,14 @@ class LabelledMixture:
 
     def _without_label(self, region: Region) -> Region:
         """Returns the region of records of any label that is otherwise the same."""
-        spans = {
-            numeric_index: span
-            for numeric_index, span in region.spans.items()
-            if numeric_index != self.label.column
-        }
-        # Negative for a numeric label, so that no code is left out.
-        label_coded_index = self.label.column - len(self.mixture.within)
-        codes = {
-            coded_index: code
-            for coded_index, code in region.codes.items()
-            if coded_index != label_coded_index
-        }
-        return replace(region, spans=spans, codes=codes)
+        numeric_count = len(self.mixture.within)
+        is_label_numeric = self.label.column < numeric_count
+        if is_label_numeric:
+            other_spans = _without(region.spans, self.label.column)
+            return replace(region, spans=other_spans)
+        # Columns are numbered numeric ones first, and a region's codes from 0.
+        other_codes = _without(region.codes, self.label.column - numeric_count)
+        return replace(region, codes=other_codes)
 
     def _integration_records(
         self, mixture: Mixture
@@ -351,3 +347,8 @@ class LabelledMixture:
         records = mixture.draw(_INTEGRATION_ROWS, public_random(0))
         cells = mixture.cells(records)
         return cells, self.label.probabilities(cells, mixture)
+
+
+def _without(by_column: Mapping[int, Item], column: int) -> dict[int, Item]:
+    """Copies a mapping from columns, without one of them if it is there."""
+    return {index: item for index, item in by_column.items() if index != column}

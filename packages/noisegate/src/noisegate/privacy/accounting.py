@@ -73,7 +73,7 @@ _ETA = (
     * math.exp(-2 * math.pi**2 * SMOOTHING_VARIANCE)
     / (1 - math.exp(-2 * math.pi**2 * SMOOTHING_VARIANCE))
 )
-_KAPPA = 2 * _ETA / (1 - _ETA)
+_DISCRETE_KAPPA = 2 * _ETA / (1 - _ETA)
 # A convolved draw has up to six levels. Each of them, and the smoothing, costs a factor
 # of at most e^κ, and each draw from the table 2⁻²⁸⁰ in total variation (G-18).
 _CONVOLVED_KAPPAS = 8
@@ -289,31 +289,37 @@ def effective_multiplier(event: _NoisyEvent) -> float:
 def sampler_slack(events: Sequence[Event], epsilon: float) -> tuple[float, float]:
     """Computes what samplers and thresholds cost beside the ideal noise.
 
+    Probabilities of what a sampler draws are within a factor e^κ of those of the ideal
+    noise, but for a total variation distance d. Those of both neighbours may be off, so
+    a sampler adds 2κ to ε and (1 + e^ε)·d to δ.
+
     Args:
         events: What was run.
-        epsilon: ε of the ideal noise. A distance δ₀ of a sampler from it counts as
-            (1 + e^ε)·δ₀.
+        epsilon: ε of the ideal noise.
 
     Returns:
         What is added to ε, and what is added to δ.
     """
-    kappa = 0.0  # factor e^κ on probabilities (G-04, G-18, G-32)
-    distance = 0.0  # in total variation (G-05, G-18)
+    kappa = 0.0  # of all draws together (G-04, G-18, G-32)
+    distance = 0.0  # of all draws together, in total variation (G-05, G-18)
     for event in events:
         if isinstance(event, ZeroConcentratedEvent):
             continue  # its ρ is of the noise as it was drawn
         steps = event.steps if isinstance(event, SampledGaussianEvent) else 1
         draws = event.coordinates * steps
-        if event.sampler is Sampler.DISCRETE_GAUSSIAN:
-            kappa += draws * _KAPPA
-        elif event.sampler is Sampler.SUMMED_GAUSSIAN:
-            kappa += draws * MOST_SHARES * _KAPPA
-        elif event.sampler is Sampler.CONVOLVED_GAUSSIAN:
-            kappa += draws * _CONVOLVED_KAPPAS * _KAPPA
-            distance += draws * _CONVOLVED_DISTANCE
-        else:
-            distance += draws * ROUNDED_DISTANCE
+        match event.sampler:
+            case Sampler.DISCRETE_GAUSSIAN:
+                kappa += draws * _DISCRETE_KAPPA
+            case Sampler.SUMMED_GAUSSIAN:
+                kappa += draws * MOST_SHARES * _DISCRETE_KAPPA
+            case Sampler.CONVOLVED_GAUSSIAN:
+                kappa += draws * _CONVOLVED_KAPPAS * _DISCRETE_KAPPA
+                distance += draws * _CONVOLVED_DISTANCE
+            case Sampler.ROUNDED_GAUSSIAN:
+                distance += draws * ROUNDED_DISTANCE
 
+    # Only one of the two neighbours has keys that the other lacks, so what a threshold
+    # lets through counts once (G-15).
     odds = threshold_odds(events)
     if odds < 1:
         threshold_epsilon = -math.log1p(-odds)
@@ -406,27 +412,37 @@ def noise_taken(weights: Sequence[int], periods: int) -> list[float]:
 def prefix_noise(
     weights: Sequence[int], period: int, window: int | None = None
 ) -> float:
-    """Computes the noise of a total over periods (G-34).
+    """Computes how noisy the total of several periods of a stream is (G-34).
+
+    Each period draws fresh noise and takes back parts of the noise before, so that a
+    total holds less noise than a sum of independent answers would.
 
     Args:
-        weights: First column of the Toeplitz factor, times 256.
+        weights: First column of the Toeplitz factor, in units of 1/256, as events
+            state it.
         period: The last period of the total, counted from 1.
-        window: How many periods the total is of; None for all so far.
+        window: How many periods the total is of, at least 1; None for all so far.
 
     Returns:
         Its standard deviation over that of the fresh noise of one period.
     """
-    # By how many periods ago the fresh noise was drawn: its factor in the total of all
-    # periods so far, and in the total of those before the window.
-    in_prefix = list(accumulate(noise_taken(weights, period)))
-    window_length = min(window or period, period)
-    before_window = [*[0.0] * window_length, *in_prefix]
-    return math.hypot(
-        *(
-            factor - earlier_factor
-            for factor, earlier_factor in zip(in_prefix, before_window, strict=False)
+    if window is None:
+        window_length = period
+    else:
+        window_length = min(window, period)
+    # Entry k of each list belongs to the noise that was drawn k periods before the
+    # last: its factor in the total of all periods so far, ...
+    factors_in_prefix = list(accumulate(noise_taken(weights, period)))
+    # ... in the total of the periods before the window, ...
+    factors_before_window = [0.0] * window_length + factors_in_prefix
+    # ... and in their difference, the total of the window.
+    factors_in_window = [
+        factor - factor_before
+        for factor, factor_before in zip(
+            factors_in_prefix, factors_before_window, strict=False
         )
-    )
+    ]
+    return math.hypot(*factors_in_window)
 
 
 def _check_continual(event: ContinualGaussianEvent) -> None:

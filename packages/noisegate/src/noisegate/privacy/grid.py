@@ -349,7 +349,10 @@ def _quantise_row(
 
 
 def _clip_rows(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Scales long rows down onto the ball and rounds them (G-02).
+    """Scales rows that are longer than the bound onto the ball, and rounds them (G-02).
+
+    The caller gives it only such rows: each comes out about as long as the bound, since
+    only its direction matters. A row of zeros stays one.
 
     Args:
         rows: Finite vectors, (records, coordinates), which are overwritten. They need
@@ -362,13 +365,15 @@ def _clip_rows(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     largest = np.maximum(
         rows.max(axis=1, keepdims=True), -rows.min(axis=1, keepdims=True)
     )
-    # A row of zeros stays one.
-    unit = np.divide(rows, np.where(largest > 0, largest, 1.0), out=rows)
-    # The norm is bounded by that of the row cut to few bits, whose square is exact, and
-    # by what was cut off.
+    # Coordinates from -1 to 1.
+    scaled = np.divide(rows, np.where(largest > 0, largest, 1.0), out=rows)
+    # In units of 2^-bits, coordinates are cut to integers whose squares add up exactly.
+    # What was cut off is less than 1 a coordinate, so its norm is below √dim, and the
+    # triangle inequality bounds the norm of the whole row.
     bits = exact_bits(dim)
-    coarse = unit * 2.0**bits
-    np.trunc(coarse, out=coarse)
-    max_norm = np.sqrt(np.einsum("ij,ij->i", coarse, coarse)) + math.sqrt(dim)
-    unit *= (UNITS * 2.0**bits * HEADROOM / max_norm)[:, None]
-    return unit.astype(np.int64)
+    integers = scaled * 2.0**bits
+    np.trunc(integers, out=integers)
+    max_norm = np.sqrt(np.einsum("ij,ij->i", integers, integers)) + math.sqrt(dim)
+    # `HEADROOM` is room for the rounding errors of this product (G-02).
+    scaled *= (UNITS * 2.0**bits * HEADROOM / max_norm)[:, None]
+    return scaled.astype(np.int64)
