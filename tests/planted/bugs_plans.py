@@ -448,12 +448,19 @@ def noise_shrunk_with_the_norm_twice(plant: Plant) -> None:
     "test_a_map_that_is_unusable_is_named_before_anything_is_spent",
 )
 def independence_probe_skipped(
-    _: Any, name: str, feature_map: Any, layout: Any, rows: int | None = None
+    _: Any,
+    name: str,
+    feature_map: Any,
+    layout: Any,
+    rows: int | None = None,
+    *,
+    threads: int = 1,
 ) -> Any:
     """A map is used as it comes, whether it mixes records or not; also one that represents them."""
     from noisegate.gate.execution import Execution, block_rows
 
-    return Execution(rows=rows or block_rows(feature_map, len(layout.numeric)))
+    block = rows or block_rows(feature_map, len(layout.numeric))
+    return Execution(rows=block, threads=threads)
 
 
 # Steps.

@@ -365,7 +365,7 @@ page-left-out-of-the-signature: Anyone may exchange the public page of a signed 
     wrap signature._statement: lambda right, folder, with_page: right(folder, with_page=False)
 letters-of-few-alphabets-look-alike: Names are compared by a short list of letters instead of Unicode's table.
     by test_a_name_that_looks_like_another_is_not_registered_and_a_near_miss_is_named
-    wrap names._skeleton: lambda right, text: text
+    wrap dataset_names._skeleton: lambda right, text: text
 tables-of-another-postgresql-schema: Tables are found by the search path, which others may change.
     by test_tables_of_another_schema_in_the_search_path_do_not_stand_in
     rewrite ledger_tables: f'"{schema}".' => ''

@@ -4,7 +4,7 @@ DIR/
   synthetic.csv        or .parquet, under the name that was asked for
   datapackage.json     Frictionless Data Package: types, levels and bounds of columns, from the public schema
   croissant.json       the same for machine learning: MLCommons Croissant 1.0, JSON-LD
-  certificate.json     what was asked of the private records, with what noise, and (ε, δ)
+  certificate.json     the queries on the private records with their noise, and (ε, δ)
   certificate.md       the same in plain words
 """
 
