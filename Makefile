@@ -41,7 +41,7 @@ help: ## this list
 
 environment: .venv/.installed ## install everything into .venv (the other targets do it when needed)
 
-demo: .venv/.demo ## synthesise the survey that ships with statsmodels, at epsilon 1; installs about 850 MB
+demo: .venv/.demo ## synthesise the survey that ships with statsmodels, at epsilon 1; installs about 900 MB
 	@env -u OMP_NUM_THREADS $(BIN)/noisegate demo
 
 # pytest runs last: its closing summary is the last thing a reader sees. What comes before takes one core each.
@@ -137,7 +137,7 @@ $(UV_READY):
 # What tables and their pages need, without torch and the tools of developers; `make test` installs the rest beside it.
 .venv/.demo: uv.lock pyproject.toml $(wildcard packages/*/pyproject.toml) $(UV_READY)
 	@if [ -e .venv/.installed ]; then $(MAKE) .venv/.installed; else \
-	  echo 'Installing noisegate for tables into .venv: about 850 MB, once.'; \
+	  echo 'Installing noisegate for tables into .venv: about 900 MB, once.'; \
 	  $(UV) sync --frozen --quiet --python $(TOOLS)/$(SCRIPTS)/python --package noisegate --extra demo --no-default-groups || \
 	  { echo 'Installation failed. To try again: make demo' >&2; \
 	    echo 'Behind a mirror of the package index, see "Behind a mirror" in CONTRIBUTING.md.' >&2; exit 1; }; \
