@@ -61,7 +61,7 @@ mutation: .venv/.installed ## mutation score of a sample; MUTATION='--share 0.2 
 
 # What the kernels of other processors do: those of MKL that it has for them, torch's own without vectors, and products
 # that round by the place of a record in its block.
-KERNEL_TESTS := tests/contracts $(foreach room,gate features models methods,$(wildcard packages/*/tests/$(room))) \
+KERNEL_TESTS := tests/contracts $(foreach room,gate queries models methods,$(wildcard packages/*/tests/$(room))) \
   packages/noisegate-papers/tests/test_estimators.py packages/noisegate-papers/tests/cli/test_explain.py
 # $(call with_kernels,environment,options of pytest)
 define with_kernels

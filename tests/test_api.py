@@ -23,10 +23,10 @@ import noisegate_evaluate
 from noisegate import Schema, synthesize
 from noisegate.errors import OptionError
 from noisegate.gate.sums import Engine, LocalEngine
-from noisegate.linked import fit as linked_fit
-from noisegate.linked.model import LinkedModel
-from noisegate.linked.schema import LinkedSchema, LinkedTable
+from noisegate.models.linked import fit as linked_fit
+from noisegate.models.linked.model import LinkedModel
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Integer
+from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 
 SCHEMA = Schema(
     (

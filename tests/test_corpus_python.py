@@ -5,7 +5,7 @@ import pytest
 
 import noisegate as ng
 from noisegate import NoisegateError, Schema
-from noisegate.discovery.forms import native_form
+from noisegate.models.output.native_table import native_form
 from noisegate.schema import (
     Boolean,
     Categorical,

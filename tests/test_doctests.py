@@ -35,7 +35,7 @@ MODULES = sorted(
     if EXAMPLE.search(path.read_text("utf-8"))
 )
 EXTENSION_POINTS = {
-    "noisegate.features.feature_map": "FeatureMap Counts",
+    "noisegate.queries.feature_map": "FeatureMap Counts",
     "noisegate.gate.per_example.gradients": "module_loss",
     "noisegate.methods.embedding": "MeanEmbeddingMethod Embedding",
     "noisegate.methods.gradient": "GradientMethod",

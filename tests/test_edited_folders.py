@@ -20,7 +20,7 @@ from safetensors.numpy import load_file, save_file
 from typer.testing import CliRunner
 
 from noisegate import Gate, Pairwise, Synthesizer
-from noisegate.cli.main import app
+from noisegate.app.cli.main import app
 from noisegate.errors import ModelError, NoisegateError
 from noisegate.models.folder import (
     GENERATOR_FILE,

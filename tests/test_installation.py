@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[1]
 NEEDED = {
     "noisegate": [
         "noisegate/py.typed",
-        "noisegate/discovery/demo_schema.toml",
-        "noisegate/cli/json_output.json",
+        "noisegate/app/drafts/demo_schema.toml",
+        "noisegate/app/cli/json_output.json",
     ],
     "noisegate-images": [
         "noisegate_images/networks/weights_cifar10.safetensors",

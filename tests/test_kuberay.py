@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from noisegate.cli.main import program
+from noisegate.app.cli.main import program
 
 PATH = Path(__file__).parents[1] / "examples" / "kuberay.yaml"
 

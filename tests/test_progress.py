@@ -12,9 +12,9 @@ from tests.test_python import SCHEMA, SMALL, TABLE
 
 from noisegate import Schema, fit
 from noisegate import progress as shown
+from noisegate.app.runs import folder as observer
+from noisegate.app.runs.folder import ShownProgress
 from noisegate.errors import installed
-from noisegate.runs import folder as observer
-from noisegate.runs.folder import ShownProgress
 from noisegate.schema import Boolean
 
 

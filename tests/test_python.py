@@ -9,10 +9,10 @@ from tests.shared.stated import ledger_of
 
 import noisegate
 from noisegate import Pairwise, Schema, Synthesizer
-from noisegate.data.frames import read_table
 from noisegate.errors import BudgetRefusedError, ModelError, OptionError, SchemaError
 from noisegate.methods.registry import make_for
 from noisegate.schema import Boolean, Integer
+from noisegate.sources.frames import read_table
 from noisegate_evaluate import evaluate_tables
 
 SCHEMA = Schema(

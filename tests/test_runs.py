@@ -8,11 +8,11 @@ import pytest
 from tests.shared import cli_room
 
 import noisegate
+from noisegate.app.runs.folder import RunFolder
 from noisegate.errors import ModelError, OptionError
-from noisegate.gate.queries.gradients import GradientSession
+from noisegate.gate.sessions.gradients import GradientSession
 from noisegate.gate.sums import LocalEngine
 from noisegate.ledger.ledger import Ledger
-from noisegate.runs.folder import RunFolder
 from noisegate.schema import Categorical, Integer, Schema
 from noisegate_images.training.moment_matching import MomentMatching
 

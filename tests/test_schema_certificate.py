@@ -10,8 +10,8 @@ import pytest
 from tests.shared.stated import sampled
 
 import noisegate as ng
-from noisegate.discovery.schema_gate import discover_schema
 from noisegate.errors import ModelError
+from noisegate.gate.discovery.schema_gate import discover_schema
 from noisegate.gate.gate import Gate
 from noisegate.methods.registry import method_named
 from noisegate.models.folder import verify_model, write_model

@@ -5,7 +5,13 @@ import json
 import pytest
 
 from noisegate import Verdict
-from noisegate.verdict import KEPT, MISPLACED, WORDS, word_of_kept, word_of_misplaced
+from noisegate.answers.verdict import (
+    KEPT,
+    MISPLACED,
+    WORDS,
+    word_of_kept,
+    word_of_misplaced,
+)
 
 
 def verdict(word, **more):

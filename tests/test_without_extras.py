@@ -53,7 +53,7 @@ release = method.query(gate, method.plan(gate.schema, gate.budget))
 print(json.dumps({"epsilon": release.certificate.check(), "torch": "torch" in sys.modules}))
 """
 IMPORT = "import importlib\nfor name in sys.argv[1:]: importlib.import_module(name)"
-VERB = "import sys; sys.argv = ['noisegate', *sys.argv[1:]]; from noisegate.cli.start import start; start()"
+VERB = "import sys; sys.argv = ['noisegate', *sys.argv[1:]]; from noisegate.app.cli.start import start; start()"
 
 
 def python(program, *arguments, cwd, executable=sys.executable):

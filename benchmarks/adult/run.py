@@ -24,8 +24,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from noisegate import Gate, Schema, UserError
-from noisegate.data.frames import read_table
 from noisegate.methods.registry import method_named
+from noisegate.sources.frames import read_table
 from noisegate_evaluate import CAVEAT, Report, evaluate_tables
 
 HERE = Path(__file__).parent

@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 import noisegate
+from noisegate.gate.streams.session import Period
+from noisegate.gate.streams.state import StreamState
 from noisegate.privacy import accounting
+from noisegate.privacy import continual_plan as plans
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import ContinualGaussianEvent, GaussianEvent
 from noisegate.privacy.silos import OF_PERIODS, Stream
 from noisegate.schema import Categorical, Schema
-from noisegate.streams import plans
-from noisegate.streams.session import Period
-from noisegate.streams.state import StreamState
 from noisegate_evaluate.auditing.measure import Seen
 
 PERIODS, RECORDS = 6, 20
@@ -118,9 +118,9 @@ def _stream(plan: Path, tables: list[pa.Table], epsilon: float) -> Any:
 
 
 def _sums(release: Any, name: str, records: pa.Table) -> Any:
-    from noisegate.data.tables.tables import TableSource
     from noisegate.methods.registry import method_of
     from noisegate.schema import EncodedTable
+    from noisegate.sources.tables.tables import TableSource
 
     method = method_of(release.certificate)
     tables = method._design_of(release).final(release.values, release.noise_std)[name]

@@ -27,11 +27,11 @@ from unittest.mock import patch
 
 import numpy as np
 
-from noisegate.gate.queries.sums import SumSession
-from noisegate.linked import source as linked
+from noisegate.gate.sessions.sums import SumSession
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency, ZeroConcentratedEvent
+from noisegate.sources import linked as linked
 from noisegate_evaluate.auditing.measure import Seen
 
 Bug = Callable[[], AbstractContextManager[None]]

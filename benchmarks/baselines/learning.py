@@ -36,13 +36,13 @@ from simulated_digits import simulated_digits
 
 import noisegate
 from noisegate import Gate, Schema
-from noisegate.data.frames import read_table
-from noisegate.discovery.demo import _write_survey
-from noisegate.gate.queries.gradients import StepSession
+from noisegate.app.demo import _write_survey
+from noisegate.gate.sessions.gradients import StepSession
 from noisegate.methods.registry import make_for
 from noisegate.models.record_model import RecordModel
 from noisegate.schema import pixel_schema
 from noisegate.schema.decode import decode
+from noisegate.sources.frames import read_table
 from noisegate_evaluate import (
     LabelledRows,
     evaluate_tables,

@@ -40,12 +40,12 @@ from run import HERE, ROUNDED, _load, _rows
 from simulated_digits import simulated_digits
 
 from noisegate import Gate, Schema
+from noisegate.app import demo
 from noisegate.atomic import new_file
-from noisegate.data.frames import read_table
-from noisegate.discovery import demo
 from noisegate.methods.registry import make_for
 from noisegate.privacy import noise
 from noisegate.schema import decode
+from noisegate.sources.frames import read_table
 from noisegate_evaluate import (
     LabelledRows,
     evaluate_tables,
@@ -136,7 +136,7 @@ def _data(name: str, folder: Path | None) -> Loaded:
 def _survey() -> tuple[pa.Table, pa.Table, Schema]:
     """Returns the survey of `noisegate demo`: every fifth answer is kept aside to score on."""
     schema = Schema.from_toml(
-        resources.files("noisegate.discovery").joinpath("demo_schema.toml")
+        resources.files("noisegate.app.drafts").joinpath("demo_schema.toml")
     )
     with tempfile.TemporaryDirectory() as folder:
         train, test = (

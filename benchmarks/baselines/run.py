@@ -33,10 +33,10 @@ from rich.table import Table
 
 from noisegate import Gate, Schema, UserError
 from noisegate.atomic import new_file
-from noisegate.data.frames import read_table
-from noisegate.data.tables.tables import TableSource
 from noisegate.methods.registry import make_for
 from noisegate.records import Rows
+from noisegate.sources.frames import read_table
+from noisegate.sources.tables.tables import TableSource
 from noisegate_evaluate import (
     LabelledRows,
     evaluate_tables,

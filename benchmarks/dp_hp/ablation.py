@@ -22,8 +22,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from noisegate import DPHP, Gate, Schema, UserError
-from noisegate.data.frames import read_table
 from noisegate.schema import Integer
+from noisegate.sources.frames import read_table
 from noisegate_evaluate import CAVEAT
 
 ALPHAS = (3, 4)

@@ -21,8 +21,8 @@ from discretised import BOUNDED, SCHEMA, SIMPLE, discretise, domain
 from rich.console import Console
 
 from noisegate import Schema
-from noisegate.data.frames import read_table
 from noisegate.errors import DataError
+from noisegate.sources.frames import read_table
 
 Codes = npt.NDArray[np.int64]
 NAMES = tuple(domain("bounded"))

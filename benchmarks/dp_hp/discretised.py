@@ -89,7 +89,7 @@ def discretise(table: pa.Table, version: Version) -> np.ndarray:
     """Codes of the Adult table, real or synthetic.
 
     Args:
-        table: with the columns of adult_discretised.toml, as :func:`noisegate.data.frames.read_table` reads them.
+        table: with the columns of adult_discretised.toml, as :func:`noisegate.sources.frames.read_table` reads them.
         version: "bounded" or "simple".
 
     Returns:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from noisegate_papers.features.hermite import Series, hermite, rho_of, shortest_series
+from noisegate_papers.queries.hermite import Series, hermite, rho_of, shortest_series
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from noisegate_papers.features.hermite import hermite, rho_of
+from noisegate_papers.queries.hermite import hermite, rho_of
 
 HERE = Path(__file__).parent
 SCALES = (0.71, 7.07)

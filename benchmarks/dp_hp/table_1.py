@@ -32,8 +32,8 @@ from rich.progress import track
 from rich.table import Table
 
 from noisegate import Gate, Schema
-from noisegate.data.frames import read_table
 from noisegate.methods.registry import method_named
+from noisegate.sources.frames import read_table
 from noisegate_evaluate import CAVEAT, marginal_distances
 
 HERE = Path(__file__).parent

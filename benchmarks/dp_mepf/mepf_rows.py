@@ -15,10 +15,10 @@ from rich.progress import Progress
 
 from noisegate import Gate, Synthesizer
 from noisegate.atomic import new_file
-from noisegate.data.sources import open_source
 from noisegate.methods.registry import method_named
 from noisegate.records import Images
 from noisegate.schema import Schema, pixel_schema
+from noisegate.sources.sources import open_source
 from noisegate_evaluate import LabelledRows, images_of, read_classifiers, utility_scores
 from noisegate_evaluate.images import ImageFeatures
 from noisegate_evaluate.metrics.frechet import frechet_distance

@@ -41,7 +41,7 @@ from noisegate import Gate
 from noisegate.methods.registry import make_for
 from noisegate.schema import Schema, pixel_schema
 from noisegate_evaluate import LabelledRows, read_classifiers, utility_scores
-from noisegate_images.data.images import ImageSource
+from noisegate_images.sources.images import ImageSource
 
 HERE = Path(__file__).parent
 ROWS, PAGE = HERE / "grid.json", HERE / "grid.md"

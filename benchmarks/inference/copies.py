@@ -3,7 +3,7 @@
     python benchmarks/inference/copies.py [--populations ...] [--records 10000] [--epsilon 1] [--copies 10]
         [--releases 10] [--json FILE]
 
-*combine*: `noisegate.inference.copies.combine`; *fully*: the rules of Raghunathan, Reiter and Rubin (2003) for fully
+*combine*: `noisegate.app.copies.combine`; *fully*: the rules of Raghunathan, Reiter and Rubin (2003) for fully
 synthetic data, their variance no less than that of a copy; *rows*: one copy by textbook. Nothing is private.
 """
 
@@ -23,8 +23,8 @@ from scipy import stats
 
 import noisegate
 from noisegate import Pairwise
-from noisegate.inference.answers import read
-from noisegate.inference.copies import combine, copies
+from noisegate.answers.answers import read
+from noisegate.app.copies import combine, copies
 
 KINDS = ("mean", "share", "corr", "partial", "ols", "logit", "poisson", "quantile")
 RULES = ("combine", "fully", "rows")

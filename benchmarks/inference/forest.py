@@ -15,7 +15,7 @@ from populations import POPULATIONS
 
 import noisegate
 from noisegate import Pairwise
-from noisegate.inference.answers import read
+from noisegate.answers.answers import read
 
 QUESTIONS = (
     "mean(w) by g",

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from noisegate.inference.answers import Analysis
+from noisegate.answers.answers import Analysis
 
 _TIMES = 1.959964
 Found = list[tuple[str, float | None, float | None, float | None, float | None]]

@@ -25,7 +25,7 @@ from populations import POPULATIONS, Population
 
 import noisegate
 from noisegate import Budget, Pairwise, UserError
-from noisegate.inference.answers import Spread, estimate, read
+from noisegate.answers.answers import Spread, estimate, read
 from noisegate.privacy.plan import Plan, Query
 
 MOMENTS = 0.43  # as --for-inference has it
@@ -164,7 +164,7 @@ class best_widths:  # noqa: N801
         self._alone = alone
 
     def __enter__(self) -> list[float | None]:
-        from noisegate.inference import estimands
+        from noisegate.answers import estimands
 
         self.found: list[float | None] = []
         self._estimate, self._sums = estimands.estimate, estimands.spread_of_sums
@@ -198,7 +198,7 @@ class best_widths:  # noqa: N801
         return self.found
 
     def __exit__(self, *_: object) -> None:
-        from noisegate.inference import estimands
+        from noisegate.answers import estimands
 
         estimands.estimate, estimands.spread_of_sums = self._estimate, self._sums
 

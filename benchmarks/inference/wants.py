@@ -15,10 +15,10 @@ from pathlib import Path
 from populations import POPULATIONS
 
 import noisegate
-from noisegate.data.tables.tables import TableSource
-from noisegate.inference.analyses import price, read_want
+from noisegate.app.analyses import price, read_want
 from noisegate.methods.pairwise import Pairwise
 from noisegate.records import Rows
+from noisegate.sources.tables.tables import TableSource
 
 WANTS = {
     "scm": ("mean(w) by g ±2 %", "w ~ x1 + g +- 0.15"),

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from independent import NUMBER, Tables, used
 
 import noisegate
-from noisegate.linked.schema import Link, LinkedSchema
 from noisegate.schema import Integer, Schema
+from noisegate.schema.linked.schema import Link, LinkedSchema
 
 
 def flat(tables: Tables, link: Link) -> tuple[pa.Table, Schema]:

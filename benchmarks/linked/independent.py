@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import noisegate
-from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.schema import Integer, Schema
+from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 
 NUMBER, UNIT = "number of {}", "unit of privacy"
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from noisegate.errors import UserError
-from noisegate.linked.schema import LinkedSchema
+from noisegate.schema.linked.schema import LinkedSchema
 from noisegate_evaluate.metrics.links import LinkDistances, link_distances
 from noisegate_evaluate.metrics.marginals import marginal_distances
 from noisegate_evaluate.reading import LinkedTables, beside, bring_together

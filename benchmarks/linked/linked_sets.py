@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from clinic import SHAPES, clinic
 
-from noisegate.linked.schema import LinkedSchema
+from noisegate.schema.linked.schema import LinkedSchema
 
 HERE = Path(__file__).parent
 TEST_SHARE, SEED = 0.2, 2026

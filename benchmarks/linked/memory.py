@@ -35,7 +35,7 @@ def main() -> int:
 
 def _fit(options: argparse.Namespace) -> int:
     from noisegate import Gate
-    from noisegate.linked.method import Linked
+    from noisegate.methods.linked import Linked
 
     folder, names = (
         options.out / f"twenty-{options.patients}",

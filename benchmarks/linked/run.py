@@ -25,8 +25,8 @@ from linked_sets import CLINIC, SETS, Tables, load, schema_of
 from sdv_runs import SDV, sdv
 
 from noisegate import Gate
-from noisegate.linked.method import Linked
-from noisegate.linked.schema import LinkedSchema
+from noisegate.methods.linked import Linked
+from noisegate.schema.linked.schema import LinkedSchema
 
 LEAST_DRAWN, MOST_DRAWN = 5_000, 20_000
 """Parents that are drawn: enough that their own chance hardly counts beside that of the real ones."""

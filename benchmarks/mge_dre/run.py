@@ -35,10 +35,10 @@ from rich.console import Console
 from rich.table import Table
 
 from noisegate import Gate, Synthesizer
-from noisegate.data.sources import open_source
 from noisegate.methods.registry import method_named
 from noisegate.records import Images
 from noisegate.schema import EncodedTable, Schema, pixel_schema
+from noisegate.sources.sources import open_source
 from noisegate_evaluate import EncoderFeatures, images_of
 from noisegate_evaluate.images import drawn as some_of
 from noisegate_evaluate.images import image_distances

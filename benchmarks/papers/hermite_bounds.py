@@ -1,7 +1,7 @@
 """What DP-HP proves of its sum kernel and of kernels of several columns, with what is wrong in print.
 
 Vinaroz, Charusaie, Harder, Adamczewski and Park (ICML 2022), https://arxiv.org/abs/2106.05042, supplements C and D. The
-features of one number and their recursion are in `noisegate_papers.features.hermite`, bounds on noise in
+features of one number and their recursion are in `noisegate_papers.queries.hermite`, bounds on noise in
 `papers.mmd_bounds`.
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate_papers.features.error_bounds import truncation_error
-from noisegate_papers.features.hermite import MOST_ORDER, hermite, rho_of
+from noisegate_papers.queries.error_bounds import truncation_error
+from noisegate_papers.queries.hermite import MOST_ORDER, hermite, rho_of
 
 Numbers = npt.NDArray[np.float64]
 

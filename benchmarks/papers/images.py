@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from noisegate.errors import DataError
 from noisegate.schema import Schema, pixel_schema
-from noisegate_images.data.images import ImageSource
+from noisegate_images.sources.images import ImageSource
 from papers.published import Loaded, Published
 
 Pixels = npt.NDArray[np.uint8]

@@ -7,7 +7,7 @@ Park, AISTATS 2021, Proposition 3.1) and DP-HP (ICML 2022, Proposition B.1) say 
 costs the generator. Each function names its proposition. Where the printed one is loose the tight form is given here,
 where it is false the right one, and the docstring says so; `tests/benchmarks/test_mmd_bounds.py` has both, with
 simulations and with the counterexample. DP-MEPF's, and
-what `noisegate plan` prints, are in `noisegate_papers.features.error_bounds`.
+what `noisegate plan` prints, are in `noisegate_papers.queries.error_bounds`.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from __future__ import annotations
 import math
 
 from noisegate.errors import OptionError
-from noisegate_papers.features.error_bounds import MeanNoise as MeanNoise
-from noisegate_papers.features.error_bounds import along as along
-from noisegate_papers.features.error_bounds import error_quantile as error_quantile
-from noisegate_papers.features.error_bounds import (
+from noisegate_papers.queries.error_bounds import MeanNoise as MeanNoise
+from noisegate_papers.queries.error_bounds import along as along
+from noisegate_papers.queries.error_bounds import error_quantile as error_quantile
+from noisegate_papers.queries.error_bounds import (
     error_quantile_of_any as error_quantile_of_any,
 )
-from noisegate_papers.features.error_bounds import (
+from noisegate_papers.queries.error_bounds import (
     excess_of_minimiser as excess_of_minimiser,
 )
-from noisegate_papers.features.error_bounds import (
+from noisegate_papers.queries.error_bounds import (
     expected_error_of_one as expected_error_of_one,
 )
-from noisegate_papers.features.error_bounds import (
+from noisegate_papers.queries.error_bounds import (
     optimistic_excess_of_minimiser as optimistic_excess_of_minimiser,
 )
-from noisegate_papers.features.error_bounds import random_feature_error
-from noisegate_papers.features.error_bounds import (
+from noisegate_papers.queries.error_bounds import random_feature_error
+from noisegate_papers.queries.error_bounds import (
     squared_norm_quantile as squared_norm_quantile,
 )
 
@@ -53,7 +53,7 @@ def expected_error_of_any(noise: MeanNoise, *, norm: float) -> float:
 
     E‖n‖ is exact for one block, by the mean of the chi distribution, and then so is all of it when the features of
     tables fill the ball of radius B; for several it is √Tr Σ, which is above. Source: as of
-    `noisegate_papers.features.error_bounds.noise_error`, which is this for one block.
+    `noisegate_papers.queries.error_bounds.noise_error`, which is this for one block.
     """
     # For long blocks the two agree to a relative 1/(4 dim), and the difference of logarithms loses digits.
     if len(noise.stds) > 1 or noise.dims[0] > 1_000_000:

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from psg.sets import IMAGE, Bench
 
-from noisegate.data.tables.tables import TableSource
 from noisegate.records import Rows
 from noisegate.schema import Schema
+from noisegate.sources.tables.tables import TableSource
 from noisegate_papers.methods.classifiers import DPSGD
 from noisegate_papers.models.released_classifier import (
     ReleasedClassifier,

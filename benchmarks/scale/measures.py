@@ -17,8 +17,8 @@ from bare_counts import bare_counts, scan
 from processes import Watched
 from scale_table import KINDS, PART_ROWS, SCHEMA, linked_folder, task
 
-from noisegate.data.tables.tables import TableSource
 from noisegate.gate.sums import Engine, LocalEngine, Totals
+from noisegate.sources.tables.tables import TableSource
 
 Found = dict[str, Any]
 

@@ -16,10 +16,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from noisegate import Schema
-from noisegate.features.binning import equal_bins
-from noisegate.features.contingency import Contingency
 from noisegate.gate.sums import SumTask
 from noisegate.privacy.grid import Grid
+from noisegate.queries.binning import equal_bins
+from noisegate.queries.contingency import Contingency
 from noisegate.schema import Categorical, Continuous, Integer
 
 COLUMNS = 20

@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from noisegate import Gate, Schema, merge, release
-from noisegate.data.frames import read_table
+from noisegate.gate.silos.keys import write_key
 from noisegate.methods.registry import make_for
-from noisegate.silos.keys import write_key
+from noisegate.sources.frames import read_table
 from noisegate_evaluate import evaluate_tables
 
 HERE = Path(__file__).parent

@@ -12,7 +12,7 @@ from processes import Watched
 from scale_table import PART_ROWS, SCHEMA, linked_folder
 
 from noisegate import Gate, Schema
-from noisegate.engines.ray import RayEngine
+from noisegate.gate.engines.ray import RayEngine
 from noisegate.gate.sums import Engine, LocalEngine
 from noisegate_papers.methods.classifiers import DPSGD
 

@@ -18,9 +18,9 @@ from small_tables import SIMULATED
 
 import noisegate
 from noisegate import Schema
-from noisegate.data.frames import read_table
 from noisegate.schema import EncodedTable
 from noisegate.schema.decode import decode
+from noisegate.sources.frames import read_table
 
 RECORDS, EPSILONS, SEEDS = (
     (200, 1000, 5000, 32_000, 1_000_000),

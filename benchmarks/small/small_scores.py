@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from noisegate import Schema
-from noisegate.data.tables.tables import TableSource
 from noisegate.schema import EncodedTable
+from noisegate.sources.tables.tables import TableSource
 from noisegate_evaluate import marginal_distances
 
 

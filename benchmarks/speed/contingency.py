@@ -153,10 +153,10 @@ def _release(path: Path, shape: Shape, threads: int) -> dict[str, float]:
     from memory import peak_megabytes
 
     from noisegate import Gate
-    from noisegate.features.binning import NumericBins
-    from noisegate.features.contingency import Contingency
     from noisegate.gate.sums import LocalEngine
     from noisegate.privacy.plan import Plan, Query
+    from noisegate.queries.binning import NumericBins
+    from noisegate.queries.contingency import Contingency
 
     cuts = tuple(cut / CELLS for cut in range(1, CELLS))
     pairs = list(combinations(range(shape.columns), 2))

@@ -26,10 +26,10 @@ from rich.table import Table
 from table import COLUMNS, SCHEMA, records
 from threadpoolctl import threadpool_limits
 
-from noisegate.features.feature_map import FeatureMap
-from noisegate_images.features.fourier import RandomFourier, draw
-from noisegate_papers.features.hermite import Series, column_tables
-from noisegate_papers.features.products import Products
+from noisegate.queries.feature_map import FeatureMap
+from noisegate_images.queries.fourier import RandomFourier, draw
+from noisegate_papers.queries.hermite import Series, column_tables
+from noisegate_papers.queries.products import Products
 
 COORDINATES = 1000
 LENGTH_SCALE = 0.1

@@ -112,8 +112,8 @@ def _maps(
     network: str, method: Any, schema: Any
 ) -> tuple[dict[str, Any], Callable[[Any], Any]]:
     """Returns feature maps and the network that they run, as far as its last chosen layer."""
-    from noisegate_images.features.perceptual import Activations, Perceptual
     from noisegate_images.networks.named import ChosenLayers, load_network
+    from noisegate_images.queries.perceptual import Activations, Perceptual
 
     shape = schema.images.shape
     if network == "vgg19":

@@ -14,7 +14,7 @@ from noisegate.gate.sums import LocalEngine, SumTask
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import EncodedTable
-from noisegate_images.features.fourier import RandomFourier, draw
+from noisegate_images.queries.fourier import RandomFourier, draw
 
 FREQUENCIES = 500
 LABELS = 2

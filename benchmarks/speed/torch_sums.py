@@ -18,7 +18,7 @@ from noisegate_sums import FREQUENCIES, LABELS, Sums, features
 from table import COLUMNS
 
 from noisegate.schema import EncodedTable
-from noisegate_images.features.fourier import TURN
+from noisegate_images.queries.fourier import TURN
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 

@@ -25,12 +25,12 @@ import pyarrow as pa
 
 import noisegate
 from noisegate import Schema
-from noisegate.data.frames import read_table
+from noisegate.gate.streams.session import Period
+from noisegate.gate.streams.state import StreamState
+from noisegate.privacy.continual_plan import read_stream, stream_id
 from noisegate.privacy.release import Release
 from noisegate.privacy.silos import Stream
-from noisegate.streams.plans import read_stream, stream_id
-from noisegate.streams.session import Period
-from noisegate.streams.state import StreamState
+from noisegate.sources.frames import read_table
 from noisegate_evaluate import evaluate_tables
 
 HERE = Path(__file__).parent

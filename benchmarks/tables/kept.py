@@ -20,7 +20,7 @@ import pyarrow as pa
 
 import noisegate
 from noisegate import Schema
-from noisegate.data.frames import read_table
+from noisegate.sources.frames import read_table
 from noisegate_evaluate.metrics.analyses import associations
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from noisegate import Schema
-from noisegate.data.frames import read_table
 from noisegate.schema import NumericColumn
+from noisegate.sources.frames import read_table
 from noisegate_evaluate import downstream_scores, marginal_distances
 from noisegate_evaluate.reading import read_numbers
 

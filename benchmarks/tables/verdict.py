@@ -3,7 +3,7 @@
     python benchmarks/tables/verdict.py --out DIR [--data DIR] [--tables ...] [--epsilons ...] [--sizes ...]
 
 Simulated tables are built in; with `--data` (see README.md) real ones stand beside them. Every second table, in the
-order of their names, is for choosing the constants of `noisegate.tables.forecast`; the figures that count are those
+order of their names, is for choosing the constants of `noisegate.methods.forecast`; the figures that count are those
 of the others. One line a run goes to DIR/verdicts.jsonl, at once: stop it and give it again as you like.
 """
 
@@ -24,8 +24,8 @@ from causal import SIMULATED
 from documented import documented
 
 from noisegate import Budget, Gate, Pairwise, Schema
-from noisegate.data.frames import read_table
-from noisegate.verdict import WORDS, word_of_misplaced
+from noisegate.answers.verdict import WORDS, word_of_misplaced
+from noisegate.sources.frames import read_table
 from noisegate_evaluate import Report, evaluate_tables, three
 
 HERE = Path(__file__).parent

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate import Release, Schema
-from noisegate.features.binning import NumericBins, fine_bins
-from noisegate.features.feature_map import Levels
 from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
 from noisegate.methods.registry import register
 from noisegate.models.mixture import Mixture
 from noisegate.models.within_cell import WithinCell
+from noisegate.queries.binning import NumericBins, fine_bins
+from noisegate.queries.feature_map import Levels
 from noisegate.records import Rows
 from noisegate.schema import Layout
 from noisegate.settings import Count, Share, settings

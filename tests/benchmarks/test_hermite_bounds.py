@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import eval_hermite
 
-from noisegate_papers.features.hermite import hermite, rho_of
+from noisegate_papers.queries.hermite import hermite, rho_of
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

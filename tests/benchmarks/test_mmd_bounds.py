@@ -15,7 +15,7 @@ import pytest
 from scipy.special import eval_hermite, gammaln
 from scipy.stats import norm
 
-from noisegate_papers.features.error_bounds import noise_error
+from noisegate_papers.queries.error_bounds import noise_error
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

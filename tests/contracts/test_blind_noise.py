@@ -28,10 +28,10 @@ from tests.contracts.blind_noise import (
 )
 
 import noisegate
-from noisegate.cli.main import run as command_line
+from noisegate.app.cli.main import run as command_line
+from noisegate.gate.silos.keys import write_key
 from noisegate.methods.registry import METHODS
 from noisegate.models import checkpoint
-from noisegate.silos.keys import write_key
 from noisegate_evaluate.auditing.examples import IMAGES
 
 
@@ -182,7 +182,7 @@ def test_nothing_is_known_to_a_run_that_stopped_or_to_what_goes_on(
                 with monkeypatch.context() as patch:
                     if name == "pairwise":
                         patch.setattr(
-                            "noisegate.runs.work._Work._stepped",
+                            "noisegate.app.runs.work._Work._stepped",
                             lambda *_: (_ for _ in ()).throw(StoppedError),
                         )
                     fitted(name, data, TABLE, settings, **options)(place)

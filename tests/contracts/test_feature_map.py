@@ -1,4 +1,4 @@
-"""The contract of feature maps, for every map in `noisegate.features`: bound, sign, independence, and the torch form.
+"""The contract of feature maps, for every map in `noisegate.queries`: bound, sign, independence, and the torch form.
 
 A new map is added to `MAPS`; a strange one is shown to be found out below.
 """
@@ -14,27 +14,27 @@ import torch
 from tests.shared.columns import boolean, categorical, continuous, integer
 from torch import nn
 
-import noisegate_images.features
-import noisegate_papers.features
-from noisegate import features
+import noisegate_images.queries
+import noisegate_papers.queries
+from noisegate import queries as features
 from noisegate.errors import OptionError
-from noisegate.features.binning import NumericBins
-from noisegate.features.contingency import Contingency
-from noisegate.features.feature_map import CellMap, Counts, Levels, PointMap, RowForm
 from noisegate.gate.sums import REVIEWED, is_reviewed
+from noisegate.queries.binning import NumericBins
+from noisegate.queries.contingency import Contingency
+from noisegate.queries.feature_map import CellMap, Counts, Levels, PointMap, RowForm
 from noisegate.schema import Layout, Schema, pixel_schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.testing import check_feature_map, made_up
-from noisegate_images.features.fourier import FourierOfValues, draw, draw_points
-from noisegate_images.features.orientation import Orientations, Wavelets
-from noisegate_images.features.perceptual import Activations, Perceptual
 from noisegate_images.networks.named import ChosenLayers
-from noisegate_papers.features.hermite import Series, column_tables, numeric_table
-from noisegate_papers.features.hermite_products import PooledProducts
-from noisegate_papers.features.products import Products
-from noisegate_papers.features.tangent import draw_network, draw_pairs
-from noisegate_papers.features.thumbnails import Thumbnails
-from noisegate_papers.features.transforms import (
+from noisegate_images.queries.fourier import FourierOfValues, draw, draw_points
+from noisegate_images.queries.orientation import Orientations, Wavelets
+from noisegate_images.queries.perceptual import Activations, Perceptual
+from noisegate_papers.queries.hermite import Series, column_tables, numeric_table
+from noisegate_papers.queries.hermite_products import PooledProducts
+from noisegate_papers.queries.products import Products
+from noisegate_papers.queries.tangent import draw_network, draw_pairs
+from noisegate_papers.queries.thumbnails import Thumbnails
+from noisegate_papers.queries.transforms import (
     Compression,
     OuterProducts,
     Squares,
@@ -302,7 +302,7 @@ def test_a_torch_form_that_differs_is_found_out():
 def test_the_gate_believes_the_norms_of_reviewed_maps_alone():
     stated = {
         f"{one.__module__}.{name}"
-        for room in (features, noisegate_images.features, noisegate_papers.features)
+        for room in (features, noisegate_images.queries, noisegate_papers.queries)
         for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
         for name, one in vars(import_module(module.name)).items()
         if isinstance(one, type)

@@ -9,13 +9,13 @@ from tests.golden.names import without_noise
 
 import noisegate
 from noisegate import Budget, Gate, Release
-from noisegate.features.feature_map import Counts
 from noisegate.gate.execution import made_up_records
 from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
 from noisegate.methods.gradient import STATE_FILE, GradientMethod
 from noisegate.methods.registry import METHODS, make_for, method_of
 from noisegate.models.folder import verify_model
 from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.queries.feature_map import Counts
 from noisegate.schema import Boolean, EncodedTable, Schema
 from noisegate.schema.decode import decode
 from noisegate.settings import settings

@@ -29,7 +29,7 @@ from noisegate import (
     fit_period,
     verify,
 )
-from noisegate.cli.main import run as run_program
+from noisegate.app.cli.main import run as run_program
 from noisegate.methods.registry import METHODS, method_named
 from noisegate.methods.registry import make_for as settings_for
 
@@ -60,7 +60,7 @@ def settings_from_json(name: str, settings: dict[str, Any]) -> Any:
 NOISE_SEAM = "noisegate.privacy.noise.add_noise"
 """The one function behind which Gaussian noise is drawn: sums in grid units and keywords in, noisy sums out."""
 
-WORDS_SEAM = "noisegate.gate.queries.shards.ShardSession._begin"
+WORDS_SEAM = "noisegate.gate.sessions.shards.ShardSession._begin"
 """Where records are split into shards: the session, a word for each record and the seed of draws within shards in."""
 
 RENAMED: dict[str, str] = {}

@@ -25,7 +25,7 @@ def verbs() -> Iterator[tuple[str, ...]]:
     """Yields the words of every command, the program itself first."""
     import typer
 
-    from noisegate.cli.main import app
+    from noisegate.app.cli.main import app
 
     def walk(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         yield words

@@ -119,8 +119,8 @@ def prepare(kind: str, folder: Path) -> Callable[[], object]:
         records = arrow_csv.read_csv(folder / "records.csv")
         gate = noisegate.Gate(records, schema=schema, epsilon=5.0, records=len(records))
         return partial(noisegate.DPGAN(steps=12, latent=4).fit, gate)
-    from noisegate.cli.main import run
-    from noisegate.runs import work
+    from noisegate.app.cli.main import run
+    from noisegate.app.runs import work
 
     if kind != "page":  # the package that draws it is another
         work.extensions = lambda group: {}  # type: ignore[attr-defined]
@@ -300,7 +300,7 @@ def measure() -> dict[str, Any]:
     drawn = [
         n
         for (path, name), n in counts.items()
-        if path.endswith("features/fourier.py") and "draw" in name
+        if path.endswith("queries/fourier.py") and "draw" in name
     ]
     source, classes = size_of(modules()), our_classes()
     return {

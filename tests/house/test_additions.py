@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 FILES = {
     "noisegate_added/__init__.py": "",
     "noisegate_added/method.py": """
-        from noisegate.features.feature_map import Levels
+        from noisegate.queries.feature_map import Levels
         from noisegate.methods.embedding import Embedding
         from noisegate.methods.registry import register
         from noisegate.settings import settings
@@ -69,7 +69,7 @@ FILES = {
 }
 PROGRAM = """
 import json, sys
-from noisegate.cli.start import start
+from noisegate.app.cli.start import start
 for line in json.loads(sys.argv[1]):
     sys.argv = ["noisegate", *line]
     try:

@@ -23,8 +23,8 @@ ROOT = Path(__file__).parents[2]
 
 _ALL = """
 import json, sys
-from noisegate.cli.start import put_in_order
-from noisegate.cli.main import run
+from noisegate.app.cli.start import put_in_order
+from noisegate.app.cli.main import run
 put_in_order()
 for line in json.loads(sys.argv[1]):
     sys.argv = ["noisegate", *line]

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from noisegate.cli.main import run
+from noisegate.app.cli.main import run
 from noisegate.schema import Schema
 
 WORDS = [

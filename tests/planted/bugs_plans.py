@@ -152,7 +152,7 @@ def kinds_from_the_types_of_the_data(
     described: Any, table: Any, kinds: Any, *more: Any
 ) -> Any:
     """A column without a kind gets that of its type, which pandas chose by the values."""
-    from noisegate.discovery.raw import raw_kind_of
+    from noisegate.gate.discovery.raw import raw_kind_of
 
     suggested = {
         name: raw_kind_of(kind) or "ignore" for name, kind in table._types.items()

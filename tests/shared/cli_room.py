@@ -22,14 +22,14 @@ from PIL import Image
 from tests.shared.few_trees import few_trees
 from tests.shared.patience import PATIENCE
 
-from noisegate.cli.main import run
+from noisegate.app.cli.main import run
 from noisegate.ledger.ledger import Ledger
 
 OUTPUTS = json.loads(
-    (files("noisegate.cli") / "json_output.json").read_text(encoding="utf-8")
+    (files("noisegate.app.cli") / "json_output.json").read_text(encoding="utf-8")
 )
 CANARY = "CANARY7531"
-PROGRAM = [sys.executable, "-c", "from noisegate.cli.main import run; run()"]
+PROGRAM = [sys.executable, "-c", "from noisegate.app.cli.main import run; run()"]
 TINY = [
     "--method",
     "dp-merf",

@@ -12,7 +12,7 @@ from tests.shared.stated import ledger_of
 
 from noisegate.gate import samples
 from noisegate.gate.gate import Gate
-from noisegate.gate.queries.gradients import GradientSession, StepSession
+from noisegate.gate.sessions.gradients import GradientSession, StepSession
 from noisegate.gate.sums import Engine, LocalEngine, SumTask
 from noisegate.privacy import noise
 from noisegate.privacy.events import Adjacency
@@ -233,7 +233,7 @@ def ask(lookup_schema):
 @pytest.fixture
 def joined(monkeypatch):
     """A cluster that is played."""
-    monkeypatch.setattr("noisegate.engines.ray.require", lambda *_: None)
+    monkeypatch.setattr("noisegate.gate.engines.ray.require", lambda *_: None)
     ray = Played()
     ray.is_initialized, ray.cluster_resources = lambda: True, lambda: {"CPU": 3.0}
     monkeypatch.setitem(sys.modules, "ray", ray)

@@ -3,8 +3,8 @@
 import pyarrow as pa
 from tests.shared.columns import boolean, integer
 
-from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.schema import Schema
+from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 
 SCHEMA = LinkedSchema(
     [

@@ -20,6 +20,7 @@ from tests.golden.names import program
 from tests.shared import linked_tables
 
 import noisegate
+from noisegate.app.runs.folder import Run, RunFolder
 from noisegate.errors import ModelError, OptionError
 from noisegate.gate import journal as journals
 from noisegate.gate.journal import AnswerJournal
@@ -29,7 +30,6 @@ from noisegate.ledger.tables import Transaction
 from noisegate.models import folder as models
 from noisegate.privacy import noise
 from noisegate.privacy.release import Release
-from noisegate.runs.folder import Run, RunFolder
 from noisegate.schema import Categorical, Integer, Schema
 
 SCHEMA = Schema(
@@ -264,7 +264,7 @@ def test_a_process_that_still_reads_draws_nothing_when_another_has_gone_on(
     rounds, desk, draws, monkeypatch
 ):
     """Where a file system has no locks: both read at once, and the other one draws the noise of some rounds."""
-    monkeypatch.setattr("noisegate.runs.folder.hold_folder", lambda _: None)
+    monkeypatch.setattr("noisegate.app.runs.folder.hold_folder", lambda _: None)
     right, calls = LocalEngine.sum, []
 
     def sum_meanwhile(self, *given):
@@ -355,7 +355,7 @@ def test_records_in_memory_are_given_again(desk, draws, monkeypatch):
 
 def test_an_answer_to_another_map_is_not_taken(desk, draws, monkeypatch):
     killed(monkeypatch, desk, (LocalEngine, "sum"), "before", 2)
-    monkeypatch.setattr("noisegate.gate.queries.sums.map_digest", lambda *_: "0" * 64)
+    monkeypatch.setattr("noisegate.gate.sessions.sums.map_digest", lambda *_: "0" * 64)
     with pytest.raises(OptionError, match="was answered for another map"):
         resumed(desk)
     assert len(draws) == 2
@@ -510,7 +510,7 @@ def test_linked_tables_go_on_too(call, desk, draws, monkeypatch):
 
 def test_a_training_that_is_killed_while_it_reads_goes_on(desk, draws, monkeypatch):
     pytest.importorskip("torch")
-    from noisegate.gate.queries.gradients import GradientSession
+    from noisegate.gate.sessions.gradients import GradientSession
 
     options = {
         "method": "dp-llm",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from noisegate.answers.verdict import Verdict
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.errors import installed
-from noisegate.verdict import Verdict
 from noisegate_evaluate.images import ImageDistances
 from noisegate_evaluate.judging import (
     lowered,

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from noisegate.errors import OptionError
-from noisegate.linked.schema import LinkedSchema
 from noisegate.progress import shown
 from noisegate.schema import EncodedTable, Schema, decode
+from noisegate.schema.linked.schema import LinkedSchema
 from noisegate.schema.schema import read_schema
 from noisegate_evaluate import ImageReport, LinkedReport, Report
 
@@ -50,10 +50,10 @@ def evaluate(
         >>> report.compared_with, report.verdict.word in ("good", "usable", "rough", "noise")
         ('test', True)
     """
-    from noisegate.data.frames import read_table
-    from noisegate.data.sources import open_source
-    from noisegate.linked.model import LinkedModel
+    from noisegate.models.linked.model import LinkedModel
     from noisegate.models.synthesizer import Synthesizer
+    from noisegate.sources.frames import read_table
+    from noisegate.sources.sources import open_source
     from noisegate_evaluate import evaluate_images, evaluate_tables, images_of
 
     made = synthetic if isinstance(synthetic, Synthesizer) else None
@@ -109,7 +109,7 @@ def _evaluate_linked(
     synthetic: Any, test: Any, schema: LinkedSchema, train: Any, **options: Any
 ) -> LinkedReport:
     """Returns how linked tables compare, folders or mappings; a model draws as many families as there are real ones."""
-    from noisegate.data.frames import read_linked
+    from noisegate.sources.frames import read_linked
     from noisegate_evaluate import evaluate_linked
 
     real, used = (

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from noisegate.verdict import (
+from noisegate.answers.verdict import (
     MISPLACED,
     RANKS,
     WORDS,

@@ -12,9 +12,9 @@ import numpy as np
 from noisegate.atomic import check_named, new_file, unwritable
 from noisegate.errors import OptionError, UserError
 from noisegate.ledger.dataset_names import text_option
-from noisegate.linked.model import LinkedModel
 from noisegate.methods.registry import method_of
 from noisegate.models.folder import MODEL_FILE, PUBLIC_PAGE
+from noisegate.models.linked.model import LinkedModel
 from noisegate.models.output.sample_file import image_batch
 from noisegate.models.rejection import USUALLY_KEPT, RejectionError
 from noisegate.models.synthesizer import Synthesizer, load
@@ -26,9 +26,9 @@ from noisegate.schema import EncodedTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from noisegate.linked.links import Link
     from noisegate.methods.method import Method
     from noisegate.models.record_model import FittedModel as Model
+    from noisegate.schema.linked.links import Link
     from noisegate_evaluate.comparison import ImageReport, Report
     from noisegate_evaluate.reporting.private import Measured
     from noisegate_evaluate.reporting.public import ModelRules
@@ -86,7 +86,7 @@ class LinkedFound:
         show_values: bool,
     ) -> Measured:
         """Reads real tables, and returns what compares them with as many synthetic families, or 20,000."""
-        from noisegate.data.frames import read_linked
+        from noisegate.sources.frames import read_linked
         from noisegate_evaluate import evaluate_linked
         from noisegate_evaluate.reporting.private import compared_linked
 
@@ -117,7 +117,7 @@ class LinkedFound:
 
     def _transitions(self, drawn: dict[str, pa.Table], link: Link) -> Any:
         """Returns one transition of each synthetic family that has any, at random by its weight: as all count alike."""
-        from noisegate.linked.source import LinkedSource
+        from noisegate.sources.linked import LinkedSource
 
         with LinkedSource(drawn, self.model.schema, key=bytes(16)) as source:
             parts = list(source.transitions(link))
@@ -339,7 +339,7 @@ class _Found:
         show_values: bool,
     ) -> Measured:
         """Reads real records, and returns what compares them with synthetic ones."""
-        from noisegate.data.sources import open_source
+        from noisegate.sources.sources import open_source
         from noisegate_evaluate.reporting.private import measure
 
         model = self.model

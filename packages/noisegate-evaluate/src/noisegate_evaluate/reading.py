@@ -14,8 +14,6 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.errors import DataError, OptionError
-from noisegate.linked.schema import Link, LinkedSchema
-from noisegate.linked.table_schema import Key, key_parts
 from noisegate.records import Rows
 from noisegate.schema import (
     Boolean,
@@ -46,6 +44,8 @@ from noisegate.schema.encode import (
     truths,
 )
 from noisegate.schema.formats import plain_text
+from noisegate.schema.linked.schema import Link, LinkedSchema
+from noisegate.schema.linked.table_schema import Key, key_parts
 
 
 class Numbers(NamedTuple):

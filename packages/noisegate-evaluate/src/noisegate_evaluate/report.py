@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from noisegate.linked.schema import LinkedSchema
 from noisegate.records import Images
 from noisegate.schema import NumericColumn, Schema
+from noisegate.schema.linked.schema import LinkedSchema
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 from noisegate_evaluate.comparison import ImageReport, LinkedReport, Report
 from noisegate_evaluate.images import (
@@ -227,7 +227,7 @@ def evaluate_linked(
         >>> import pyarrow as pa
         >>> from noisegate_evaluate import evaluate_linked
         >>> from noisegate.schema import Integer, Schema
-        >>> from noisegate.linked.schema import LinkedSchema, LinkedTable
+        >>> from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
         >>> people = LinkedTable(name="people", key="id", schema=Schema([Integer(name="age", lower=0, upper=99)]))
         >>> pain = Schema([Integer(name="pain", lower=0, upper=9)])
         >>> schema = LinkedSchema([people, LinkedTable(name="visits", schema=pain, parent="people", most=5)])

@@ -9,7 +9,7 @@ import pytest
 import planted
 from noisegate import Budget, audit
 from noisegate.errors import OptionError
-from noisegate.gate.queries import shards
+from noisegate.gate.sessions import shards
 from noisegate.methods.pairwise import Pairwise
 from noisegate.methods.registry import METHODS, make_for
 from noisegate.privacy.events import Adjacency

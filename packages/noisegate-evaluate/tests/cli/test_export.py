@@ -9,7 +9,7 @@ from jsonschema import Draft7Validator
 
 from noisegate import Gate, Pairwise, Schema, export, load, merge, release
 from noisegate.errors import OptionError
-from noisegate.linked.method import Linked
+from noisegate.methods.linked import Linked
 from noisegate.schema import Boolean
 
 from ..evaluation.metrics.test_links import SCHEMA as LINKED

@@ -5,8 +5,8 @@ from rich.console import Console
 from tests.shared.few_trees import LOGISTIC
 
 import noisegate
-from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.schema import Schema
+from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 from noisegate_evaluate import CAVEAT, evaluate_linked
 
 from .metrics.test_links import SCHEMA, made

@@ -5,8 +5,8 @@ import pyarrow as pa
 
 from noisegate import fit_period, plan_stream
 from noisegate.privacy.accounting import noise_taken
+from noisegate.privacy.continual_plan import Horizon
 from noisegate.schema import Boolean, Schema
-from noisegate.streams.plans import Horizon
 from noisegate_evaluate.reporting.change import _of_column
 
 

@@ -6,8 +6,8 @@ import pyarrow.csv
 import pytest
 
 from noisegate import Gate, report
-from noisegate.linked.method import Linked
-from noisegate.linked.model import LinkedModel
+from noisegate.methods.linked import Linked
+from noisegate.models.linked.model import LinkedModel
 
 from ..evaluation.metrics.test_links import SCHEMA, made
 from .conftest import text

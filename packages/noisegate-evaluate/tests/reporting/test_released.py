@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from tests.shared.columns import boolean, categorical, continuous, integer
 
-from noisegate.features.binning import NumericBins
+from noisegate.answers.released import Table, best_table
+from noisegate.queries.binning import NumericBins
 from noisegate.schema import Date, EncodedTable, Schema
-from noisegate.tables.released import Table, best_table
 from noisegate_evaluate.reporting import released as module
 from noisegate_evaluate.reporting.released import (
     Released,

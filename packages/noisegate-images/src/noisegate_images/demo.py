@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFilter
 
-from noisegate.cli.console import say
-from noisegate.discovery.demo import FIGURES, MODEL, fitted, noisy_count, pages
+from noisegate.app.cli.console import say
+from noisegate.app.demo import FIGURES, MODEL, fitted, noisy_count, pages
 from noisegate.models.output.sample_file import ImageBatch
 from noisegate.schema import Schema, pixel_schema
 from noisegate_images.output.formats import SampleGrid, font_of, image_writer

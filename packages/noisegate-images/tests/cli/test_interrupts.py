@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from noisegate import Pairwise
-from noisegate.runs.work import held
+from noisegate.app.runs.work import held
 from noisegate_images.training.moment_matching import MomentMatching
 
 from .conftest import rows, said, states
@@ -160,7 +160,7 @@ def test_a_release_that_waits_for_a_fit_may_be_given_another_seed(
     desk.fit()
     with monkeypatch.context() as earlier:
         earlier.setattr(Pairwise, "for_schema", with_any_seed)
-        earlier.setattr("noisegate.runs.work._Work.model", lambda *_: 1 / 0)
+        earlier.setattr("noisegate.app.runs.work._Work.model", lambda *_: 1 / 0)
         settings = ["--method", "pairwise", "--set", f"seed={2**70}"]
         fit = [
             "fit",

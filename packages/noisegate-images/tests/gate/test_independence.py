@@ -11,7 +11,6 @@ from tests.shared.steps import SCHEMA, Folded, frame, mix
 from noisegate import Gate
 from noisegate.devices import seeded
 from noisegate.errors import DataError, OptionError, SlowKernelsWarning
-from noisegate.features.feature_map import Counts, Levels
 from noisegate.gate.execution import (
     BLOCK_ROWS,
     Execution,
@@ -23,6 +22,7 @@ from noisegate.gate.execution import (
 from noisegate.ledger.ledger import Kind
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Plan, Query
+from noisegate.queries.feature_map import Counts, Levels
 from noisegate.schema import (
     Boolean,
     Categorical,
@@ -35,9 +35,9 @@ from noisegate.schema import (
 )
 from noisegate.schema.pixels import ImageShape
 from noisegate.testing import made_up
-from noisegate_images.features.fourier import draw
-from noisegate_images.features.perceptual import Activations, Perceptual
 from noisegate_images.networks.named import ChosenLayers
+from noisegate_images.queries.fourier import draw
+from noisegate_images.queries.perceptual import Activations, Perceptual
 
 LAYOUT = Layout(
     numeric=(

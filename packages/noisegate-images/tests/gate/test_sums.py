@@ -14,7 +14,7 @@ from noisegate.privacy.events import Sampler
 from noisegate.privacy.grid import BLOCK_LIMIT, RECORD_LIMIT, UNITS, Grid
 from noisegate.privacy.noise import add_noise
 from noisegate.schema import EncodedTable, Schema
-from noisegate_images.features.fourier import TABLE_ROWS, RandomFourier, draw
+from noisegate_images.queries.fourier import TABLE_ROWS, RandomFourier, draw
 
 SIZES = [1, 2, BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1, 3 * BLOCK_ROWS + 5]
 

@@ -7,11 +7,10 @@ import pytest
 from noisegate import Budget, Gate
 from noisegate.errors import ModelError
 from noisegate.gate.execution import Execution
-from noisegate.gate.queries import sums
+from noisegate.gate.sessions import sums
 from noisegate.models.synthesizer import Synthesizer
 from noisegate.schema import pixel_schema
 from noisegate.testing import FakeGate
-from noisegate_images.features.perceptual import Perceptual
 from noisegate_images.methods.joint import (
     ORIENTATIONS,
     PIXELS,
@@ -21,6 +20,7 @@ from noisegate_images.methods.joint import (
 )
 from noisegate_images.networks.strokes import SHIPPED_SHA256 as STROKES_SHA256
 from noisegate_images.networks.strokes import load_drawing
+from noisegate_images.queries.perceptual import Perceptual
 
 SIDE = 8
 TINY = dict(

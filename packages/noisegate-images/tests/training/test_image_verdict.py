@@ -3,8 +3,8 @@
 import pytest
 
 from noisegate import Budget, JointEmbedding
+from noisegate.answers.verdict import WORDS
 from noisegate.schema import pixel_schema
-from noisegate.verdict import WORDS
 from noisegate_images.training.fit import image_verdict
 
 SCHEMA = pixel_schema(28, 28, labels=range(10))

@@ -16,9 +16,9 @@ WARM = (
     "pandas",
     "pyarrow.csv",
     "safetensors.torch",
-    "noisegate.runs.work",
+    "noisegate.app.runs.work",
     "noisegate_images.training.moment_matching",
-    "noisegate.discovery.schema_gate",
+    "noisegate.gate.discovery.schema_gate",
     "noisegate.methods.registry",
     "noisegate.models.folder",
     "noisegate.ledger.tables",
@@ -74,7 +74,7 @@ def play(case):
         aim(case["stage"], case["when"], case["signal"])
     if case["argv"][0] == "python":
         return fit_in_python(json.loads(case["argv"][1]))
-    from noisegate.cli.start import start
+    from noisegate.app.cli.start import start
 
     try:
         start()

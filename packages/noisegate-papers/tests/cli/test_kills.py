@@ -93,7 +93,7 @@ def matrix(stages, quick):
 # fit, of a release and then of a model.
 
 BEFORE_NOISE = [
-    ("noisegate.runs.folder:RunFolder.prepared", "before"),
+    ("noisegate.app.runs.folder:RunFolder.prepared", "before"),
     (f"{LEDGER}.reserve", "before"),
     (f"{LEDGER}.reserve", "after"),
     ("noisegate.gate.sums:LocalEngine.sum", "before"),
@@ -108,12 +108,12 @@ FROM_NOISE = [
     ("noisegate.gate.journal:AnswerJournal.answer", "after"),
     (f"{LEDGER}.commit", "before"),
     (f"{LEDGER}.commit", "after"),
-    ("noisegate.runs.folder:RunFolder.keep", "before"),
+    ("noisegate.app.runs.folder:RunFolder.keep", "before"),
 ]
 # Killed there, noise may have been drawn, and its answer is nowhere: nobody draws it again.
 LOST = FROM_NOISE[:4]
 FROM_RELEASE = [
-    ("noisegate.runs.folder:RunFolder.keep", "after"),
+    ("noisegate.app.runs.folder:RunFolder.keep", "after"),
     ("noisegate_images.training.moment_matching:MomentMatching._descend", "before"),
     ("noisegate_images.training.moment_matching:MomentMatching._descend", "after"),
     ("noisegate.models.synthesizer:Synthesizer.save", "before"),
@@ -196,7 +196,7 @@ def _stopped_fit(desk, play, fit, at, ends):
         assert (stage, when) in BEFORE_NOISE or whole
     reads_again = (
         killed
-        and stage != "noisegate.runs.folder:RunFolder.prepared"
+        and stage != "noisegate.app.runs.folder:RunFolder.prepared"
         and (stage, when) not in LOST
     )
     _goes_on(desk, play, whole=whole or reads_again, partial=partial, stage=stage)
@@ -239,7 +239,7 @@ STEPS = [
     ("noisegate.gate.journal:Journal.begin", "after"),
     (f"{LEDGER}.confirm", "after"),
     ("noisegate.privacy.noise:add_noise", "after"),
-    ("noisegate.gate.queries.gradients:GradientSession.release", "before"),
+    ("noisegate.gate.sessions.gradients:GradientSession.release", "before"),
     (f"{LEDGER}.commit", "after"),
 ]
 QUICK_STEPS: set[tuple[str, ...]] = set()  # tests/journeys kills one
@@ -300,17 +300,17 @@ def test_a_training(desk, play, stage, when, name):
 DISCOVERY = [
     (f"{LEDGER}.reserve", "before"),
     (f"{LEDGER}.reserve", "after"),
-    ("noisegate.discovery.schema_gate:read_counts", "before"),
+    ("noisegate.gate.discovery.schema_gate:read_counts", "before"),
     (f"{LEDGER}.confirm", "before"),
     (f"{LEDGER}.confirm", "after"),
     ("noisegate.privacy.noise:add_noise", "before"),
-    ("noisegate.discovery.findings:schema_text", "before"),
+    ("noisegate.gate.discovery.findings:schema_text", "before"),
     (f"{LEDGER}.commit", "after"),
     ("noisegate.privacy.schema_certificate:certificate_text", "before"),
 ]
 QUICK_DISCOVERY = {
-    ("noisegate.discovery.schema_gate:read_counts", "before", "term"),
-    ("noisegate.discovery.findings:schema_text", "before", "int"),
+    ("noisegate.gate.discovery.schema_gate:read_counts", "before", "term"),
+    ("noisegate.gate.discovery.findings:schema_text", "before", "int"),
 }
 
 
@@ -370,7 +370,7 @@ aim = Aim()
 sys.meta_path.insert(0, aim)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.argv = ["noisegate", *{argv!r}]
-from noisegate.cli.start import start
+from noisegate.app.cli.start import start
 start()
 """
 
@@ -412,7 +412,7 @@ def test_a_signal_while_the_program_is_still_loading(desk, module, name):
 
 def test_a_background_job_goes_on_ignoring_ctrl_c(tmp_path):
     program = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-    program += "from noisegate.cli import start\nimport os\n_ = os.kill(os.getpid(), signal.SIGINT)\n"
+    program += "from noisegate.app.cli import start\nimport os\n_ = os.kill(os.getpid(), signal.SIGINT)\n"
     program += "import sys; sys.argv = ['noisegate', '--version']; start.start()"
     ended = subprocess.run(
         [sys.executable, "-c", program],

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 from torch import nn
 
-from noisegate.cli.main import app
+from noisegate.app.cli.main import app
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.networks.decoder import load_decoder
 from noisegate_images.networks.encoder import (

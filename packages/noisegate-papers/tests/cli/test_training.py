@@ -6,13 +6,13 @@ from operator import attrgetter
 import pyarrow.csv
 import pytest
 
+from noisegate.app.runs.folder import ANSWERS_FILE, RUN_FILE, Run
+from noisegate.app.runs.work import _Spent
 from noisegate.errors import ModelError, OptionError
-from noisegate.gate.queries.gradients import GradientSession
+from noisegate.gate.sessions.gradients import GradientSession
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
 from noisegate.privacy.plan import Budget
-from noisegate.runs.folder import ANSWERS_FILE, RUN_FILE, Run
-from noisegate.runs.work import _Spent
 from noisegate.schema import Schema
 from noisegate_papers.methods.classifiers import DPLLM
 from noisegate_papers.models.locally_linear import LocallyLinear

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from tests.shared.columns import categorical, continuous, integer
 
-from noisegate.discovery.demo import MADE_OF_IMAGES
+from noisegate.app.demo import MADE_OF_IMAGES
 from noisegate.schema import Schema
 from noisegate_images import demo
 from noisegate_images.training.fit import FitSettings

@@ -10,7 +10,7 @@ import torch
 from safetensors import safe_open
 from torch.nn.functional import conv2d
 
-from noisegate.cli.main import program
+from noisegate.app.cli.main import program
 from noisegate.errors import ModelError
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.networks.named import ChosenLayers, load_network

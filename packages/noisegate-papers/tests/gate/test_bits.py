@@ -6,18 +6,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from noisegate.data.tables.tables import TableSource
 from noisegate.gate.execution import BLOCK_ROWS, Encoded, blocks
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import LocalEngine, SumTask, sum_records
 from noisegate.privacy.grid import Grid
 from noisegate.records import Rows
 from noisegate.schema import EncodedTable
-from noisegate_images.features.fourier import draw
-from noisegate_papers.features import products
-from noisegate_papers.features.hermite import Series, numeric_table
-from noisegate_papers.features.products import Products
+from noisegate.sources.tables.tables import TableSource
+from noisegate_images.queries.fourier import draw
 from noisegate_papers.methods.mean_embeddings import DPMERF
+from noisegate_papers.queries import products
+from noisegate_papers.queries.hermite import Series, numeric_table
+from noisegate_papers.queries.products import Products
 
 ROWS = 2 * BLOCK_ROWS + 37
 

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from tests.shared.stated import kinds
 
-from noisegate.data.tables.tables import TableSource
 from noisegate.errors import (
     BudgetRefusedError,
     DataError,
@@ -15,7 +14,6 @@ from noisegate.errors import (
     LedgerWarning,
     OptionError,
 )
-from noisegate.features.feature_map import Counts
 from noisegate.gate import session as door
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import Engine
@@ -24,7 +22,9 @@ from noisegate.privacy.accounting import epsilon as cost
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget, Plan, Query
 from noisegate.privacy.release import array_hashes, release_arrays
+from noisegate.queries.feature_map import Counts
 from noisegate.schema import Boolean, Schema
+from noisegate.sources.tables.tables import TableSource
 from noisegate_papers.methods.mean_embeddings import DPMERF
 
 SCHEMA = Schema((Boolean(name="ill"), Boolean(name="old")), label="ill")

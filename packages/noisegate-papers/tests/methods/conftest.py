@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisegate.gate.queries.sums import SumSession
+from noisegate.gate.sessions.sums import SumSession
 
 
 @pytest.fixture

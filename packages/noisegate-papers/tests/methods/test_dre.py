@@ -11,7 +11,7 @@ from tests.shared.stated import ledger_of
 
 from noisegate import Budget, Gate
 from noisegate.errors import DataError, ModelError, OptionError
-from noisegate.gate.queries.gradients import GradientSession
+from noisegate.gate.sessions.gradients import GradientSession
 from noisegate.schema import Schema
 from noisegate_images.training.adam import Adam
 from noisegate_papers.methods.mge_dre import DPDRE, MAX_CLIP_NORM

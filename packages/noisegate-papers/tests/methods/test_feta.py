@@ -11,7 +11,7 @@ from noisegate.errors import OptionError
 from noisegate.privacy import noise
 from noisegate.records import Rows
 from noisegate.schema import ImageShape
-from noisegate_papers.features.thumbnails import Thumbnails
+from noisegate_papers.queries.thumbnails import Thumbnails
 from noisegate_papers.training.denoising import DiffusionTraining, enlarged
 
 from .test_dpdm import SCHEMA, SMALL, gate_of, stripes

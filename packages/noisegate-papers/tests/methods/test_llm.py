@@ -7,9 +7,9 @@ import torch
 from tests.shared.columns import categorical, continuous
 
 from noisegate import Budget, Gate
-from noisegate.data.tables.tables import TableSource
 from noisegate.errors import ModelError, OptionError
 from noisegate.schema import Schema, pixel_schema
+from noisegate.sources.tables.tables import TableSource
 from noisegate_images.training.adam import NoisyMomentum
 from noisegate_papers.methods.classifiers import DPLLM, DPSGD
 from noisegate_papers.models.released_classifier import load_classifier

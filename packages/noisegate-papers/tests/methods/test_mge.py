@@ -20,8 +20,8 @@ from noisegate.errors import ModelError, OptionError, UserError
 from noisegate.gate.execution import made_up_records
 from noisegate.privacy.grid import UNITS
 from noisegate.schema import pixel_schema
-from noisegate_papers.features.transforms import matrices_of
 from noisegate_papers.methods.mge_dre import DPMGE, MEAN, SECOND
+from noisegate_papers.queries.transforms import matrices_of
 
 
 @pytest.fixture(scope="module")

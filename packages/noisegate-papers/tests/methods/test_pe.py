@@ -8,10 +8,9 @@ import pytest
 from tests.shared.sums import moves, squared
 
 from noisegate import Gate, PrivateEvolution, TabPE
-from noisegate.data.tables.tables import TableSource
 from noisegate.errors import ModelError, OptionError
 from noisegate.gate import execution
-from noisegate.gate.queries import sums
+from noisegate.gate.sessions import sums
 from noisegate.gate.sums import SumTask
 from noisegate.privacy.events import Adjacency
 from noisegate.records import Rows
@@ -23,9 +22,10 @@ from noisegate.schema import (
     Schema,
     pixel_schema,
 )
+from noisegate.sources.tables.tables import TableSource
 from noisegate.testing import FakeGate
 from noisegate_evaluate.auditing.examples import _made_up
-from noisegate_images.features.perceptual import Perceptual
+from noisegate_images.queries.perceptual import Perceptual
 from noisegate_papers.training.evolution import Evolution, OneWay
 from noisegate_papers.training.image_evolution import simulated_shapes, varied
 

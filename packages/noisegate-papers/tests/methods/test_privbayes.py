@@ -13,15 +13,15 @@ from tests.shared.columns import boolean, categorical, continuous, integer
 from tests.shared.sums import check_tables, same_tables
 
 from noisegate import Budget, Gate, PrivBayes
-from noisegate.data.tables.tables import TableSource
+from noisegate.answers.released import Table
+from noisegate.answers.tables import class_tables
 from noisegate.errors import MissingExtraError, ModelError
-from noisegate.features.contingency import tables_up_to
 from noisegate.models.folder import verify_model
 from noisegate.privacy.release import Release, array_hashes, release_arrays
+from noisegate.queries.contingency import tables_up_to
 from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
-from noisegate.tables.released import Table
-from noisegate.tables.tables import class_tables
+from noisegate.sources.tables.tables import TableSource
 from noisegate_papers.methods.graphical import AIM, MST
 from noisegate_papers.training.graphical import (
     FAMILIES,

@@ -14,8 +14,8 @@ from noisegate_images.networks.decoder import (
     decoder_bytes,
     load_decoder,
 )
-from noisegate_papers.features.transforms import random_axes
 from noisegate_papers.models import decoded
+from noisegate_papers.queries.transforms import random_axes
 
 SCHEMA, UNLABELLED = pixel_schema(8, 8, labels=("no", "yes")), pixel_schema(8, 8)
 DESIGN = {"features": 6, "classes": 2, "latent": 3, "hidden": (5,), "nonnegative": True}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.features.binning import NumericBins
+from noisegate.queries.binning import NumericBins
 from noisegate_papers.models.graphical import Conditional, GraphicalModel
 
 X = np.array([[0.7, 0.1, 0.2], [0.0, 1.0, 0.0]])

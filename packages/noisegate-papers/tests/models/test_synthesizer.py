@@ -8,10 +8,10 @@ from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate import DPMERF, Gate, Synthesizer
 from noisegate.errors import OptionError
-from noisegate.features.binning import NumericBins
 from noisegate.models.mixture import Mixture
 from noisegate.models.rejection import BATCH_ROWS
 from noisegate.models.within_cell import WithinCell
+from noisegate.queries.binning import NumericBins
 from noisegate.schema import (
     Comparison,
     Date,

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from noisegate.features.feature_map import RowForm
+from noisegate.queries.feature_map import RowForm
 from noisegate_images.models.generator import Generator
 from noisegate_images.training.fit import FitSettings
 from noisegate_images.training.moment_matching import (

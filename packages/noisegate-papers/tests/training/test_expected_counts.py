@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noisegate.tables import tables as module
-from noisegate.tables.released import Table
-from noisegate.tables.tables import Components, Distance, class_tables
+from noisegate.answers import tables as module
+from noisegate.answers.released import Table
+from noisegate.answers.tables import Components, Distance, class_tables
 
 SIZES = (3, 2, 4, 2)
 LABEL = 3

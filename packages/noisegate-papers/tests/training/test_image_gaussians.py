@@ -6,8 +6,8 @@ import torch
 
 from noisegate.records import Rows
 from noisegate.schema.pixels import ImageShape
-from noisegate_papers.features.thumbnails import Thumbnails
-from noisegate_papers.features.transforms import OuterProducts
+from noisegate_papers.queries.thumbnails import Thumbnails
+from noisegate_papers.queries.transforms import OuterProducts
 from noisegate_papers.training.gaussians import image_gaussians, matched_images
 
 SMALL = Thumbnails(image=ImageShape(height=8, width=8), side=2, lead=1.0)

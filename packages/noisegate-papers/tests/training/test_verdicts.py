@@ -8,9 +8,9 @@ import pytest
 from tests.shared.columns import boolean, categorical, continuous
 
 from noisegate import DPMERF, Budget, Gate, Pairwise, Schema, Synthesizer
-from noisegate.tables.forecast import verdict_of_fit, verdict_of_plan
-from noisegate.tables.mixture_fit import FAR
-from noisegate.verdict import WORDS
+from noisegate.answers.verdict import WORDS
+from noisegate.methods.forecast import verdict_of_fit, verdict_of_plan
+from noisegate.models.tables.mixture_fit import FAR
 
 NUMBERS = [continuous(f"x{place}") for place in range(8)]
 SCHEMA = Schema(

@@ -1,6 +1,6 @@
 """`python -m noisegate` is the command line, where the script is not on the path."""
 
-from noisegate.cli.start import start
+from noisegate.app.cli.start import start
 
 if __name__ == "__main__":
     start()

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.features.feature_map import CellMap, FeatureMap, PointMap, SharingMap
 from noisegate.gate.execution import made_up_records, map_execution
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import Engine, LocalEngine, Progress, SumTask, Totals
 from noisegate.methods.method import Method
 from noisegate.privacy.plan import Budget
+from noisegate.queries.feature_map import CellMap, FeatureMap, PointMap, SharingMap
 from noisegate.schema import EncodedTable, Layout, Schema
 from noisegate.schema.decode import decode
 from noisegate.schema.layout import numeric_cells
@@ -111,7 +111,7 @@ def check_feature_map(
 
     Examples:
         >>> from noisegate import Schema
-        >>> from noisegate.features.feature_map import Counts
+        >>> from noisegate.queries.feature_map import Counts
         >>> from noisegate.schema import Boolean
         >>> from noisegate.testing import check_feature_map
         >>> check_feature_map(Counts(), Schema([Boolean(name="ill")]).layout)

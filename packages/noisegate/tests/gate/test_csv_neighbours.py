@@ -5,12 +5,12 @@ import pytest
 from tests.shared.sums import squared
 
 from noisegate import discover_schema
-from noisegate.data.tables import csv_file
-from noisegate.discovery import exact_counts
+from noisegate.gate.discovery import exact_counts
 from noisegate.gate.gate import Gate
 from noisegate.methods.registry import method_named
 from noisegate.privacy import noise
 from noisegate.schema import Boolean, Categorical, Schema
+from noisegate.sources.tables import csv_file
 
 LEVEL = "Ward 7, General Hospital A1234\r\n" + "B" * 24
 LINE = f'"{LEVEL}",true\n'.encode()

@@ -9,18 +9,18 @@ import pyarrow as pa
 import pytest
 from tests.shared.stated import ledger_of
 
-from noisegate.discovery import exact_counts
-from noisegate.discovery import schema_gate as discovery
-from noisegate.discovery.exact_counts import (
+from noisegate.errors import DataError, OptionError, SchemaError
+from noisegate.gate.discovery import exact_counts
+from noisegate.gate.discovery import schema_gate as discovery
+from noisegate.gate.discovery.exact_counts import (
     MAX_LEVEL_LENGTH,
     HashPartition,
     LevelCounter,
     read_counts,
 )
-from noisegate.discovery.partial import Gap, PartialSchema
-from noisegate.discovery.raw import RawTable
-from noisegate.discovery.schema_gate import SchemaGate, discover_schema
-from noisegate.errors import DataError, OptionError, SchemaError
+from noisegate.gate.discovery.partial import Gap, PartialSchema
+from noisegate.gate.discovery.raw import RawTable
+from noisegate.gate.discovery.schema_gate import SchemaGate, discover_schema
 from noisegate.privacy.schema_certificate import RECORD
 from noisegate.schema import Categorical, Continuous, Date, Datetime, Integer
 
@@ -343,7 +343,9 @@ def test_the_reservation_stands_before_the_first_record_is_read(ledger, monkeypa
 
 
 def test_after_noise_was_drawn_the_cost_stays(ledger, monkeypatch):
-    monkeypatch.setattr("noisegate.discovery.findings.schema_text", lambda *_: 1 / 0)
+    monkeypatch.setattr(
+        "noisegate.gate.discovery.findings.schema_text", lambda *_: 1 / 0
+    )
     with pytest.raises(ZeroDivisionError):
         discover(ledger, people(100))
     account = ledger.show("clinic")[0]

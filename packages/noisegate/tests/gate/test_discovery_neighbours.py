@@ -14,12 +14,17 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from noisegate.discovery import findings as bounds
-from noisegate.discovery import findings as search
-from noisegate.discovery.exact_counts import FINE, HashPartition, bin_edges, read_counts
-from noisegate.discovery.raw import RawTable
-from noisegate.discovery.schema_gate import SchemaGate
 from noisegate.errors import OptionError
+from noisegate.gate.discovery import findings as bounds
+from noisegate.gate.discovery import findings as search
+from noisegate.gate.discovery.exact_counts import (
+    FINE,
+    HashPartition,
+    bin_edges,
+    read_counts,
+)
+from noisegate.gate.discovery.raw import RawTable
+from noisegate.gate.discovery.schema_gate import SchemaGate
 from noisegate.privacy import noise
 from noisegate.privacy.schema_certificate import RECORD, SCHEMA_HASH
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from noisegate.errors import DataError, OptionError
-from noisegate.features.feature_map import SharingMap
 from noisegate.gate.execution import (
     BLOCK_ROWS,
     Encoded,
@@ -17,6 +16,7 @@ from noisegate.gate.execution import (
 )
 from noisegate.gate.sums import LocalEngine, SumTask, sum_records
 from noisegate.privacy.grid import Grid
+from noisegate.queries.feature_map import SharingMap
 from noisegate.schema import Continuous, EncodedTable, Layout
 
 

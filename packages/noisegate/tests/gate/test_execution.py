@@ -18,7 +18,7 @@ from noisegate.gate import samples
 from noisegate.gate.execution import Execution
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.gradients import FactoredLoss, module_loss
-from noisegate.gate.queries import gradients
+from noisegate.gate.sessions import gradients
 from noisegate.privacy import gradient_grid, noise
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.schema import Boolean, Continuous, Schema

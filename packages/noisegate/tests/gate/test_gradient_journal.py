@@ -9,13 +9,13 @@ import torch
 from tests.shared.stated import kinds, steps_of
 
 from noisegate.errors import OptionError
-from noisegate.features.feature_map import Counts
 from noisegate.gate import samples
 from noisegate.gate.gate import Gate
 from noisegate.gate.journal import Journal
 from noisegate.ledger.ledger import Kind
 from noisegate.privacy import noise
 from noisegate.privacy.plan import Query
+from noisegate.queries.feature_map import Counts
 from noisegate.schema import Continuous, Schema
 
 CAP = 60.0

@@ -8,7 +8,6 @@ from tests.shared.steps import SCHEMA, SHAPES, START, frame, loss, mix
 from tests.shared.sums import squared
 
 from noisegate.errors import DataError, OptionError
-from noisegate.features.feature_map import Counts
 from noisegate.gate import samples
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.gradients import (
@@ -22,6 +21,7 @@ from noisegate.models.folder import verify_model, write_model
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Query
+from noisegate.queries.feature_map import Counts
 
 CAP = 100.0
 

@@ -16,11 +16,11 @@ from noisegate.errors import (
     DataError,
     OptionError,
 )
-from noisegate.features.binning import NumericBins
 from noisegate.gate.gate import Gate
-from noisegate.gate.queries import marginals
+from noisegate.gate.sessions import marginals
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.shard_plan import MarginalPlan, marginal_columns
+from noisegate.queries.binning import NumericBins
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
 
 SCHEMA = Schema(

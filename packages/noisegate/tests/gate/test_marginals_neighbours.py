@@ -15,10 +15,10 @@ pytest.importorskip("mbi", reason="needs the extra noisegate[marginals]")
 
 from tests.shared.columns import boolean, categorical, continuous
 
-from noisegate.features.binning import NumericBins
 from noisegate.gate.gate import Gate
-from noisegate.gate.queries import marginals
+from noisegate.gate.sessions import marginals
 from noisegate.privacy.shard_plan import MarginalPlan
+from noisegate.queries.binning import NumericBins
 from noisegate.schema import Schema
 
 # OpenDP's models are compiled anew in each run.

@@ -14,22 +14,22 @@ from tests.shared.columns import boolean, categorical, integer
 from tests.shared.sums import squared
 
 from noisegate import Adjacency, Budget, Gate
-from noisegate.engines.ray import RayEngine
-from noisegate.engines.ray_round import SumJob
 from noisegate.errors import DataError, OptionError
-from noisegate.features.binning import NumericBins
-from noisegate.features.contingency import LEAST_WEIGHT, Contingency
-from noisegate.features.feature_map import Counts
+from noisegate.gate.engines.ray import RayEngine
+from noisegate.gate.engines.ray_round import SumJob
 from noisegate.gate.sums import LocalEngine, SumTask, add_records, sum_records
-from noisegate.linked.families import HELD_BYTES
-from noisegate.linked.method import Linked
-from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.linked.source import LinkedSource
+from noisegate.methods.linked import Linked
 from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.privacy.plan import Plan, Query
+from noisegate.queries.binning import NumericBins
+from noisegate.queries.contingency import LEAST_WEIGHT, Contingency
+from noisegate.queries.feature_map import Counts
 from noisegate.records import WHOLE, WeightedRows
 from noisegate.schema import EncodedTable, Schema
+from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
+from noisegate.sources.families import HELD_BYTES
+from noisegate.sources.linked import LinkedSource
 
 MOST = 5
 SCHEMA = LinkedSchema(

@@ -8,17 +8,17 @@ import pytest
 from tests.shared.stated import kinds, ledger_of
 from tests.shared.sums import squared
 
-from noisegate.data.tables.tables import TableSource
 from noisegate.errors import DataError, OptionError
-from noisegate.features.binning import NumericBins
-from noisegate.features.contingency import Contingency
-from noisegate.features.feature_map import Counts
 from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Kind
 from noisegate.privacy.accounting import epsilon as cost
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Plan, Query
+from noisegate.queries.binning import NumericBins
+from noisegate.queries.contingency import Contingency
+from noisegate.queries.feature_map import Counts
 from noisegate.schema import Boolean, Continuous, Schema
+from noisegate.sources.tables.tables import TableSource
 
 CAP = 1000.0
 SCHEMA = Schema(

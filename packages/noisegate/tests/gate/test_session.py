@@ -16,7 +16,6 @@ import torch
 from tests.shared.stated import kinds, ledger_of, steps_of
 
 from noisegate import Gate, Schema, fit
-from noisegate.discovery.schema_gate import SchemaGate
 from noisegate.errors import (
     BudgetRefusedError,
     LedgerError,
@@ -24,14 +23,15 @@ from noisegate.errors import (
     UnbookedWarning,
     installed,
 )
-from noisegate.features.binning import NumericBins
-from noisegate.features.feature_map import Counts
-from noisegate.gate.queries import marginals
+from noisegate.gate.discovery.schema_gate import SchemaGate
 from noisegate.gate.session import State
+from noisegate.gate.sessions import marginals
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
 from noisegate.privacy.plan import Plan, Query
 from noisegate.privacy.shard_plan import BatchPlan, MarginalPlan
+from noisegate.queries.binning import NumericBins
+from noisegate.queries.feature_map import Counts
 from noisegate.schema import Boolean, Continuous
 
 CAP = 1.0
@@ -428,7 +428,7 @@ def test_a_training_that_goes_on_is_no_second_run(tmp_path, monkeypatch):
     }
     data, schema = table(), Schema(UNBOOKED_SCHEMA.columns, label="ill")
     with monkeypatch.context() as patched:
-        patched.setattr("noisegate.runs.work._Spent.after", stop)
+        patched.setattr("noisegate.app.runs.work._Spent.after", stop)
         with pytest.raises(KeyboardInterrupt):
             fit(data, schema=schema, epsilon=1.0, out=tmp_path / "model", **settings)
     with warnings.catch_warnings():

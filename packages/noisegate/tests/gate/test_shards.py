@@ -7,7 +7,7 @@ import torch
 
 from noisegate import Gate
 from noisegate.errors import OptionError
-from noisegate.gate.queries import shards
+from noisegate.gate.sessions import shards
 from noisegate.privacy import accounting
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.shard_plan import ShardPlan

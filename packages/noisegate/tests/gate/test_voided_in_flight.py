@@ -3,9 +3,9 @@
 import pytest
 from tests.shared.stated import kinds
 
-from noisegate.discovery import schema_gate as discovery
 from noisegate.errors import DataError, LedgerError, OptionError
-from noisegate.gate.queries import marginals
+from noisegate.gate.discovery import schema_gate as discovery
+from noisegate.gate.sessions import marginals
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
 

@@ -11,14 +11,14 @@ from tests.shared.columns import boolean, categorical, integer
 
 from noisegate import Budget, Gate, Schema, load, verify
 from noisegate.errors import MissingExtraError, ModelError, OptionError, SchemaError
-from noisegate.linked.method import Linked
-from noisegate.linked.model import LinkedModel
-from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.linked.source import LinkedSource
+from noisegate.methods.linked import Linked
 from noisegate.methods.registry import make_for
+from noisegate.models.linked.model import LinkedModel
 from noisegate.models.rejection import RejectionError
 from noisegate.schema.constraints import Comparison, Impossible
+from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 from noisegate.seeds import public_random
+from noisegate.sources.linked import LinkedSource
 
 PATIENTS = LinkedTable(
     name="patients",
@@ -328,7 +328,7 @@ def test_dates_do_not_pile_up_at_the_upper_bound(monkeypatch):
 
     still, last, number = drawn()
     assert still < 0.003 and last < 0.01 and number == pytest.approx(8, abs=0.1)
-    monkeypatch.setattr("noisegate.linked.model._FAMILY_TRIES", 0)
+    monkeypatch.setattr("noisegate.models.linked.model._FAMILY_TRIES", 0)
     assert drawn()[1] > 0.02
 
 

@@ -12,13 +12,13 @@ import pytest
 
 import noisegate
 from noisegate import Budget, Gate, Pairwise, Schema, synthesize
-from noisegate.discovery.draft import draft_schema
+from noisegate.app.drafts.draft import draft_schema
 from noisegate.errors import FitWarning
-from noisegate.linked.method import Linked
-from noisegate.linked.schema import LinkedSchema, LinkedTable
+from noisegate.methods.linked import Linked
+from noisegate.models.tables.associations import measured_associations, measured_moments
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Decimal, Integer
 from noisegate.schema.encode import encode
-from noisegate.tables.associations import measured_associations, measured_moments
+from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 
 RECORDS = 10_000
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from tests.shared.sums import check_tables, same_tables
 
-from noisegate.data.tables.tables import TableSource
+from noisegate.answers.design import COUNTS, PAIRS, SCREEN, SINGLES
 from noisegate.errors import OptionError
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import Engine, LocalEngine
@@ -23,7 +23,7 @@ from noisegate.schema import (
     Ordinal,
     Schema,
 )
-from noisegate.tables.design import COUNTS, PAIRS, SCREEN, SINGLES
+from noisegate.sources.tables.tables import TableSource
 
 # Columns: 0 age (bought, may be missing), 1 rate (bought), 2 kids (few values, may be missing), 3 work, 4 grade, 5 ill.
 SCHEMA = Schema(

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from noisegate.features.binning import NumericBins
 from noisegate.models.copula import Copula, normal_cdf, normal_quantile
 from noisegate.models.mixture import Mixture
 from noisegate.models.within_cell import WithinCell
+from noisegate.queries.binning import NumericBins
 from noisegate.schema import Continuous, Schema
 from noisegate.seeds import public_random
 

@@ -6,9 +6,9 @@ import torch
 from scipy.stats import chi2
 from tests.shared.columns import boolean, categorical, continuous, integer
 
-from noisegate.features.binning import NumericBins
 from noisegate.models.mixture import Mixture
 from noisegate.models.within_cell import WithinCell
+from noisegate.queries.binning import NumericBins
 from noisegate.schema import Boolean, Categorical, Schema
 
 FIRST = [categorical("job", "abc", missing=True), integer("age", 0, 9, missing=True)]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.features.binning import NumericBins
 from noisegate.models.within_cell import WithinCell
+from noisegate.queries.binning import NumericBins
 from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer
 from noisegate.schema.layout import numbers_at, positions_of
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from noisegate.errors import OptionError, installed
-from noisegate.silos.keys import (
+from noisegate.gate.silos.keys import (
     Masking,
     SecureSum,
     as_numbers,

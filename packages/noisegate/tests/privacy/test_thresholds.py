@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 from tests.shared.stated import ledger_of, sampled
 
-from noisegate.discovery.schema_gate import DiscoveryPlan, plan_discovery
 from noisegate.errors import CalibrationError, ModelError
+from noisegate.gate.discovery.schema_gate import DiscoveryPlan, plan_discovery
 from noisegate.privacy import accounting
 from noisegate.privacy.events import (
     Adjacency,

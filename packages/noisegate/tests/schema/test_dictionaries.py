@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from noisegate.discovery.dictionaries import read_dictionary
-from noisegate.discovery.partial import Gap, PartialSchema, read_partial
+from noisegate.app.drafts.dictionaries import read_dictionary
 from noisegate.errors import SchemaError
+from noisegate.gate.discovery.partial import Gap, PartialSchema, read_partial
 from noisegate.schema import (
     Boolean,
     Categorical,

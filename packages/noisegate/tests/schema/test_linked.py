@@ -4,14 +4,6 @@ import numpy as np
 import pytest
 
 from noisegate.errors import SchemaError
-from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.linked.table_schema import (
-    first_column,
-    gap_column,
-    origin_ticks,
-    positions_at,
-    ticks_at,
-)
 from noisegate.schema import (
     Boolean,
     Continuous,
@@ -22,6 +14,14 @@ from noisegate.schema import (
     Schema,
 )
 from noisegate.schema.layout import positions_of
+from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
+from noisegate.schema.linked.table_schema import (
+    first_column,
+    gap_column,
+    origin_ticks,
+    positions_at,
+    ticks_at,
+)
 from noisegate.schema.schema import read_schema
 
 CLINIC = """

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
-from noisegate.linked.schema import LinkedSchema
 from noisegate.methods.method import Method
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate
@@ -20,6 +18,8 @@ from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.decode import decode
+from noisegate.schema.linked.schema import LinkedSchema
+from noisegate.sources.tables.tables import TableSource
 from noisegate_evaluate.auditing.examples import (
     UNIT,
     FamilyWorlds,

@@ -10,14 +10,12 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from noisegate.data.tables.tables import TableSource
 from noisegate.errors import ModelError, OptionError, choices
 from noisegate.gate.execution import made_up_records
-from noisegate.linked.model import with_keys
-from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.methods.method import Method
 from noisegate.methods.registry import METHODS, make_for, method_of
 from noisegate.models.folder import verify_model
+from noisegate.models.linked.model import with_keys
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
 from noisegate.records import Rows
@@ -31,7 +29,9 @@ from noisegate.schema import (
     pixel_schema,
 )
 from noisegate.schema.decode import decode
+from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 from noisegate.schema.schema import read_schema
+from noisegate.sources.tables.tables import TableSource
 
 AnySchema: TypeAlias = Schema | LinkedSchema
 Family: TypeAlias = "Mapping[str, pa.Table]"

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from noisegate.discovery.schema_gate import Discovery, SchemaGate
 from noisegate.errors import OptionError, said
-from noisegate.linked.schema import LinkedSchema
+from noisegate.gate.discovery.schema_gate import Discovery, SchemaGate
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.schema_certificate import RECORD
 from noisegate.schema import Schema
+from noisegate.schema.linked.schema import LinkedSchema
 from noisegate_evaluate.auditing.attacks import (
     ANSWERS,
     ATTACKS,

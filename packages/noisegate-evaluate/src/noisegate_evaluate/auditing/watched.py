@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.features.binning import NumericBins
 from noisegate.gate.execution import embedded_records
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
-from noisegate.gate.queries.gradients import StepSession
-from noisegate.gate.queries.shards import SampleVector, ShardSession, Teacher
 from noisegate.gate.session import Access
+from noisegate.gate.sessions.gradients import StepSession
+from noisegate.gate.sessions.shards import SampleVector, ShardSession, Teacher
 from noisegate.gate.sums import (
     Engine,
     LocalEngine,
@@ -30,11 +29,12 @@ from noisegate.gate.sums import (
     Totals,
     sum_records,
 )
-from noisegate.linked.source import LinkRows
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import MarginalPlan, ShardPlan, marginal_columns
+from noisegate.queries.binning import NumericBins
 from noisegate.schema import EncodedTable
+from noisegate.sources.linked import LinkRows
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisegate.cli.console import OUT, print_json, steps
-from noisegate.cli.options import Json, Public, Settings, method_settings
+from noisegate.app.cli.console import OUT, print_json, steps
+from noisegate.app.cli.options import Json, Public, Settings, method_settings
 
 if TYPE_CHECKING:
     from noisegate_evaluate.auditing.measure import AuditReport

@@ -11,16 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from typer import Argument, Option
 
+from noisegate.app.cli.console import (
+    ERR,
+    OUT,
+    print_json,
+    say_files,
+    show_verdict,
+    steps,
+)
+from noisegate.app.cli.options import Json, SchemaOption, one_by_one, require_schema
 from noisegate.atomic import new_file
-from noisegate.cli.console import ERR, OUT, print_json, say_files, show_verdict, steps
-from noisegate.cli.options import Json, SchemaOption, one_by_one, require_schema
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.progress import spinner
 from noisegate.seeds import MOST_EVALUATION_SEED
 
 if TYPE_CHECKING:
-    from noisegate.linked.schema import LinkedSchema
     from noisegate.schema import Schema
+    from noisegate.schema.linked.schema import LinkedSchema
     from noisegate_evaluate import NetworkOptions, Suite
 
 _OF_NETWORKS = "image", "repeats", "epochs", "augment", "device"
@@ -223,8 +230,8 @@ def _tables(
     suite: Suite,
     networks: NetworkOptions,
 ) -> Any:
-    from noisegate.data.frames import read_linked, read_table
-    from noisegate.linked.schema import LinkedSchema
+    from noisegate.schema.linked.schema import LinkedSchema
+    from noisegate.sources.frames import read_linked, read_table
     from noisegate_evaluate import evaluate_linked, evaluate_tables
     from noisegate_evaluate.images import find_pixels
     from noisegate_evaluate.reporting.private import (
@@ -299,7 +306,7 @@ def _suite(options: EvaluateOptions) -> tuple[Suite, NetworkOptions]:
 
 
 def _images(options: EvaluateOptions, schema: Schema) -> Any:
-    from noisegate.data.sources import open_source
+    from noisegate.sources.sources import open_source
     from noisegate_evaluate import (
         SelectionRecipe,
         images_of,

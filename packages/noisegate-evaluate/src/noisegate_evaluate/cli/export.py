@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from noisegate.cli.console import OUT, print_json
-from noisegate.cli.options import Json
+from noisegate.app.cli.console import OUT, print_json
+from noisegate.app.cli.options import Json
 from noisegate.errors import OptionError
 
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noisegate.linked.schema import Link
 from noisegate.records import Rows
+from noisegate.schema.linked.schema import Link
 from noisegate_evaluate.metrics.marginals import (
     Counts,
     OrderDistance,

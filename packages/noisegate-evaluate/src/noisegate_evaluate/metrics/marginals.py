@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from noisegate.discovery.rules import MOST_COLUMNS, Sum, find_rules, numbers_of
+from noisegate.app.drafts.rules import MOST_COLUMNS, Sum, find_rules, numbers_of
 from noisegate.errors import DataError, OptionError
 from noisegate.records import Rows
 from noisegate.schema import Column, Constraint, Schema

@@ -9,11 +9,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.features.binning import NumericBins
+from noisegate.answers.released import Table, best_table
 from noisegate.privacy.accounting import noise_taken
 from noisegate.privacy.events import ContinualGaussianEvent
 from noisegate.privacy.release import Release
-from noisegate.tables.released import Table, best_table
+from noisegate.queries.binning import NumericBins
 from noisegate_evaluate.reporting.page import Bar, Card, Chart, bars, percent
 from noisegate_evaluate.reporting.released import cell_names, level_names
 

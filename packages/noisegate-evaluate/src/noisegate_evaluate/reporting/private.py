@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from noisegate.linked.schema import Link, LinkedSchema
-from noisegate.linked.table_schema import ticks_at
 from noisegate.models.synthesizer import Synthesizer
 from noisegate.schema import Column, EncodedTable, NumericColumn, Schema, decode
+from noisegate.schema.linked.schema import Link, LinkedSchema
+from noisegate.schema.linked.table_schema import ticks_at
 from noisegate.schema.numeric import SteppedColumn
 from noisegate_evaluate import (
     CAVEAT,

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from noisegate.linked.links import Link, qualified
-from noisegate.linked.schema import LinkedSchema
+from noisegate.answers.verdict import Verdict
+from noisegate.models.tables.associations import WEAKENED
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, schema_cost
 from noisegate.privacy.events import (
@@ -31,8 +31,8 @@ from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import with_schema
 from noisegate.schema import EncodedTable, NumericColumn
 from noisegate.schema.columns import column_form
-from noisegate.tables.associations import WEAKENED
-from noisegate.verdict import Verdict
+from noisegate.schema.linked.links import Link, qualified
+from noisegate.schema.linked.schema import LinkedSchema
 from noisegate_evaluate.reporting.change import Change
 from noisegate_evaluate.reporting.page import (
     Card,

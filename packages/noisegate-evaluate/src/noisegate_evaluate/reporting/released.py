@@ -10,7 +10,8 @@ from itertools import combinations, pairwise, product
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.features.binning import NumericBins
+from noisegate.answers.released import Table, best_table
+from noisegate.queries.binning import NumericBins
 from noisegate.schema import (
     CodedColumn,
     Column,
@@ -22,7 +23,6 @@ from noisegate.schema import (
     NumericColumn,
 )
 from noisegate.schema.layout import body
-from noisegate.tables.released import Table, best_table
 
 Floats = npt.NDArray[np.float64]
 MISSING = "(missing)"

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from noisegate.atomic import new_file
 from noisegate.errors import OptionError, choices, said
-from noisegate.linked.links import qualified
-from noisegate.linked.model import LinkedModel
-from noisegate.linked.schema import LinkedSchema
 from noisegate.models.folder import verify_model
+from noisegate.models.linked.model import LinkedModel
 from noisegate.models.synthesizer import Synthesizer, load, model_path
 from noisegate.privacy.release import Release
+from noisegate.schema.linked.links import qualified
+from noisegate.schema.linked.schema import LinkedSchema
 from noisegate_evaluate.reporting.page import render_page
 from noisegate_evaluate.reporting.public import described, promised
 

@@ -9,8 +9,8 @@ from scipy.stats import spearmanr
 from tests.shared.columns import boolean, categorical, continuous
 from tests.shared.few_trees import LOGISTIC
 
+from noisegate.answers.verdict import Verdict
 from noisegate.schema import Schema
-from noisegate.verdict import Verdict
 from noisegate_evaluate import evaluate_tables
 from noisegate_evaluate.metrics.analyses import (
     Associations,

@@ -2,8 +2,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.schema import Categorical, Comparison, Impossible, Integer, Schema
+from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 from noisegate_evaluate.metrics.links import (
     Crossed,
     crossed_distances,

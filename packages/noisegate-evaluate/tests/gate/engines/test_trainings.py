@@ -4,9 +4,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from noisegate import Gate, fit
-from noisegate.engines.ray import RayEngine
 from noisegate.errors import OptionError
-from noisegate.gate.queries.gradients import GradientSession
+from noisegate.gate.engines.ray import RayEngine
+from noisegate.gate.sessions.gradients import GradientSession
 from noisegate.schema.decode import decode
 from noisegate.testing import made_up
 from noisegate_evaluate.auditing.examples import example

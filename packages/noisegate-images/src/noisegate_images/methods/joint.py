@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import numpy as np
 
+from noisegate.answers.verdict import Verdict
 from noisegate.errors import OptionError
 from noisegate.methods.embedding import COUNTS, Embedding
 from noisegate.methods.registry import register
@@ -24,9 +25,6 @@ from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.seeds import public_random
 from noisegate.settings import Count, Share, Unit, Widths, Within, derived, settings
-from noisegate.verdict import Verdict
-from noisegate_images.features.orientation import Orientations
-from noisegate_images.features.perceptual import Perceptual
 from noisegate_images.methods.matched import IMAGE_FIT, MatchedMethod, NetworkMethod
 from noisegate_images.models import image_network as designs
 from noisegate_images.models.image_network import (
@@ -36,6 +34,8 @@ from noisegate_images.models.image_network import (
     NearestMeans,
     Seen,
 )
+from noisegate_images.queries.orientation import Orientations
+from noisegate_images.queries.perceptual import Perceptual
 from noisegate_images.training.fit import even_noise, image_verdict
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from dataclasses import astuple, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 from noisegate.errors import OptionError
-from noisegate.features.feature_map import CountingMap, FeatureMap, torch_forms
 from noisegate.methods.embedding import COUNTS, MeanEmbeddingMethod
 from noisegate.methods.method import Method
 from noisegate.models.checkpoint import Fit
 from noisegate.privacy.release import Release
+from noisegate.queries.feature_map import CountingMap, FeatureMap, torch_forms
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import (
@@ -24,12 +24,12 @@ from noisegate.settings import (
     derived,
     settings,
 )
-from noisegate_images.features.perceptual import (
+from noisegate_images.models.image_network import IMAGE_KINDS, ImageKind, ImageNetwork
+from noisegate_images.queries.perceptual import (
     Activations,
     Perceptual,
     chosen_activations,
 )
-from noisegate_images.models.image_network import IMAGE_KINDS, ImageKind, ImageNetwork
 from noisegate_images.training.fit import FitSettings
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class MatchedMethod(MeanEmbeddingMethod):
 
     Examples:
         >>> from noisegate import Schema
-        >>> from noisegate.features.feature_map import Levels
+        >>> from noisegate.queries.feature_map import Levels
         >>> from noisegate.methods.embedding import Embedding
         >>> from noisegate_images.methods.matched import MatchedMethod
         >>> from noisegate.schema import Boolean

@@ -12,16 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.features.feature_map import RowForm
 from noisegate.models.record_model import Array
+from noisegate.queries.feature_map import RowForm
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.features.fourier import (
+from noisegate_images.queries.fourier import (
     FourierOfValues,
     RandomFourier,
     draw_points,
 )
-from noisegate_images.features.orientation import Orientations, Wavelets
+from noisegate_images.queries.orientation import Orientations, Wavelets
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
@@ -176,12 +176,12 @@ class ImageMap:
         if self.seen == "wavelets":
             energies = Wavelets(image=self.image)
             return FourierOfValues(of=energies, fourier=self._fourier(energies.size))
-        from noisegate_images.features.perceptual import (
+        from noisegate_images.networks.named import STROKES, load_network
+        from noisegate_images.queries.perceptual import (
             EncodedFourier,
             Perceptual,
             chosen_activations,
         )
-        from noisegate_images.networks.named import STROKES, load_network
 
         activations = chosen_activations(
             load_network(STROKES, None, self.sha256), (), self.image, pool=False

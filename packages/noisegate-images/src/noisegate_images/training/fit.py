@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from noisegate.answers.verdict import KEPT, Source, Verdict, Word
+from noisegate.methods.forecast import rounded_up
 from noisegate.settings import (
     LearningRate,
     Settings,
@@ -18,8 +20,6 @@ from noisegate.settings import (
     Within,
     settings,
 )
-from noisegate.tables.forecast import rounded_up
-from noisegate.verdict import KEPT, Source, Verdict, Word
 
 PriorNetwork = Literal["convolutional", "dcgan"]
 _AtLeastTwo = Annotated[int, Within(ge=2), "a whole number, 2 or more"]

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from noisegate.devices import one_thread
-from noisegate.features.feature_map import Made, TorchForm
 from noisegate.models.checkpoint import FitState, joined, under
 from noisegate.privacy.release import Release
+from noisegate.queries.feature_map import Made, TorchForm
 from noisegate_images.models.generator import Generator
 from noisegate_images.models.image import settle
 from noisegate_images.training.adam import Adam, one_cycle

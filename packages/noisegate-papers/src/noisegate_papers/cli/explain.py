@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+from noisegate.app.cli.console import OUT, print_json, say, steps, table
+from noisegate.app.cli.options import Json
 from noisegate.atomic import check_outside, new_file
-from noisegate.cli.console import OUT, print_json, say, steps, table
-from noisegate.cli.options import Json
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
@@ -186,8 +186,8 @@ def _labelled(
     """Yields the records in a file, encoded without their label, beside the codes of that, -1 unless `labelled`."""
     import numpy as np
 
-    from noisegate.data.sources import open_source
     from noisegate.records import Rows
+    from noisegate.sources.sources import open_source
 
     schema = classifier.release.schema
     source = open_source(

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option, Typer
 
+from noisegate.app.cli.console import OUT, Verbs, print_json, say, warn
+from noisegate.app.cli.console import steps as progress_of
+from noisegate.app.cli.options import Json
 from noisegate.atomic import new_file
-from noisegate.cli.console import OUT, Verbs, print_json, say, warn
-from noisegate.cli.console import steps as progress_of
-from noisegate.cli.options import Json
 from noisegate.errors import OptionError
 from noisegate.seeds import MOST_EVALUATION_SEED
 

@@ -12,12 +12,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from noisegate.data.frames import records_table
-from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.events import Adjacency
 from noisegate.schema import EncodedTable, Schema
+from noisegate.sources.frames import records_table
+from noisegate.sources.tables.tables import TableSource
 from noisegate_papers.estimators.private_sampler import (
     PublicFacts,
     check_numbers,

@@ -18,15 +18,15 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from noisegate.data.frames import records_table, with_labels
-from noisegate.discovery.forms import native_form
 from noisegate.errors import DataError, OptionError, UncoveredWarning
 from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.registry import AUTO, make_for
+from noisegate.models.output.native_table import native_form
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
 from noisegate.schema import Categorical, Column, Continuous, Schema
+from noisegate.sources.frames import records_table, with_labels
 
 LABEL = "label"
 

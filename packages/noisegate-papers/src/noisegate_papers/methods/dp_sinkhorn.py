@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from noisegate.gate.gate import Gate
-    from noisegate.gate.queries.gradients import StepSession
-    from noisegate.gate.queries.shards import SampleVector
+    from noisegate.gate.sessions.gradients import StepSession
+    from noisegate.gate.sessions.shards import SampleVector
     from noisegate_papers.training.teachers import TransportTraining
 
 

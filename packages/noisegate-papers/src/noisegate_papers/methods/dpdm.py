@@ -47,13 +47,13 @@ from noisegate.settings import (
     settings,
 )
 from noisegate_images.models.image_network import check_image_schema
-from noisegate_papers.features.thumbnails import Thumbnails
 from noisegate_papers.methods.generative import (
     GenerativeMethod,
     public_shares,
     released_arrays,
     weight_shapes,
 )
+from noisegate_papers.queries.thumbnails import Thumbnails
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64

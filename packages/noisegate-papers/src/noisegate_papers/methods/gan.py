@@ -75,8 +75,8 @@ if TYPE_CHECKING:
 
     from noisegate.gate.gate import Gate
     from noisegate.models.record_model import RecordModel
-    from noisegate_images.features.perceptual import Perceptual
     from noisegate_images.models.generator import Generator
+    from noisegate_images.queries.perceptual import Perceptual
     from noisegate_papers.models.decoded import FeatureGenerator
     from noisegate_papers.models.inputs import DiscriminatorInput
     from noisegate_papers.training.adversarial import Discriminator

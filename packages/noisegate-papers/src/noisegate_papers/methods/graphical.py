@@ -26,14 +26,16 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from noisegate.features.binning import NumericBins, equal_bins
-from noisegate.features.contingency import Tables, check_groups, tables_up_to
+from noisegate.answers import design as rounds
+from noisegate.answers.released import COARSE, HISTOGRAMS, Table
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import DESIGN, Pairwise
 from noisegate.methods.registry import register
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
 from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import MarginalPlan
+from noisegate.queries.binning import NumericBins, equal_bins
+from noisegate.queries.contingency import Tables, check_groups, tables_up_to
 from noisegate.schema import Layout, Schema
 from noisegate.settings import (
     Count,
@@ -44,8 +46,6 @@ from noisegate.settings import (
     Within,
     settings,
 )
-from noisegate.tables import design as rounds
-from noisegate.tables.released import COARSE, HISTOGRAMS, Table
 from noisegate_papers.models.graphical import BayesianNetwork, GraphicalModel
 from noisegate_papers.training.graphical import (
     FAMILIES,
@@ -141,7 +141,7 @@ class Marginals(Method):
 
     def check_fit(self, device: str) -> None:
         """Finds what would stop the fit, before any budget is spent; see `Method`. It computes on the CPU."""
-        from noisegate.gate.queries.marginals import check_extra
+        from noisegate.gate.sessions.marginals import check_extra
 
         super().check_fit(device)
         check_extra()

@@ -15,12 +15,12 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 from noisegate.errors import OptionError
-from noisegate.features.contingency import check_groups
-from noisegate.features.feature_map import Counts, FeatureMap, Levels
 from noisegate.methods.embedding import COUNTS, Embedding
 from noisegate.methods.registry import register
 from noisegate.models.checkpoint import Fit
 from noisegate.privacy.plan import Budget
+from noisegate.queries.contingency import check_groups
+from noisegate.queries.feature_map import Counts, FeatureMap, Levels
 from noisegate.schema import Layout, Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import (
@@ -35,7 +35,6 @@ from noisegate.settings import (
     Within,
     settings,
 )
-from noisegate_images.features.fourier import Kernel, draw
 from noisegate_images.methods.matched import (
     IMAGE_FIT,
     TABLES,
@@ -44,23 +43,24 @@ from noisegate_images.methods.matched import (
     by_generator,
 )
 from noisegate_images.models.image_network import check_image_schema
-from noisegate_papers.features import hermite_products as design
-from noisegate_papers.features.error_bounds import (
+from noisegate_images.queries.fourier import Kernel, draw
+from noisegate_papers.queries import hermite_products as design
+from noisegate_papers.queries.error_bounds import (
     ErrorBound,
     error_bound,
     random_feature_error,
     truncation_error,
 )
-from noisegate_papers.features.hermite import (
+from noisegate_papers.queries.hermite import (
     MOST_ORDER,
     Series,
     column_tables,
     shortest_series,
 )
-from noisegate_papers.features.hermite_products import PooledProducts
-from noisegate_papers.features.products import Group, Products
-from noisegate_papers.features.tangent import draw_network, draw_pairs
-from noisegate_papers.features.thumbnails import Thumbnails
+from noisegate_papers.queries.hermite_products import PooledProducts
+from noisegate_papers.queries.products import Group, Products
+from noisegate_papers.queries.tangent import draw_network, draw_pairs
+from noisegate_papers.queries.thumbnails import Thumbnails
 
 FOURIER, LEVELS = "fourier", "levels"
 Interval = Annotated[
@@ -110,7 +110,7 @@ class DPMERF(EmbeddedMethod):
     """DP-MERF: mean embeddings by random Fourier features (Harder et al. 2021).
 
     Harder, Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603. The sums are of random Fourier
-    features (`noisegate_images.features.fourier`) and scaled one-hot codes (`Levels`). The paper's four variants follow
+    features (`noisegate_images.queries.fourier`) and scaled one-hot codes (`Levels`). The paper's four variants follow
     from the schema: labelled by a coded column or not, balanced by noisy counts (section 4.2), and with the polynomial
     kernel of section 4.3 for coded columns.
 

@@ -23,7 +23,6 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from noisegate.errors import ModelError, OptionError, SchemaError
-from noisegate.features.feature_map import FeatureMap, torch_forms
 from noisegate.gate.per_example.gradients import RecordLoss, label_loss
 from noisegate.methods.embedding import COUNTS, Embedding
 from noisegate.methods.gradient import GradientMethod, Trainer
@@ -32,25 +31,26 @@ from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
+from noisegate.queries.feature_map import FeatureMap, torch_forms
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, Share, Widths, by_preset, settings
-from noisegate_images.features.perceptual import (
-    Activations,
-    Perceptual,
-    chosen_activations,
-)
 from noisegate_images.methods.matched import MatchedMethod, NetworkMethod
 from noisegate_images.models.image_network import (
     ImageKind,
     check_image_schema,
     residual_channels,
 )
-from noisegate_papers.features.error_bounds import ErrorBound, NoiseBounds, noise_bounds
+from noisegate_images.queries.perceptual import (
+    Activations,
+    Perceptual,
+    chosen_activations,
+)
 from noisegate_papers.methods.generative import (
     DescentMethod,
     released_arrays,
     weight_shapes,
 )
+from noisegate_papers.queries.error_bounds import ErrorBound, NoiseBounds, noise_bounds
 from noisegate_papers.training.schedules import PerceptualFitSettings
 
 if TYPE_CHECKING:

@@ -80,7 +80,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from noisegate.errors import OptionError
-from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.per_example.gradients import RecordLoss, real_loss
 from noisegate.methods.embedding import COUNTS, Embedding, MeanEmbeddingMethod
 from noisegate.methods.method import AUDITED_STEPS
@@ -88,6 +87,7 @@ from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget, Query
 from noisegate.privacy.release import Release
+from noisegate.queries.feature_map import FeatureMap
 from noisegate.schema import Schema
 from noisegate.settings import (
     Count,
@@ -104,12 +104,6 @@ from noisegate.settings import (
 )
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
-from noisegate_papers.features.transforms import (
-    Compression,
-    OuterProducts,
-    Squares,
-    whitened,
-)
 from noisegate_papers.methods.generative import (
     GenerativeMethod,
     released_arrays,
@@ -127,13 +121,19 @@ from noisegate_papers.methods.public_reference import (
 )
 from noisegate_papers.models.inputs import InputFeatures, inputs_of
 from noisegate_papers.models.record_sets import weight_notes
+from noisegate_papers.queries.transforms import (
+    Compression,
+    OuterProducts,
+    Squares,
+    whitened,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from noisegate.gate.gate import Gate
     from noisegate.models.record_model import RecordModel
-    from noisegate_images.features.perceptual import Perceptual
+    from noisegate_images.queries.perceptual import Perceptual
     from noisegate_papers.methods.public_reference import Axes
     from noisegate_papers.models.decoded import DecodedGaussian, FeatureGaussians
     from noisegate_papers.training.adversarial import (

@@ -28,13 +28,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from noisegate.answers import design as one_way
+from noisegate.answers.released import COARSE, HISTOGRAMS, Answered
 from noisegate.errors import OptionError
-from noisegate.features.feature_map import Counts, FeatureMap
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import DESIGN, Pairwise
 from noisegate.methods.registry import register
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 from noisegate.privacy.release import Release
+from noisegate.queries.feature_map import Counts, FeatureMap
 from noisegate.schema import Schema
 from noisegate.settings import (
     Count,
@@ -47,11 +49,8 @@ from noisegate.settings import (
     derived,
     settings,
 )
-from noisegate.tables import design as one_way
-from noisegate.tables.released import COARSE, HISTOGRAMS, Answered
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
-from noisegate_papers.features.thumbnails import BlurredPixels
 from noisegate_papers.methods.public_reference import (
     PublicReference,
     Source,
@@ -59,6 +58,7 @@ from noisegate_papers.methods.public_reference import (
     once,
     read_reference,
 )
+from noisegate_papers.queries.thumbnails import BlurredPixels
 from noisegate_papers.training.graphical import Answers
 
 if TYPE_CHECKING:

@@ -44,8 +44,6 @@ from noisegate.settings import (
 )
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_images.training.fit import PriorNetwork
-from noisegate_papers.features.thumbnails import Thumbnails
-from noisegate_papers.features.transforms import OuterProducts
 from noisegate_papers.methods.generative import (
     GenerativeMethod,
     released_arrays,
@@ -60,6 +58,8 @@ from noisegate_papers.models.inputs import (
 )
 from noisegate_papers.models.record_sets import PointSet
 from noisegate_papers.models.released_classifier import ClassifierDesign
+from noisegate_papers.queries.thumbnails import Thumbnails
+from noisegate_papers.queries.transforms import OuterProducts
 from noisegate_papers.training.schedules import SetSchedule
 
 if TYPE_CHECKING:

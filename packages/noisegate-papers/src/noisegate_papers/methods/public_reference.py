@@ -13,16 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import DataError, ModelError, OptionError, said
-from noisegate.features.feature_map import FeatureMap
+from noisegate.queries.feature_map import FeatureMap
 from noisegate.records import Images, Rows
 from noisegate.schema import Schema
-from noisegate_papers.features.transforms import (
+from noisegate_papers.models.record_sets import WeightedReference, tensors_of
+from noisegate_papers.queries.transforms import (
     Whitened,
     axes_digest,
     principal_axes,
     random_axes,
 )
-from noisegate_papers.models.record_sets import WeightedReference, tensors_of
 
 if TYPE_CHECKING:
     from noisegate.models.record_model import RecordModel
@@ -137,7 +137,7 @@ def read_reference(
     # The source is a path or a table of any kind that private records may have, and must fit their schema. Where
     # records are not `labelled`, a column or folder of that name is not looked at. `seed` is public.
     # Here, so that a plan needs no library of tables.
-    from noisegate.data.sources import digest_of, open_source
+    from noisegate.sources.sources import digest_of, open_source
 
     require_public(source, "this method uses public records")
     read = schema if labelled else schema.unlabelled()

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.features.binning import NumericBins
 from noisegate.models.record_model import Array
 from noisegate.models.stratified import CellSampler, stratified_uniforms
 from noisegate.models.within_cell import WithinCell
+from noisegate.queries.binning import NumericBins
 from noisegate.schema import EncodedTable, Schema
 from noisegate.seeds import uniform
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.features.binning import NumericBins
+from noisegate.answers.design import Design
+from noisegate.answers.released import Answered
+from noisegate.answers.tables import ClassTables, class_tables, likely_shares
 from noisegate.models.mixture import Mixture
 from noisegate.models.stratified import CellSampler, stratified_uniforms
+from noisegate.models.tables.mixture_fit import within_cells
 from noisegate.models.within_cell import WithinCell
+from noisegate.queries.binning import NumericBins
 from noisegate.seeds import public_random, uniform
-from noisegate.tables.design import Design
-from noisegate.tables.mixture_fit import within_cells
-from noisegate.tables.released import Answered
-from noisegate.tables.tables import ClassTables, class_tables, likely_shares
-from noisegate_papers.features.votes import NearestVotes, check_votes, lattice
+from noisegate_papers.queries.votes import NearestVotes, check_votes, lattice
 
 if TYPE_CHECKING:
     import torch

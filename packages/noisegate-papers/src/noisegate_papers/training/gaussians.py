@@ -28,9 +28,9 @@ from torch import Tensor
 from torch.nn.functional import avg_pool2d, interpolate, pad
 
 from noisegate_images.networks.classifiers import RowsToImages
-from noisegate_papers.features.thumbnails import Thumbnails
-from noisegate_papers.features.transforms import matrices_of
 from noisegate_papers.models.decoded import FeatureGaussians
+from noisegate_papers.queries.thumbnails import Thumbnails
+from noisegate_papers.queries.transforms import matrices_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float

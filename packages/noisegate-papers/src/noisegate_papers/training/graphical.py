@@ -20,17 +20,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.answers.design import Design
+from noisegate.answers.released import Answered, Values
+from noisegate.answers.tables import ClassTables, class_tables, likely_shares
 from noisegate.errors import MissingExtraError, ModelError
-from noisegate.features.binning import Histogram, NumericBins
-from noisegate.features.contingency import Contingency, equally_weighted
 from noisegate.models.checkpoint import FinishedFit, FitState
+from noisegate.models.tables.mixture_fit import within_cells
 from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import marginal_columns
-from noisegate.tables.design import Design
-from noisegate.tables.mixture_fit import within_cells
-from noisegate.tables.released import Answered, Values
-from noisegate.tables.tables import ClassTables, class_tables, likely_shares
+from noisegate.queries.binning import Histogram, NumericBins
+from noisegate.queries.contingency import Contingency, equally_weighted
 from noisegate_papers.models.graphical import BayesianNetwork, Conditional
 
 

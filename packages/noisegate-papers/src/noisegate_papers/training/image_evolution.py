@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.records import Images, Rows
-from noisegate_papers.features.votes import ImageVotes, check_votes
 from noisegate_papers.models.record_sets import WeightedReference
+from noisegate_papers.queries.votes import ImageVotes, check_votes
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float64, Int64, UInt8
 
-    from noisegate.features.feature_map import FeatureMap
+    from noisegate.queries.feature_map import FeatureMap
     from noisegate_images.networks.decoder import LoadedDecoder
 
     Array = npt.NDArray[Any]

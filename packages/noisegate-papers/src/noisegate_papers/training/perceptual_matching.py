@@ -20,8 +20,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from noisegate.features.feature_map import TorchForm
 from noisegate.models.checkpoint import FitState, joined, under
+from noisegate.queries.feature_map import TorchForm
 from noisegate_images.models.generator import Generator
 from noisegate_images.training.adam import Adam, one_cycle
 from noisegate_images.training.moment_matching import (

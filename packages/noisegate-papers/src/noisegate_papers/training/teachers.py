@@ -6,7 +6,7 @@ which are public, (records, inputs), and their labels, (records,).
 A generator follows noisy gradients at what it makes: of an optimal transport loss,
 whose gradient takes Sinkhorn's plan as it is (the envelope theorem), or as teachers
 say. A teacher is written for one shard, as functions of its weights, which begin alike;
-`noisegate.gate.queries.shards` maps them over all. `parameters` hold the generated
+`noisegate.gate.sessions.shards` maps them over all. `parameters` hold the generated
 records of the step, which are public, (records, inputs), and their labels, (records,).
 """
 

@@ -8,8 +8,8 @@ import torch
 
 from noisegate.errors import OptionError
 from noisegate.schema import EncodedTable
-from noisegate_images.features.perceptual import Perceptual, chosen_activations
 from noisegate_images.networks.named import load_network
+from noisegate_images.queries.perceptual import Perceptual, chosen_activations
 from noisegate_papers.contrib.pretraining import decoder
 from noisegate_papers.contrib.pretraining.decoder import (
     LAYER,

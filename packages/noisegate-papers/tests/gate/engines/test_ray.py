@@ -15,11 +15,11 @@ import torch
 from tests.shared.patience import PATIENCE
 
 from noisegate import DPMERF, Gate
-from noisegate.engines.ray import RayEngine
 from noisegate.errors import DataError, OptionError
-from noisegate.features.feature_map import Counts
+from noisegate.gate.engines.ray import RayEngine
 from noisegate.gate.sums import Engine, LocalEngine, Totals
 from noisegate.privacy.plan import Query
+from noisegate.queries.feature_map import Counts
 from noisegate_papers.methods.classifiers import DPLLM
 
 ROWS = 3000

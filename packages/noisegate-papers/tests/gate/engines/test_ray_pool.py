@@ -3,14 +3,14 @@
 import pytest
 
 from noisegate import Pairwise, PrivBayes
-from noisegate.data import TableSource
-from noisegate.engines.ray import RayEngine
 from noisegate.errors import DataError, OptionError
-from noisegate.features.feature_map import Counts
+from noisegate.gate.engines.ray import RayEngine
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import LocalEngine, SumTask
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.plan import Plan, Query
+from noisegate.queries.feature_map import Counts
+from noisegate.sources import TableSource
 
 
 @pytest.fixture

@@ -6,16 +6,16 @@ import pytest
 from PIL import Image
 
 from noisegate import DPMERF, Gate, Pairwise
-from noisegate.data.units import UnitLimit
-from noisegate.engines.ray import RayEngine
+from noisegate.gate.engines.ray import RayEngine
 from noisegate.gate.execution import map_execution
 from noisegate.gate.sums import Engine, LocalEngine, SumTask
 from noisegate.privacy.grid import Grid
 from noisegate.schema import pixel_schema
-from noisegate_images.data.images import ImageSource
-from noisegate_images.features.perceptual import Activations, Perceptual
+from noisegate.sources.units import UnitLimit
 from noisegate_images.networks.encoder import LAYERS, build_encoder, folded
 from noisegate_images.networks.named import ChosenLayers
+from noisegate_images.queries.perceptual import Activations, Perceptual
+from noisegate_images.sources.images import ImageSource
 
 SCHEMA = pixel_schema(12, 12, labels=["a", "b"])
 

@@ -12,17 +12,24 @@ import pytest
 from tests.shared.played import Played, dying
 
 from noisegate import DPMERF
-from noisegate.data import TableSource
-from noisegate.engines import ray as engines
-from noisegate.engines import ray_round as workers
-from noisegate.engines.ray import RayEngine
-from noisegate.engines.ray_round import LOSSES, Pass, Pool, SumJob, Worker, fingerprint
 from noisegate.errors import DataError, MissingExtraError, OptionError
+from noisegate.gate.engines import ray as engines
+from noisegate.gate.engines import ray_round as workers
+from noisegate.gate.engines.ray import RayEngine
+from noisegate.gate.engines.ray_round import (
+    LOSSES,
+    Pass,
+    Pool,
+    SumJob,
+    Worker,
+    fingerprint,
+)
 from noisegate.gate.execution import Encoded
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import LocalEngine, SumTask, sum_records
 from noisegate.privacy.grid import Grid
 from noisegate.progress import reading
+from noisegate.sources import TableSource
 
 
 @pytest.fixture

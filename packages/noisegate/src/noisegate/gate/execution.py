@@ -25,8 +25,8 @@ import numpy.typing as npt
 
 from noisegate.devices import gate_threads
 from noisegate.errors import DataError, OptionError, SlowKernelsWarning
-from noisegate.features.feature_map import FeatureMap, SharingMap
 from noisegate.privacy.grid import BLOCK_LIMIT
+from noisegate.queries.feature_map import FeatureMap, SharingMap
 from noisegate.schema import EncodedTable, Layout
 
 if TYPE_CHECKING:

@@ -6,22 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from noisegate.data.sources import check_apart, open_records
-from noisegate.data.tables.tables import Source
-from noisegate.data.units import UnitLimit
 from noisegate.errors import OptionError
-from noisegate.features.binning import NumericBins
-from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.journal import AnswerJournal
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
-from noisegate.gate.queries.gradients import GradientSession
-from noisegate.gate.queries.shards import (
-    BatchSession,
-    SampleVector,
-    ShardSession,
-    Teacher,
-)
-from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.session import (
     Access,
     Reservation,
@@ -29,6 +16,14 @@ from noisegate.gate.session import (
     check_public_records,
     ledger_of,
 )
+from noisegate.gate.sessions.gradients import GradientSession
+from noisegate.gate.sessions.shards import (
+    BatchSession,
+    SampleVector,
+    ShardSession,
+    Teacher,
+)
+from noisegate.gate.sessions.sums import SumSession
 from noisegate.gate.sums import Engine, LocalEngine, Progress
 from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.ledger import Ledger
@@ -39,8 +34,13 @@ from noisegate.privacy.plan import Budget, CalibratedPlan, linked_unit, unit_tex
 from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import KEY, check_fits, stated
 from noisegate.privacy.shard_plan import BatchPlan, MarginalPlan, ShardPlan
+from noisegate.queries.binning import NumericBins
+from noisegate.queries.feature_map import FeatureMap
 from noisegate.schema import Schema
 from noisegate.schema.schema import is_linked, is_schema
+from noisegate.sources.sources import check_apart, open_records
+from noisegate.sources.tables.tables import Source
+from noisegate.sources.units import UnitLimit
 
 
 class Gate(Single):
@@ -50,11 +50,12 @@ class Gate(Single):
         data: Path of a CSV or Parquet file or of a folder of them; or a table: of pandas, Polars (lazy ones stream)
             or PyArrow, a dict of columns, a NumPy array (structured, or with the columns of the schema in order), or a
             Hugging Face data set. With a schema of images, also the path of images or images in memory: see
-            `noisegate_images.data.images.ImageSource`, `noisegate_images.data.memory.memory_images`.
+            `noisegate_images.sources.images.ImageSource`, `noisegate_images.sources.memory.memory_images`.
             Of linked tables, a mapping from their names to such paths or tables, or a folder with a file for each.
-        schema: Public knowledge about the table. Required: bounds and levels read off the data would leak. That of
-            linked tables is a `noisegate.linked.schema.LinkedSchema`, and the unit a record of the first with all that
-            belongs to it.
+        schema: Public knowledge about the table. Required: bounds and levels read off
+            the data would leak. That of linked tables is a
+            `noisegate.schema.linked.schema.LinkedSchema`, and the unit a record of the
+            first with all that belongs to it.
         epsilon: ε of the guarantee, in [0.01, 1000].
         delta: δ of the guarantee.
         adjacency: "add-remove" or "replace-one".
@@ -81,7 +82,7 @@ class Gate(Single):
     Examples:
         >>> import pyarrow as pa
         >>> from noisegate import Gate, Schema
-        >>> from noisegate.features.feature_map import Counts
+        >>> from noisegate.queries.feature_map import Counts
         >>> from noisegate.privacy.plan import Plan, Query
         >>> from noisegate.schema import Boolean
         >>> schema = Schema([Boolean(name="ill")], label="ill")
@@ -184,7 +185,7 @@ class Gate(Single):
     def check_apart(self, public: Any) -> None:
         """Checks that a public data set, which will be handed out as it is, holds no file of the private one.
 
-        Nothing is spent by it. What is compared is whole files: see `noisegate.data.stores`.
+        Nothing is spent by it. What is compared is whole files: see `noisegate.sources.stores`.
 
         Raises:
             DataError: if they share a file, or are the same table.
@@ -339,7 +340,7 @@ class Gate(Single):
             UserError: if the plan does not fit, the data does not fit the schema, or OpenDP's extra is not installed.
             BudgetRefusedError: if the ledger refuses.
         """
-        from noisegate.gate.queries.marginals import MarginalSession
+        from noisegate.gate.sessions.marginals import MarginalSession
 
         return MarginalSession(
             self._access(plan, MarginalPlan, method, public), bins

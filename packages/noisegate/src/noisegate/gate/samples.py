@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.execution import (
     Encoded,
     Execution,
@@ -26,6 +25,7 @@ from noisegate.gate.execution import (
 from noisegate.gate.per_example.gradients import GradientSource, block_gradients, nearby
 from noisegate.gate.per_example.tracing import Parameters
 from noisegate.privacy.gradient_plan import RATES
+from noisegate.queries.feature_map import FeatureMap
 from noisegate.records import POSITIONS, Images
 from noisegate.schema import Layout
 

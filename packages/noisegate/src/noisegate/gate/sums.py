@@ -21,28 +21,28 @@ import numpy.typing as npt
 
 from noisegate.devices import gate_threads, usable_cores
 from noisegate.errors import OptionError
-from noisegate.features.feature_map import ExactMap, ExactSum, FeatureMap
 from noisegate.gate.execution import Execution, Shared, block_rows, blocks, parts_of
 from noisegate.gate.samples import HeldGradients, StepTask
 from noisegate.privacy.grid import Grid, check_room
+from noisegate.queries.feature_map import ExactMap, ExactSum, FeatureMap
 from noisegate.records import WeightedRows
 from noisegate.schema import EncodedTable
 
 REVIEWED = frozenset(
     {
-        "noisegate.features.contingency.Contingency",
-        "noisegate_images.features.fourier.RandomFourier",
-        "noisegate_papers.features.products.Products",
-        "noisegate_papers.features.tangent.NeuralTangent",
-        "noisegate_papers.features.tangent.PairTangents",
-        "noisegate_papers.features.votes.NearestVotes",
+        "noisegate.queries.contingency.Contingency",
+        "noisegate_images.queries.fourier.RandomFourier",
+        "noisegate_papers.queries.products.Products",
+        "noisegate_papers.queries.tangent.NeuralTangent",
+        "noisegate_papers.queries.tangent.PairTangents",
+        "noisegate_papers.queries.votes.NearestVotes",
     }
 )
 """The maps whose statement of their own norm is taken, since it has a proof: of `ExactMap`, exactly these classes."""
 ENCODED = frozenset(
     {
-        "noisegate_images.features.perceptual.EncodedFourier",
-        "noisegate_papers.features.votes.ImageVotes",
+        "noisegate_images.queries.perceptual.EncodedFourier",
+        "noisegate_papers.queries.votes.ImageVotes",
     }
 )
 """The maps of which only the `encoding` is probed: they hide what it rounds, and each row follows from one of its."""

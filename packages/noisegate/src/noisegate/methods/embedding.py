@@ -6,11 +6,11 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from noisegate.features.feature_map import Counts, FeatureMap
 from noisegate.methods.method import Method
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 from noisegate.privacy.release import Release
+from noisegate.queries.feature_map import Counts, FeatureMap
 from noisegate.schema import Schema
 from noisegate.settings import ImageSize, Seed, Share, settings
 
@@ -25,7 +25,7 @@ class Embedding(NamedTuple):
     """One query of a method.
 
     Examples:
-        >>> from noisegate.features.feature_map import Counts
+        >>> from noisegate.queries.feature_map import Counts
         >>> from noisegate.methods.embedding import Embedding
         >>> Embedding(Counts(), share=0.03).per_class
         True
@@ -47,7 +47,7 @@ class MeanEmbeddingMethod(Method):
 
     Examples:
         >>> from noisegate import Budget, Schema
-        >>> from noisegate.features.feature_map import Levels
+        >>> from noisegate.queries.feature_map import Levels
         >>> from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
         >>> from noisegate.schema import Boolean
         >>> class Shares(MeanEmbeddingMethod):

@@ -23,9 +23,9 @@ from noisegate.schema import Schema
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from noisegate.features.feature_map import FeatureMap
     from noisegate.gate.gate import Gate
     from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
+    from noisegate.queries.feature_map import FeatureMap
 
 STATE_FILE, JOURNAL_FILE = "training.safetensors", "steps.journal"
 _CURE = (

@@ -10,25 +10,25 @@ from dataclasses import astuple, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
+from noisegate.answers.released import Table
+from noisegate.answers.verdict import Verdict
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import FitWarning, OptionError
+from noisegate.methods.forecast import verdict_of_fit, verdict_of_plan
 from noisegate.models.checkpoint import FinishedFit, Fit, FitState
 from noisegate.privacy.plan import Budget, PricedPlan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape, read_shape
 from noisegate.settings import Settings
-from noisegate.tables.forecast import verdict_of_fit, verdict_of_plan
-from noisegate.tables.released import Table
-from noisegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from noisegate.features.binning import NumericBins
-    from noisegate.features.feature_map import FeatureMap
     from noisegate.gate.gate import Gate
+    from noisegate.methods.forecast import Forecast
     from noisegate.models.record_model import RecordModel
     from noisegate.models.synthesizer import Synthesizer
-    from noisegate.tables.forecast import Forecast
+    from noisegate.queries.binning import NumericBins
+    from noisegate.queries.feature_map import FeatureMap
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -249,7 +249,7 @@ class Method(Settings, ABC):
 
     def is_far(self, fitting: Any) -> bool:
         """Returns whether a fit ended too far from its release to be relied on."""
-        from noisegate.tables.mixture_fit import FAR
+        from noisegate.models.tables.mixture_fit import FAR
 
         return bool(fitting.discrepancy > FAR)
 

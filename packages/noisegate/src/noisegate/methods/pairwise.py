@@ -25,15 +25,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 
+from noisegate.answers import design as rounds
+from noisegate.answers.design import Columns, Design
+from noisegate.answers.released import (
+    COARSE,
+    HISTOGRAMS,
+    Floats,
+    Table,
+    Values,
+    read_tables,
+)
 from noisegate.devices import check_device
 from noisegate.errors import OptionError
-from noisegate.features.binning import equal_bins
-from noisegate.features.contingency import Contingency, check_groups, equally_weighted
-from noisegate.features.moments import Moments, moments_of
+from noisegate.methods.forecast import Forecast, forecast, forecast_of
 from noisegate.methods.method import Method
 from noisegate.methods.registry import register
+from noisegate.models.tables.descent import MixtureSettings
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 from noisegate.privacy.release import Release
+from noisegate.queries.binning import equal_bins
+from noisegate.queries.contingency import Contingency, check_groups, equally_weighted
+from noisegate.queries.moments import Moments, moments_of
 from noisegate.schema import Layout, Schema
 from noisegate.settings import (
     Count,
@@ -45,27 +57,15 @@ from noisegate.settings import (
     TwoOrMore,
     settings,
 )
-from noisegate.tables import design as rounds
-from noisegate.tables.descent import MixtureSettings
-from noisegate.tables.design import Columns, Design
-from noisegate.tables.forecast import Forecast, forecast, forecast_of
-from noisegate.tables.released import (
-    COARSE,
-    HISTOGRAMS,
-    Floats,
-    Table,
-    Values,
-    read_tables,
-)
 
 if TYPE_CHECKING:
-    from noisegate.features.binning import NumericBins
-    from noisegate.features.feature_map import FeatureMap
+    from noisegate.answers.verdict import Verdict
     from noisegate.gate.gate import Gate
     from noisegate.models.labelled import LabelledMixture
     from noisegate.models.mixture import Mixture
-    from noisegate.tables.mixture_fit import PairwiseFit
-    from noisegate.verdict import Verdict
+    from noisegate.models.tables.mixture_fit import PairwiseFit
+    from noisegate.queries.binning import NumericBins
+    from noisegate.queries.feature_map import FeatureMap
 
 MOMENTS = "moments"
 # From either end a range begins at the first coarse cell in which, or up to which, there are more records than so many
@@ -188,7 +188,7 @@ class Pairwise(Method):
     moments: Names = ()
     """Columns that these are about; none stands for all."""
     fit_options: Options = field(default_factory=dict)
-    """Changes to `noisegate.tables.descent.MixtureSettings`; they cannot change the privacy."""
+    """Changes to `noisegate.models.tables.descent.MixtureSettings`; they cannot change the privacy."""
     seed: Seed = 0
     """Seed for non-private randomness: the fit's first components. Never of the private noise."""
 
@@ -292,7 +292,7 @@ class Pairwise(Method):
 
     def judged(self, fitting: PairwiseFit) -> Iterator[Verdict]:
         """Yields which associations the fit keeps, and which columns lie in one cell."""
-        from noisegate.tables.associations import judged
+        from noisegate.models.tables.associations import judged
 
         return judged(fitting)
 
@@ -387,7 +387,7 @@ class Pairwise(Method):
         self, release: Release, *, device: str = "auto", plan: Any = None
     ) -> PairwiseFit:
         """Returns the fit of a release, ready to run, to save and to restore; it computes on the CPU, on any device."""
-        from noisegate.tables.mixture_fit import PairwiseFit
+        from noisegate.models.tables.mixture_fit import PairwiseFit
 
         check_device(device, f"the fit of {self.name}")
         design = plan.design if plan else self._design_of(release)

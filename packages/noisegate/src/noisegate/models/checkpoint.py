@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.answers.verdict import Verdict, Word
 from noisegate.errors import DivergedError, ModelError
-from noisegate.verdict import Verdict, Word
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -192,7 +192,7 @@ def verify_model(folder: Path) -> Verification:
 
 
 def verify_release(folder: Path) -> Verification:
-    """Does the same of a release that nothing is fitted to yet: see `noisegate.silos`."""
+    """Does the same of a release that nothing is fitted to yet: see `noisegate.app.silos`."""
     return _verified(Release.load(folder), folder, _RELEASED)
 
 

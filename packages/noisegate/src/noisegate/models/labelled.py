@@ -7,7 +7,7 @@ model::
 
 with a bias b_k of each class, an effect θ_ki for each cell of each other column i, and
 a weight κ from 0 to 1 for what the mixture itself says of the label, log p(x, k).
-`noisegate.tables.label_fit` estimates them.
+`noisegate.models.tables.label_fit` estimates them.
 
 What is asked of the label and other columns together has no closed form. It is computed
 as the mean over 32,768 records of the mixture, always the same ones.

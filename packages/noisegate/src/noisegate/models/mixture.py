@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.features.binning import NumericBins
 from noisegate.models.copula import Copula
 from noisegate.models.record_model import Array
 from noisegate.models.stratified import (
@@ -33,6 +32,7 @@ from noisegate.models.stratified import (
     stratified_uniforms,
 )
 from noisegate.models.within_cell import WithinCell
+from noisegate.queries.binning import NumericBins
 from noisegate.schema import EncodedTable, Layout, Region, Schema
 
 if TYPE_CHECKING:

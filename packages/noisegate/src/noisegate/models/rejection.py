@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.answers.verdict import Verdict, Word
 from noisegate.errors import OptionError
 from noisegate.schema import EncodedTable, Schema
 from noisegate.seeds import permutation
-from noisegate.verdict import Verdict, Word
 
 if TYPE_CHECKING:
     import torch

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.answers.verdict import Verdict
 from noisegate.atomic import check_on_disk
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError, OptionError, SchemaError
@@ -50,7 +51,6 @@ from noisegate.privacy.release import Release
 from noisegate.registry import extension
 from noisegate.schema import EncodedTable, Region, Schema, decode
 from noisegate.seeds import check_seed, public_random
-from noisegate.verdict import Verdict
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -233,21 +233,22 @@ class Synthesizer(Shown):
             list(batches) or [decode(none, self.schema, stored=True)]
         )
         if like is not None:
-            return extension("noisegate.forms", "native", _FORMS)(
-                like, self.schema, exact=True
-            )(table)
+            from noisegate.models.output.native_table import native_form
+
+            return native_form(like, self.schema, exact=True)(table)
         return self.convert(table) if self.convert else table
 
     def infer(self, *questions: str, level: float = 0.95, finite: bool = False) -> Any:
-        """Returns answers with intervals, which rows of a sample do not give; see `noisegate.inference.infer`."""
-        found = extension("noisegate.answers", "infer", "what answers with intervals")
-        return found(self, *questions, level=level, finite=finite)
+        """Returns answers with intervals, which rows of a sample do not give; see `noisegate.answers.infer.infer`."""
+        from noisegate.answers.infer import infer
+
+        return infer(self, *questions, level=level, finite=finite)
 
     def effective_n(self) -> Any:
-        """Returns how many records rows of this model are worth; see `noisegate.inference.worth.effective_n`."""
-        return extension("noisegate.answers", "worth", "what says what rows are worth")(
-            self
-        )
+        """Returns how many records rows of this model are worth; see `noisegate.answers.worth.effective_n`."""
+        from noisegate.answers.worth import effective_n
+
+        return effective_n(self)
 
     def batches(self, n: int, **asked: Any) -> Iterator[pa.Table]:
         """Returns `n` synthetic records in Arrow tables of at most 16,384, in constant memory; see `sample`."""
@@ -317,12 +318,10 @@ class Synthesizer(Shown):
                 `sample` does.
         """
         from noisegate.models.output.sample_file import sample_writer
+        from noisegate.models.package import new_package
 
         batches = (self.batches if self.schema.images is None else self.images)(
             n, **asked
-        )
-        new_package = extension(
-            "noisegate.descriptions", "package", "what describes records"
         )
         package = new_package(
             Path(folder),
@@ -483,6 +482,8 @@ class Synthesizer(Shown):
         Raises:
             ModelError: if the folder is missing, broken or was changed, or holds a classifier.
         """
+        from noisegate.models.output.native_table import saved_form
+
         release, tensors, description = read_model(model_path(folder))
         if description.get("kind") in (CLASSIFIER, NETWORK_CLASSIFIER):
             raise ModelError(
@@ -494,10 +495,8 @@ class Synthesizer(Shown):
                 release.schema, tensors, description
             )
             summary = FitSummary.from_json(description["fit"])
-            saved = extension("noisegate.forms", "saved", _FORMS)
-            convert = saved(
-                description.get("form"), release.schema
-            )  # older models have none
+            # Older models have no form.
+            convert = saved_form(description.get("form"), release.schema)
         except (*_UNFIT, AttributeError, RuntimeError, MemoryError) as error:
             raise ModelError(
                 f"{folder}: the model cannot be rebuilt: {error}"

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.features.binning import NumericBins
 from noisegate.models.stratified import (
     CellSampler,
     draws_independently,
     stratified_uniforms,
 )
+from noisegate.queries.binning import NumericBins
 from noisegate.schema import Continuous, NumericColumn
 from noisegate.schema.layout import (
     Span,

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.records import Images, Rows
-from noisegate.registry import extension
 from noisegate.schema.layout import numbers_at
 from noisegate.schema.numeric import Date, Datetime, NumericColumn
 from noisegate.schema.pixels import ImageForm
@@ -71,7 +70,8 @@ def decode(encoded: Rows, schema: Schema, *, stored: bool = False) -> pa.Table:
     }
     for column in schema.columns if stored else ():
         if column.type is not None:
-            typed = extension("noisegate.forms", "typed", "what gives back types")
+            from noisegate.schema.arrow_types import typed
+
             arrays[column.name] = typed(column, arrays[column.name], column.type)
     return pa.table({name: arrays[name] for name in schema.names})
 

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from noisegate.cards import ResultCard
 from noisegate.errors import SchemaError
-from noisegate.registry import extension
 from noisegate.schema.columns import (
     Column,
     check_keys,
@@ -160,7 +159,10 @@ class Schema(StoredSchema):
         if self.images is None and any(
             one.type or getattr(one, "spelling", None) for one in self.columns
         ):
-            extension("noisegate.forms", "check", "what gives back types")(self.columns)
+            # Imported here: PyArrow is slow to load, and few schemas state types.
+            from noisegate.schema.arrow_types import check_stored
+
+            check_stored(self.columns)
         clash = (
             contradiction(self.constraints, self.layout, self.missing_values)
             if self.constraints
@@ -471,11 +473,11 @@ def schema_from_json(form: Mapping[str, Any]) -> Any:
 
 def kind_of(form: Mapping[str, Any]) -> Any:
     """Returns the class of schemas of which a form is."""
-    return (
-        extension("noisegate.schemas", "linked", "what reads linked tables")
-        if "tables" in form
-        else Schema
-    )
+    if "tables" in form:
+        from noisegate.schema.linked.schema import LinkedSchema
+
+        return LinkedSchema
+    return Schema
 
 
 def read_schema(path: str | Path) -> Any:

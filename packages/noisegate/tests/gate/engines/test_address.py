@@ -12,9 +12,7 @@ import pytest
 from tests.shared.patience import PATIENCE
 
 pytestmark = pytest.mark.slow
-PROGRAM = (
-    "import sys; from noisegate.cli.main import run; sys.argv[0] = 'noisegate'; run()"
-)
+PROGRAM = "import sys; from noisegate.app.cli.main import run; sys.argv[0] = 'noisegate'; run()"
 
 
 ENVIRONMENT = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}

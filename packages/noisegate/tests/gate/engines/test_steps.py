@@ -11,11 +11,8 @@ from tests.shared.stated import kinds
 from tests.shared.steps import SCHEMA, SHAPES, Folded, frame, loss
 
 from noisegate import Gate
-from noisegate.data import TableSource
-from noisegate.data.units import UnitLimit
-from noisegate.engines.ray import EVEN, RayEngine
 from noisegate.errors import DataError, OptionError
-from noisegate.features.feature_map import Counts
+from noisegate.gate.engines.ray import EVEN, RayEngine
 from noisegate.gate.samples import HeldGradients
 from noisegate.gate.sums import LocalEngine
 from noisegate.ledger.ledger import Kind
@@ -23,6 +20,9 @@ from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Query
 from noisegate.privacy.shard_plan import BatchPlan
+from noisegate.queries.feature_map import Counts
+from noisegate.sources import TableSource
+from noisegate.sources.units import UnitLimit
 
 CAP = 100.0
 AT = {"w": torch.tensor([0.3, -0.2, 0.1]), "bias": torch.tensor(0.5)}
@@ -222,7 +222,7 @@ def test_a_worker_that_computes_in_another_way_is_refused_before_it_reads(
     joined, data, monkeypatch
 ):
     monkeypatch.setattr(
-        "noisegate.engines.ray_round.Worker.begin", lambda *_: "another"
+        "noisegate.gate.engines.ray_round.Worker.begin", lambda *_: "another"
     )
     with (
         opened(data, TWO) as session,

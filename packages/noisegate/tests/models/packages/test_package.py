@@ -15,9 +15,9 @@ from PIL import Image
 from tests.shared.models_output_room import KINDS, pictures
 
 from noisegate import Adjacency, Certificate, Pairwise, Release, Schema
-from noisegate.discovery.package import new_package
 from noisegate.errors import OptionError
 from noisegate.models.output.sample_file import sample_writer
+from noisegate.models.package import new_package
 from noisegate.schema import (
     Boolean,
     Categorical,

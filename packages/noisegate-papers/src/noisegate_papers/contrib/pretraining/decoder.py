@@ -27,11 +27,10 @@ from torch.nn.utils.parametrizations import spectral_norm
 from noisegate.atomic import new_file
 from noisegate.devices import choose_device, seeded
 from noisegate.errors import OptionError
-from noisegate.features.feature_map import FeatureMap
+from noisegate.queries.feature_map import FeatureMap
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Settings, Within, settings
-from noisegate_images.features.perceptual import Perceptual, chosen_activations
 from noisegate_images.networks.decoder import (
     DecoderDesign,
     DecoderNetwork,
@@ -41,6 +40,7 @@ from noisegate_images.networks.decoder import (
 )
 from noisegate_images.networks.encoder import LAYERS
 from noisegate_images.networks.named import ChosenLayers, FrozenNetwork
+from noisegate_images.queries.perceptual import Perceptual, chosen_activations
 from noisegate_images.training.adam import Adam
 from noisegate_papers.contrib.pretraining.training import (
     Part,

@@ -1,4 +1,4 @@
-"""Trainings on public images, in every form that `noisegate.data` reads: interrupted, kept, and resumed."""
+"""Trainings on public images, in every form that `noisegate.sources` reads: interrupted, kept, and resumed."""
 
 import hashlib
 import json
@@ -24,9 +24,9 @@ from noisegate.schema import ImageForm, ImageShape, pixel_schema
 from noisegate.schema.encode import is_text
 from noisegate.schema.values import TEXT_PADDING
 from noisegate.settings import Settings, Within
-from noisegate_images.data.decode import ImageOrigin, ImageReadOptions
-from noisegate_images.data.folders import ImageFolder, list_folder
-from noisegate_images.data.images import ImageSource, check_on_error, find_images
+from noisegate_images.sources.decode import ImageOrigin, ImageReadOptions
+from noisegate_images.sources.folders import ImageFolder, list_folder
+from noisegate_images.sources.images import ImageSource, check_on_error, find_images
 from noisegate_images.training.adam import Adam
 
 _AT_ONCE = 1024

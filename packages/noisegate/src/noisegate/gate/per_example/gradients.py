@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.execution import (
     Execution,
     Probed,
@@ -34,6 +33,7 @@ from noisegate.gate.per_example.tracing import (
 from noisegate.privacy.gradient_grid import add_factored, add_gradients
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import BLOCK_LIMIT
+from noisegate.queries.feature_map import FeatureMap
 from noisegate.schema import EncodedTable, Layout, Schema
 
 if TYPE_CHECKING:

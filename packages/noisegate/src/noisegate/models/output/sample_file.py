@@ -69,7 +69,8 @@ def _spelled(rows: pa.Table, schema: Schema) -> pa.Table:
     """Returns the table as text has it, and its missing cells where an empty one would not be read as missing."""
     import pyarrow as pa
 
-    written = extension("noisegate.forms", "written", "what writes columns as text")
+    from noisegate.schema.arrow_types import spelled
+
     word = (
         None if "" in schema.missing_values else next(iter(schema.missing_values), None)
     )
@@ -80,7 +81,7 @@ def _spelled(rows: pa.Table, schema: Schema) -> pa.Table:
         if (column.missing and word is not None) or getattr(
             column, "spelling", None
         ) is not None:
-            cells = written(column, cells)
+            cells = spelled(column, cells)
         if column.missing and word is not None:
             cells = cells.fill_null(word)
         rows = rows.set_column(rows.column_names.index(column.name), column.name, cells)

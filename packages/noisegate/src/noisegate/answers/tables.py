@@ -1,0 +1,476 @@
+"""Released tables, arranged by the classes of the label: for a fit, and twice with independent noise, to judge one.
+
+Columns are all but the label, their cells laid side by side: cell a of column i stands
+at place offsets[i] + a of D.
+
+What a mixture of products expects of tables, how far that is, and the gradient: in a
+class of n records, component k has weight w_k and probabilities p_ak of the cells a of
+all columns, side by side (D, K). Expected counts of pairs and of single cells are, with
+S and s released, of noise σ and τ, and G = (M − S)/σ² where a pair was, g = 2 (m −
+s)/τ²
+
+    M = n p diag(w) pᵀ = A Aᵀ,    A = p diag(n w)^½,    m = n p w
+    L = ½ Σ_ab (M_ab − S_ab)²/σ_ab² + Σ_a (m_a − s_a)²/τ_a²
+    ∂L/∂p = (2 G p + g 1ᵀ) diag(n w),    ∂L/∂w_k = n (p_kᵀ G p_k + gᵀ p_k)
+
+Where few pairs were released, only their blocks of M are computed, those of one column
+and its partners at a time, each on one side of the diagonal. A table of three columns
+adds the squares of Σ_k n w_k p_ak p_bk p_dk against its counts.
+
+G gets a part of itself once more: what of it lies along the products of two columns'
+scores (normal scores of cells in an order, or two cells), which is how correlations are
+off. Descent comes to it last, though it is far clearer than single cells. Left out
+where there are fewer components than cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate, pairwise
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.answers.released import Table, posterior_shares
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
+
+    Array = npt.NDArray[np.float32]
+
+
+Floats = npt.NDArray[np.float64]
+
+_TINY = float(np.finfo(float).tiny)
+_TAIL = 1e-9  # scores of cells are no further out than this quantile
+# How many times more than others the one number counts that says how far a pair of ordered columns moves together:
+# analyses rest on it, it is much clearer than single cells, and plain descent comes to it last. With a larger part many
+# columns follow its noise, and regressions get worse.
+_STRESS = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """Where a fit sets out, if not from independent columns: kinds of records, in each of which columns are so.
+
+    Attributes:
+        weights: Shares of the kinds, (kinds,).
+        cells: Shares of the cells of all columns in each, (kinds, D).
+    """
+
+    weights: Floats
+    cells: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassTables:
+    """Tables with the label as their first axis.
+
+    Attributes:
+        sizes: Cells of each column but the label.
+        pairs: For each class, noisy counts of the pairs that were released, above the diagonal, (classes, D, D).
+        precision: One over their noise, 0 where no pair was released, (D, D).
+        triples: Tables of three columns: (columns, (classes, …) counts, noise).
+        singles: Noisy counts of each column's cells, the best that all tables together say, (classes, D).
+        singles_std: Their noise, (D,).
+        counts: Number of records of each class, as well as it is known, (classes,); in all of them together at least
+            one standard deviation of its noise.
+        prior: Shares of each column's cells as they were known before, (D,).
+        start: Where a fit sets out; None to follow what its pairs say of each class.
+        ordered: How many cells of each column, the first ones, stand in an order.
+    """
+
+    sizes: tuple[int, ...]
+    pairs: npt.NDArray[np.float32]
+    precision: npt.NDArray[np.float32]
+    triples: tuple[tuple[tuple[int, int, int], Floats, float], ...]
+    singles: Floats
+    singles_std: Floats
+    counts: Floats
+    prior: Floats
+    start: Start | None = None
+    ordered: tuple[int, ...] = ()
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Where each column's cells begin among the D, and their end, (columns + 1,)."""
+        return (0, *accumulate(self.sizes))
+
+    @cached_property
+    def spans(self) -> tuple[slice, ...]:
+        """Where each column's cells stand among the D."""
+        return tuple(slice(start, end) for start, end in pairwise(self.offsets))
+
+    @property
+    def larger(self) -> int:
+        """Number of cells of pairs and triples, over all classes."""
+        pairs = int((self.precision > 0).sum()) * len(self.counts)
+        return pairs + sum(counts.size for _, counts, _ in self.triples)
+
+
+def split(
+    tables: Sequence[Table], random: np.random.Generator
+) -> tuple[list[Table], list[Table]]:
+    """Returns each table twice, with independent noise: for a trial fit, and to judge it by.
+
+    With fresh z of the table's own noise, counts + z/2 and counts − 2z are independent, because the noise is Gaussian
+    (Rasines and Young 2023; Leiner et al. 2023): a fit to the one is judged without bias by the other. The noise of the
+    first grows by the factor √(5/4), that of the second by √5.
+    """
+    trial, judge = [], []
+    for table in tables:
+        fresh = random.normal(scale=table.noise_std, size=table.counts.shape)
+        trial.append(
+            replace(
+                table,
+                counts=table.counts + fresh / 2,
+                noise_std=table.noise_std * math.sqrt(5 / 4),
+            )
+        )
+        judge.append(
+            replace(
+                table,
+                counts=table.counts - 2 * fresh,
+                noise_std=table.noise_std * math.sqrt(5),
+            )
+        )
+    return trial, judge
+
+
+def class_tables(
+    tables: Sequence[Table],
+    sizes: Sequence[int],
+    label: int | None,
+    prior: Mapping[int, Floats] | None = None,
+) -> ClassTables:
+    """Returns the tables arranged by class, those without the label left out; None makes one class of all records.
+
+    `sizes` are the cells of each column, `prior` the shares of these cells in columns of which something is known.
+    """
+    others = [column for column in range(len(sizes)) if column != label]
+    place = {column: at for at, column in enumerate(others)}
+    offsets = np.cumsum([0, *(sizes[column] for column in others)])
+    classes, width = 1 if label is None else sizes[label], int(offsets[-1])
+    pairs = np.zeros((classes, width, width), dtype=np.float32)
+    precision = np.zeros((width, width), dtype=np.float32)
+    triples = []
+    # Of single columns and of classes, every table that says something, weighted by inverse variance.
+    singles, singles_weight = np.zeros((classes, width)), np.full(width, _TINY)
+    totals, totals_weight = np.zeros(classes), _TINY
+    for table in tables:
+        if label is not None and label not in table.columns:
+            continue
+        columns = tuple(place[column] for column in table.columns if column != label)
+        counts = (
+            table.counts[None]
+            if label is None
+            else np.moveaxis(table.counts, table.columns.index(label), 0)
+        )
+        axes, variance = range(1, counts.ndim), counts[0].size * table.noise_std**2
+        spans = [slice(offsets[column], offsets[column + 1]) for column in columns]
+        for axis, span in zip(axes, spans, strict=True):
+            weight = counts.shape[axis] / variance
+            singles[:, span] += weight * counts.sum(
+                axis=tuple(other for other in axes if other != axis)
+            )
+            singles_weight[span] += weight
+        totals += 1 / variance * counts.sum(axis=tuple(axes))
+        totals_weight += 1 / variance
+        if len(columns) == 2:
+            pairs[:, spans[0], spans[1]] = counts
+            precision[spans[0], spans[1]] = 1 / table.noise_std
+        elif len(columns) == 3:
+            triples.append(
+                ((columns[0], columns[1], columns[2]), counts, table.noise_std)
+            )
+    even = {column: np.full(sizes[column], 1 / sizes[column]) for column in others}
+    # Shrunk towards equal ones as far as they drown.
+    counts, noise_std = totals / totals_weight, totals_weight**-0.5
+    records = max(float(counts.sum()), math.sqrt(classes) * noise_std)
+    shares = posterior_shares(counts, noise_std, np.full(classes, 1 / classes), records)
+    return ClassTables(
+        sizes=tuple(sizes[column] for column in others),
+        pairs=pairs,
+        precision=precision,
+        triples=tuple(triples),
+        singles=singles / singles_weight,
+        singles_std=singles_weight**-0.5,
+        counts=records * shares,
+        prior=np.concatenate([{**even, **(prior or {})}[column] for column in others])
+        if others
+        else np.zeros(0),
+    )
+
+
+def likely_shares(tables: ClassTables) -> Floats:
+    """Returns an estimate of each column's distribution in each class, positive, (classes, D).
+
+    What all classes say together is shrunk towards what was known before, and what a class says of its own towards
+    what all say together, each as far as it drowns in its noise.
+    """
+    shares, classes, records = (
+        np.empty_like(tables.singles),
+        len(tables.counts),
+        float(tables.counts.sum()),
+    )
+    for span in tables.spans:
+        noisy, noise = tables.singles[:, span], float(tables.singles_std[span.start])
+        together = posterior_shares(
+            noisy.sum(axis=0), math.sqrt(classes) * noise, tables.prior[span], records
+        )
+        for row, count in enumerate(tables.counts.tolist()):
+            own = (
+                posterior_shares(noisy[row], noise, together, count)
+                if classes > 1
+                else together
+            )
+            shares[row, span] = own
+    return shares
+
+
+def scores_of(shares: Floats, ordered: int) -> Floats:
+    """Returns scores of a column's cells, (cells, scores), of mean 0 and variance 1 under its shares."""
+    terms = np.delete(np.eye(len(shares)), int(shares.argmax()), axis=1)
+    if ordered > 1:
+        inside = shares[:ordered] / shares[:ordered].sum()
+        middles = np.clip(np.cumsum(inside) - inside / 2, _TAIL, 1 - _TAIL)
+        terms = np.eye(len(shares))[:, ordered - 1 :]
+        terms[:ordered, 0] = [
+            NormalDist().inv_cdf(middle) for middle in middles.tolist()
+        ]
+    roots = np.sqrt(shares)[:, None]
+    return np.asarray(
+        np.linalg.qr(np.column_stack([roots, terms * roots]))[0][:, 1:] / roots
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Components:
+    """Components of each class.
+
+    Attributes:
+        weights: Their shares of the class, (classes, K).
+        cells: Their probabilities of the cells of all columns, (classes, D, K).
+    """
+
+    weights: Float32[Array, "classes K"]
+    cells: Float32[Array, "classes D K"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """Expected counts of every cell of some tables, by class: blocks of pairs, single columns, triples as matrices."""
+
+    pairs: tuple[Float32[Array, "classes _ _"], ...]
+    singles: Float32[Array, "classes D"]
+    triples: tuple[Float32[Array, "classes _ _"], ...]
+
+
+# Below this share of all pairs of cells, the released ones are computed block by block.
+_FEW = 0.25
+
+
+class _Block:
+    """Released pairs of some cells with others, or where both are None of all with all, each on both sides of M."""
+
+    def __init__(
+        self,
+        tables: ClassTables,
+        scores: Float32[Array, "D scores"],
+        rows: slice | None = None,
+        columns: npt.NDArray[np.intp] | None = None,
+    ) -> None:
+        self.whole = rows is None or columns is None
+        self._rows, self._columns = (
+            slice(None) if each is None else each for each in (rows, columns)
+        )
+        precision, pairs = tables.precision, tables.pairs
+        self._scores = scores[self._rows], scores[self._columns]
+        if rows is None or columns is None:
+            precision, pairs = precision + precision.T, pairs + pairs.transpose(0, 2, 1)
+        else:
+            precision, pairs = precision[rows, columns], pairs[:, rows, columns]
+        # Counts over their noise.
+        self._precision, self._counts = precision, pairs * precision
+
+    def expected(
+        self, scaled: Float32[Array, "classes D K"]
+    ) -> Float32[Array, "classes _ _"]:
+        """Returns the block of M in each class, with A for `scaled`."""
+        out = np.empty(self._counts.shape, dtype=np.float32)
+        for each, found in zip(scaled, out, strict=True):
+            # Of a matrix with itself the product is symmetric, and computed at half the cost.
+            np.matmul(
+                each[self._rows],
+                (each if self.whole else each[self._columns]).T,
+                out=found,
+            )
+        return out
+
+    def residual(self, expected: Float32[Array, "classes _ _"], row: int) -> Array:
+        """Returns how far the counts of a class are from those expected, over their noise."""
+        found: Array = expected[row] * self._precision
+        found -= self._counts[row]
+        return found
+
+    def pull(
+        self, residual: Array, cells: Float32[Array, "D K"], into: Float32[Array, "D K"]
+    ) -> None:
+        """Adds 2 G p to `into`, scores with more weight if there are components enough; overwrites the residual."""
+        left, right = self._scores
+        if len(cells) <= cells.shape[1]:
+            residual += left @ (left.T @ residual @ right) @ right.T
+        residual *= 2 * self._precision
+        into[self._rows] += residual @ cells[self._columns]
+        if not self.whole:
+            into[self._columns] += residual.T @ cells[self._rows]
+
+
+def _unit_scores(tables: ClassTables) -> Float32[Array, "D scores"]:
+    """Returns scores of columns in an order, or of two cells, so long that they count as much as they are to."""
+    shares, found = (
+        likely_shares(tables).mean(axis=0) if tables.ordered else tables.prior,
+        [],
+    )
+    for span, few in zip(tables.spans, tables.ordered, strict=False):
+        if few > 1 or span.stop - span.start == 2:
+            found.append(np.zeros(len(shares), dtype=np.float32))
+            own = scores_of(shares[span] / shares[span].sum(), few)[:, -1]
+            found[-1][span] = own * _STRESS**0.25 / np.sqrt(np.square(own).sum())
+    return (
+        np.stack(found, axis=1)
+        if found
+        else np.zeros((len(shares), 0), dtype=np.float32)
+    )
+
+
+def _blocks(tables: ClassTables) -> list[_Block]:
+    released, scores = tables.precision > 0, _unit_scores(tables)
+    if 2 * released.mean() > _FEW:
+        return [_Block(tables, scores)]
+    partners = (
+        (span, np.flatnonzero(released[span].any(axis=0))) for span in tables.spans
+    )
+    return [
+        _Block(tables, scores, span, others) for span, others in partners if len(others)
+    ]
+
+
+class Distance:
+    """The squared distance of expected counts to tables, in units of their noise."""
+
+    def __init__(self, tables: ClassTables) -> None:
+        self._spans, self._counts = tables.spans, tables.counts.astype(np.float32)
+        self.cells = tables.larger
+        self._blocks = _blocks(tables)
+        self._singles = tables.singles.astype(np.float32)
+        self._singles_precision = (1 / tables.singles_std).astype(np.float32)
+        self._triples = [
+            (
+                columns,
+                (counts / noise)
+                .reshape(len(counts), -1, counts.shape[-1])
+                .astype(np.float32),
+                1 / noise,
+            )
+            for columns, counts, noise in tables.triples
+        ]
+
+    def expected(self, components: Components) -> Expected:
+        """Returns what a mixture with these tables' numbers of records expects of them."""
+        records = components.weights * self._counts[:, None]
+        roots = np.sqrt(records)
+        scaled = components.cells * roots[:, None]
+        pairs = tuple(block.expected(scaled) for block in self._blocks)
+        singles = np.matmul(components.cells, records[:, :, None])[:, :, 0]
+        triples = []
+        for columns, _, _ in self._triples:
+            first, second, third = (
+                components.cells[:, self._spans[column]] for column in columns
+            )
+            triples.append(
+                np.matmul(
+                    _outer(first * records[:, None], second), third.transpose(0, 2, 1)
+                )
+            )
+        return Expected(pairs=pairs, singles=singles, triples=tuple(triples))
+
+    def of(self, expected: Expected) -> float:
+        """Returns the squared distance to pairs and triples, summed over their cells."""
+        total = 0.0
+        for row in range(len(self._counts)):
+            for block, found in zip(self._blocks, expected.pairs, strict=True):
+                total += (0.5 if block.whole else 1.0) * _squared(
+                    block.residual(found, row)
+                )
+            total += sum(
+                _squared(self._triple_residual(expected, row, place))
+                for place in range(len(self._triples))
+            )
+        return total
+
+    def gradient(self, expected: Expected, components: Components) -> Components:
+        """Returns the gradient of the distance to all tables at a mixture's weights and cells."""
+        rows = [
+            self._class_gradient(expected, components, row)
+            for row in range(len(self._counts))
+        ]
+        return Components(
+            weights=np.stack([row[0] for row in rows]),
+            cells=np.stack([row[1] for row in rows]),
+        )
+
+    def _class_gradient(
+        self, expected: Expected, components: Components, row: int
+    ) -> tuple[Array, Array]:
+        cells, count = components.cells[row], self._counts[row]
+        records = components.weights[row] * count
+        at_cells = np.zeros_like(cells)
+        for block, found in zip(self._blocks, expected.pairs, strict=True):
+            block.pull(block.residual(found, row), cells, at_cells)
+        single = (
+            2
+            * (expected.singles[row] - self._singles[row])
+            * self._singles_precision**2
+        )
+        # What is pulled at a pair is pulled at both of its cells.
+        at_records = 0.5 * np.einsum("ak,ak->k", at_cells, cells) + single @ cells
+        at_cells += single[:, None]
+        at_cells *= records
+        for place, (columns, _, precision) in enumerate(self._triples):
+            residual = self._triple_residual(expected, row, place)
+            residual *= 2 * precision
+            spans = [self._spans[column] for column in columns]
+            first, second, third = (cells[span] for span in spans)
+            # The gradient at the product of the first two, and what of it each of them gets.
+            pulled = (residual @ third).reshape(len(first), len(second), -1)
+            at_first = np.einsum("abk,bk->ak", pulled, second)
+            at_records += np.einsum("ak,ak->k", at_first, first)
+            at_cells[spans[0]] += at_first * records
+            at_cells[spans[1]] += np.einsum("abk,ak->bk", pulled, first * records)
+            at_cells[spans[2]] += (
+                residual.T @ _outer((first * records)[None], second[None])[0]
+            )
+        return at_records * count, at_cells
+
+    def _triple_residual(self, expected: Expected, row: int, place: int) -> Array:
+        _, counts, precision = self._triples[place]
+        residual: Array = expected.triples[place][row] * np.float32(precision)
+        residual -= counts[row]
+        return residual
+
+
+def _outer(
+    first: Float32[Array, "classes A K"], second: Float32[Array, "classes B K"]
+) -> Float32[Array, "classes _ K"]:
+    """Returns the products of a cell of the first and one of the second, component by component."""
+    return (first[:, :, None] * second[:, None]).reshape(len(first), -1, first.shape[2])
+
+
+def _squared(residual: Array) -> float:
+    return float(np.vdot(residual, residual))

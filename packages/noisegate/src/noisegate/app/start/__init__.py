@@ -1,0 +1,1 @@
+"""The guided interview of `noisegate start`: questions, asked in a terminal or on a page in a browser."""

@@ -1,7 +1,0 @@
-"""The private side's reader: records from files and tables in memory, in constant memory. Not for the public side."""
-
-from noisegate.data.frames import read_table
-from noisegate.data.sources import open_source
-from noisegate.data.tables.tables import Source, TableSource
-
-__all__ = ["Source", "TableSource", "open_source", "read_table"]

@@ -1,1 +1,0 @@
-"""How a schema comes to be: drafted from records, read from dictionaries."""

@@ -1,0 +1,468 @@
+"""Answers: what textbooks say of real records where there is no noise, intervals that hold, and refusals."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as api
+
+from noisegate import synthesize
+from noisegate.answers.answers import (
+    FORMS,
+    Estimate,
+    Spread,
+    estimate,
+    off_by,
+    read,
+    spread_of_counts,
+)
+from noisegate.answers.cumulative import calibrated
+from noisegate.answers.estimands import Estimands
+from noisegate.answers.evidence import Evidence
+from noisegate.errors import OptionError
+from noisegate.methods.pairwise import Pairwise
+from noisegate.schema import Boolean, Categorical, Continuous, Date, Integer, Schema
+from noisegate.seeds import public_random
+
+SCHEMA = Schema(
+    (
+        *(
+            Continuous(name="x", lower=-5, upper=5),
+            Continuous(name="y", lower=-10, upper=10),
+        ),
+        *(
+            Integer(name="count", lower=0, upper=30),
+            Integer(name="days", lower=0, upper=60, missing=True),
+        ),
+        *(
+            Categorical(name="job", levels=("cook", "nurse", "smith")),
+            Boolean(name="ill"),
+        ),
+    ),
+    label="ill",
+)
+
+
+def records(rows=20_000, seed=0):
+    random = np.random.default_rng(seed)
+    x = np.clip(random.normal(size=rows), -5, 5)
+    job = random.choice(["cook", "nurse", "smith"], rows, p=[0.5, 0.3, 0.2])
+    ill = random.random(rows) < 1 / (1 + np.exp(1 - x))
+    y = np.clip(
+        1 + 0.5 * x - 0.8 * (job == "nurse") + random.normal(size=rows), -10, 10
+    )
+    count = np.minimum(random.poisson(np.exp(0.3 + 0.4 * x)), 30)
+    days = pd.Series(np.minimum(random.exponential(20, rows), 60).astype(int)).astype(
+        "Int64"
+    )
+    days[random.random(rows) < 0.1] = pd.NA
+    return pd.DataFrame(
+        {"x": x, "y": y, "count": count, "days": days, "job": job, "ill": ill}
+    )
+
+
+@pytest.fixture(scope="module")
+def real():
+    return records()
+
+
+@pytest.fixture(scope="module")
+def model(real):
+    """Hardly any noise: what is left is what cells and ranges do."""
+    return synthesize(
+        real,
+        schema=SCHEMA,
+        epsilon=500.0,
+        method=Pairwise(moments_share=1.0, fit_options={"steps": 200}),
+    )
+
+
+def values(model, question, **options):
+    return np.array([one.value for one in model.infer(question, **options)])
+
+
+def test_means_shares_and_counts_are_those_of_the_records(model, real):
+    assert values(model, "mean(y)") == pytest.approx([real["y"].mean()], abs=0.01)
+    assert values(model, "mean(days)") == pytest.approx([real["days"].mean()], abs=0.1)
+    means = real.groupby("job")["y"].mean().to_numpy()
+    assert values(model, "mean(y) by job") == pytest.approx(
+        [*means, *(means[1:] - means[0])], abs=0.02
+    )
+    shares = (
+        real.groupby("ill")["job"]
+        .apply(lambda each: (each == "nurse").mean())
+        .to_numpy()
+    )
+    assert values(model, "share(job = nurse) by ill")[:2] == pytest.approx(
+        shares, abs=0.002
+    )
+    assert values(model, "count(ill = true)") == pytest.approx(
+        [real["ill"].sum()], abs=10
+    )
+    assert values(model, "share(x < 0.5)") == pytest.approx(
+        [(real["x"] < 0.5).mean()], abs=0.005
+    )
+
+
+def test_quantiles_lie_in_their_intervals_and_those_are_narrow(model, real):
+    for probability in (0.05, 0.5, 0.9):
+        (one,) = model.infer(f"quantile(y, {probability})", finite=True)
+        assert (
+            one.low <= np.quantile(real["y"], probability) <= one.high < one.low + 0.1
+        )
+    assert model.infer("median(days)")[0].value == pytest.approx(
+        real["days"].median(), abs=1
+    )
+
+
+def test_regressions_are_those_of_the_records(model, real):
+    design = np.column_stack(
+        [np.ones(len(real)), real["x"], real["job"] == "nurse", real["job"] == "smith"]
+    ).astype(float)
+    coefficients = np.linalg.lstsq(design, real["y"].to_numpy(), rcond=None)[0]
+    found = model.infer("y ~ x + job")
+    assert [one.name for one in found] == [
+        "intercept",
+        "x",
+        "job = nurse",
+        "job = smith",
+    ]
+    assert [one.value for one in found] == pytest.approx(coefficients, abs=0.01)
+    residual = real["y"] - design @ coefficients
+    errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * residual.var())
+    assert [one.sampling for one in found] == pytest.approx(errors, rel=0.1)
+    assert values(model, "corr(x, y)") == pytest.approx(
+        [np.corrcoef(real["x"], real["y"])[0, 1]], abs=0.01
+    )
+    left, right = (
+        one
+        - design[:, [0, 2, 3]]
+        @ np.linalg.lstsq(design[:, [0, 2, 3]], one, rcond=None)[0]
+        for one in (real["x"], real["y"])
+    )
+    assert values(model, "partial(x, y | job)") == pytest.approx(
+        [np.corrcoef(left, right)[0, 1]], abs=0.01
+    )
+
+
+@pytest.mark.parametrize(
+    ("question", "outcome", "mean"),
+    [
+        ("logit(ill) ~ x + job", "ill", lambda score: 1 / (1 + np.exp(-score))),
+        ("poisson(count) ~ x + job", "count", np.exp),
+    ],
+)
+def test_what_is_not_linear_solves_the_equations_of_the_records(
+    model, real, question, outcome, mean
+):
+    design = np.column_stack(
+        [np.ones(len(real)), real["x"], real["job"] == "nurse", real["job"] == "smith"]
+    ).astype(float)
+    found, y = np.zeros(4), real[outcome].to_numpy(float)
+    for _ in range(30):
+        expected = mean(design @ found)
+        slope = expected * (1 - expected) if outcome == "ill" else expected
+        found += np.linalg.solve(
+            (design * slope[:, None]).T @ design, design.T @ (y - expected)
+        )
+    assert values(model, question) == pytest.approx(found, abs=0.06)
+
+
+def test_tables_answer_odds_independence_and_survival(model, real):
+    cells = pd.crosstab(real["job"] == "nurse", real["ill"])
+    assert cells.shape == (2, 2)
+    (tested,) = model.infer("chi2(job, ill)")
+    assert tested.p > 0.001 and model.infer("chi2(x, ill)")[0].p == pytest.approx(
+        1 / 2000
+    )
+    everybody = (model.infer("survival(days, ill)"), "", real)
+    grouped = model.infer("survival(days, ill) by job")
+    assert len(grouped) == 3 * len(everybody[0])
+    groups = [
+        ("job = nurse: ", real[real["job"] == "nurse"]),
+        ("job = smith: ", real[real["job"] == "smith"]),
+    ]
+    parts = [
+        ([one for one in grouped if one.name.startswith(name)], name, part)
+        for name, part in groups
+    ]
+    for found, name, part in (everybody, *parts):
+        time, event = (
+            part["days"].dropna().to_numpy(float),
+            part["ill"][part["days"].notna()].to_numpy(),
+        )
+        at, surviving = 0, 1.0
+        for one in found:
+            cut = float(one.name.removeprefix(f"{name}beyond "))
+            for day in np.unique(time[(time >= at) & (time < cut)]):
+                surviving *= 1 - ((time == day) & event).sum() / (time >= day).sum()
+            at = cut
+            assert one.value == pytest.approx(surviving, abs=0.02)
+    with pytest.raises(OptionError, match="'x' is a number"):
+        model.infer("survival(days, ill) by x")
+
+
+def test_errors_by_sampling_are_those_of_statsmodels(model, real):
+    """Its standard errors that hold whatever the variance depends on (HC0), of the records themselves."""
+    design = pd.DataFrame(
+        {
+            "one": 1.0,
+            "x": real["x"],
+            "nurse": real["job"] == "nurse",
+            "smith": real["job"] == "smith",
+        }
+    )
+    kinds = {
+        "y": ("y", api.OLS),
+        "ill": ("logit(ill)", api.Logit),
+        "count": ("poisson(count)", api.Poisson),
+    }
+    for outcome, (asked, kind) in kinds.items():
+        oracle = kind(real[outcome].astype(float), design.astype(float)).fit(
+            disp=0, cov_type="HC0"
+        )
+        found = model.infer(f"{asked} ~ x + job")
+        assert [one.value for one in found] == pytest.approx(
+            oracle.params.to_numpy(), abs=0.06
+        )
+        assert [one.sampling for one in found] == pytest.approx(
+            oracle.bse.to_numpy(), rel=0.12
+        )
+
+
+def test_a_sample_of_the_model_has_an_error_which_its_intervals_count(model):
+    """Solutions by 60 samples of the model spread as is said or less, as draws are even; an interval holds that too."""
+    evidence, link = (
+        Evidence(model),
+        (lambda score: 1 / (1 + np.exp(-score)), lambda mean: mean * (1 - mean)),
+    )
+    sums, found, said = (
+        evidence.sums([evidence.column("x"), evidence.column("ill")]),
+        [],
+        [],
+    )
+    for seed in range(60):
+        solved, sampled = calibrated(
+            sums, model.model.draw(400, public_random(seed)), [0, 1], link
+        )
+        found.append(
+            solved(sums.values, sums.matrix(sums.values)[[0, 1], 3] / sums.values[0])
+        )
+        said.append(np.sqrt(np.diag(sampled(found[-1]))))
+    part = np.std(found, axis=0) / np.mean(said, axis=0)
+    assert (part > 0.5).all() and (part < 1.2).all()
+    one = off_by(Estimate(question="", name="", value=1.0, low=0.0, high=3.0), 1.0, 2.0)
+    assert (one.low, one.high, one.bias) == pytest.approx(
+        (1 - math.sqrt(5), 1 + math.sqrt(8), 1.0)
+    )
+
+
+def test_squares_within_wide_cells_are_about_as_far_off_as_is_said():
+    """Numbers in a small part of their bounds, few records: errors of 40 sums of squares, over what is said of each."""
+    schema, off = (
+        Schema((Continuous(name="x", lower=-40, upper=150), Boolean(name="ill"))),
+        [],
+    )
+    for seed in range(40):
+        x = np.random.default_rng(seed).normal(45, 7, 2_000)
+        table = pd.DataFrame({"x": x, "ill": x % 1 < 0.3})
+        method = Pairwise(moments_share=0.02, seed=seed, fit_options={"steps": 20})
+        evidence = Evidence(
+            synthesize(table, schema=schema, epsilon=0.3, method=method)
+        )
+        evidence._moments = None  # cells alone
+        sums = evidence.sums([0])
+        z = (x - evidence.linear(0)[0]) / evidence.linear(0)[1]
+        (one,) = sums.terms.numeric
+        true = np.square(
+            np.clip((2 * z - one.low - one.high) / (one.high - one.low), -1, 1)
+        ).sum()
+        square = int(
+            ((sums.terms.entries[0] == 1) & (sums.terms.entries[1] == 1)).argmax()
+        )
+        off.append(
+            (sums.values[square] - true)
+            / math.sqrt(sums.variance[square] + np.square(sums.bias[square]).sum())
+        )
+    assert math.sqrt(np.mean(np.square(off))) < 1.5, off
+
+
+def test_the_records_themselves_have_no_sampling_error(model):
+    (one,), (other,) = model.infer("mean(y)", finite=True), model.infer("mean(y)")
+    assert (
+        one.sampling == 0
+        and other.sampling > 0
+        and one.high - one.low < other.high - other.low
+    )
+
+
+def test_an_interval_of_a_quotient_is_fiellers():
+    spread = Spread(
+        values=np.array([10.0, 5.0]),
+        variance=np.array([1.0, 0.25]),
+        bias=np.zeros((2, 0)),
+        sampling=np.zeros((2, 2)),
+    )
+    (one,) = estimate("q", ["q"], lambda v: v[:, None], spread, level=0.95, draws=4000)
+    t = 1.959964**2
+    # (10 − 5θ)² = t (1 + θ²/4)
+    roots = np.roots([25 - t / 4, -100, 100 - t]).real
+    assert sorted([one.low, one.high]) == pytest.approx(sorted(roots), rel=0.05)
+    assert one.noise == pytest.approx(math.sqrt(1 + 4 / 4) / 5, rel=0.05)
+
+
+@pytest.mark.parametrize("below", [0.5, -5.0])
+def test_a_denominator_that_noise_hides_gives_no_answer(below):
+    spread = Spread(
+        values=np.array([10.0, below]),
+        variance=np.ones(2),
+        bias=np.zeros((2, 0)),
+        sampling=np.zeros((2, 2)),
+    )
+    (one,) = estimate("q", ["q"], lambda v: v[:, None], spread, level=0.95)
+    assert one.value is None and one.refused.startswith("the noise forbids an answer")
+
+
+def test_what_the_noise_bends_is_straightened_or_refused():
+    """The mean of exp(z) with noise on z is off by half its variance: taken off where small, refused where large."""
+    random, off = np.random.default_rng(1), []
+    for _ in range(400):
+        spread = spread_of_counts(
+            np.array([0.0, 0.5]) + 0.3 * random.normal(size=2), 0.09, finite=True
+        )
+        (one,) = estimate("q", ["q"], lambda v: np.exp(v[1:]) - 1, spread, level=0.95)
+        off.append(one.low <= math.expm1(0.5) <= one.high)
+    assert 0.91 <= np.mean(off) <= 0.99
+    spread = spread_of_counts(np.array([0.0, 0.5]), 9.0, finite=True)
+    assert estimate("q", ["q"], lambda v: np.exp(v[1:]), spread, level=0.95)[0].refused
+
+
+def test_a_true_null_is_rejected_as_often_as_is_said_whatever_the_noise():
+    """Of 200 tables whose columns are independent, with noise as large as their cells, 5 % have p below .05."""
+    random, asked, found = np.random.default_rng(3), read("chi2(a, b)"), []
+    for _ in range(200):
+        noisy = random.multinomial(
+            600, np.outer([0.3, 0.7], [0.2, 0.3, 0.5]).ravel()
+        ).reshape(2, 3)
+        estimands = Estimands(None, level=0.95, finite=False)
+        estimands._counts = lambda *_, noisy=noisy: (
+            noisy + random.normal(scale=30, size=(2, 3)),
+            900.0,
+        )
+        found.append(estimands.answer(asked)[0].p <= 0.05)
+    assert 0.01 <= np.mean(found) <= 0.1
+
+
+def test_every_form_is_read_and_keeps_its_text():
+    for form in FORMS:
+        question = read(form.replace("number", "3"))
+        assert question.columns and question.text
+    assert (
+        read("share(`a b` = c d)").columns == ("a b",)
+        and read("share(`a b` = c d)").value == "c d"
+    )
+    assert read("median(x)") == read("median(x)") and read("median(x)").value == 0.5
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("average(x)", r"'average\(x\)' is not understood; the forms are: mean\(x\)"),
+        ("mean(z)", "no column 'z'; the columns are x, y, count, days, job, ill"),
+        ("mean(job)", "'job' is not numeric"),
+        ("share(job = clerk)", "'job' has no level 'clerk'; it has cook, nurse, smith"),
+        ("mean(x) by y", "'y' is a number; a column with levels"),
+        ("quantile(x, 2)", "between 0 and 1"),
+        ("y ~ x + x", "names a column twice"),
+        ("logit(job) ~ x", "needs an outcome with two levels"),
+        ("job ~ x", "'job' must be a number, or have two levels"),
+        ("logit(ill) ~ days", "'days' may be missing"),
+        ("corr(job, x)", "'job' must be a number, or have two levels"),
+        ("odds(job, ill)", "two columns with two levels"),
+        ("share(x < much)", "a number is expected"),
+    ],
+)
+def test_what_does_not_fit_is_said_in_the_words_of_the_question(model, question, words):
+    with pytest.raises(OptionError, match=words):
+        model.infer(question)
+
+
+def test_what_was_not_measured_together_is_refused(real):
+    made = synthesize(
+        real,
+        schema=SCHEMA,
+        epsilon=1.0,
+        method=Pairwise(pairs="none", fit_options={"steps": 20}),
+    )
+    with pytest.raises(OptionError, match="'x' and 'y' were not measured together"):
+        made.infer("corr(x, y)")
+    (one,) = made.infer("mean(x)")
+    assert one.low < real["x"].mean() < one.high
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("share", "least"), [(0.0, 0.93), (0.43, 0.92)])
+def test_intervals_of_many_releases_hold(share, least):
+    """Of 95 % intervals of 60 releases with 5 numbers each, which within a release are not independent."""
+    truth = {
+        "x": 0.5,
+        "mean(x)": 0.0,
+        "intercept": 1.0,
+        "job = nurse": -0.8,
+        "job = smith": 0.0,
+    }
+    method, held = Pairwise(moments_share=share, fit_options={"steps": 50}), []
+    for seed in range(60):
+        made = synthesize(
+            records(8_000, seed + 100), schema=SCHEMA, epsilon=2.0, method=method
+        )
+        answers = made.infer("y ~ x + job", "mean(x)")
+        held += [
+            one.low <= truth[one.name] <= one.high
+            for one in answers
+            if one.value is not None
+        ]
+    assert len(held) > 250 and least <= np.mean(held) <= (1.0 if share == 0 else 0.99)
+
+
+@pytest.mark.parametrize(
+    "question", ["logit(ill) ~ x + job", "poisson(count) ~ x + job"]
+)
+def test_a_regression_that_the_noise_hides_is_refused_in_words(real, question):
+    made = synthesize(
+        real[:300], schema=SCHEMA, epsilon=0.05, method=Pairwise(moments_share=0.43)
+    )
+    assert all(
+        "the noise forbids an answer" in one.refused for one in made.infer(question)
+    )
+
+
+def test_a_mean_that_the_noise_hides_is_refused_and_no_narrow_wrong_one_given():
+    schema = Schema((Continuous(name="age", lower=0, upper=100), Boolean(name="ill")))
+    random, far = np.random.default_rng(0), 0
+    for seed in range(8):
+        age = np.clip(random.normal(29, 7, 1_500), 17, 42)
+        table = pd.DataFrame({"age": age, "ill": random.random(1_500) < 0.3})
+        method = Pairwise(moments_share=0.43, seed=seed, fit_options={"steps": 20})
+        model = synthesize(table, schema=schema, epsilon=0.05, method=method)
+        (found,) = model.infer("mean(age)")
+        far += found.refused is None and not found.low - 1 < age.mean() < found.high + 1
+        assert found.refused is None or "forbids" in found.refused
+    assert far <= 1
+
+
+def test_dates_say_what_they_are_counted_in():
+    table = pd.DataFrame(
+        {"d": pd.date_range("2022-01-01", periods=600).date, "b": [False, True] * 300}
+    )
+    schema = Schema(
+        (
+            Date(name="d", lower=table["d"].min(), upper=table["d"].max()),
+            Boolean(name="b"),
+        )
+    )
+    made = synthesize(table, schema=schema, epsilon=5.0)
+    assert made.infer("mean(d)")[0].notes == (
+        "'d' is counted in days since 1970-01-01",
+    )

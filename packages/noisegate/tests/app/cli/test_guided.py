@@ -1,0 +1,145 @@
+"""`noisegate start`: it asks, shows, and runs the other commands; without a terminal it takes answers, or refuses."""
+
+import io
+import shlex
+import threading
+
+import pytest
+from tests.shared.patience import PATIENCE
+
+from noisegate.app.start.guided import Guide
+from noisegate.app.start.page import Page
+from noisegate.schema import Schema
+
+from .conftest import said
+
+ANSWERS = """\
+data = "data.csv"
+schema = "schema.toml"
+records = 200
+epsilon = 1
+dataset = "clinic"
+cap = 3
+ledger = "ledger.db"
+out = "model"
+pages = "pages"
+test = "none"
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+
+
+def test_without_a_terminal_it_names_what_is_not_answered_and_the_commands(desk, cli):
+    ended = cli("start", "--schema", "schema.toml", "--epsilon", "1")
+    assert (
+        ended.code == 2
+        and "Not answered: data, records, dataset, out, test, pages, cap, yes"
+        in said(ended.err)
+    )
+    for command in (
+        "schema init",
+        "plan",
+        "ledger register",
+        "fit",
+        "sample",
+        "report",
+        "verify",
+    ):
+        assert f"noisegate {command}" in said(ended.err)
+    desk.as_before()
+
+
+def test_a_draft_with_gaps_stops_with_what_is_to_be_stated(desk, cli):
+    desk.schema.unlink()
+    (desk.folder / "codebook.csv").write_text(
+        "name,type,min,max\nage,integer,18,90\nincome,number,,\n"
+    )
+    (desk.folder / "answers.toml").write_text(
+        ANSWERS.replace('schema = "schema.toml"', 'dictionary = "codebook.csv"')
+    )
+    ended = cli("start", "--answers", "answers.toml", "--yes")
+    assert ended.code == 2 and "'income' (continuous): lower and upper missing" in said(
+        ended.err
+    )
+    assert (
+        "go on with: noisegate start --schema schema.toml" in said(ended.err)
+        and desk.account().spent == 0
+    )
+    stated = (
+        (desk.folder / "schema.toml").read_text().replace("# lower = ", "lower = 0")
+    )
+    assert Schema.loads(stated.replace("# upper = ", "upper = 100")).names == (
+        "age",
+        "income",
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "says"),
+    [
+        ('dataset = "new"\ncap = 0.5', 2, "cap: '0.5' is not from 1 to 1000"),
+        ("epsilon = 3.5", 3, "of the cap of data set 'clinic', 3, about 3 is left"),
+        (
+            'out = "model"\npages = "pages"',
+            2,
+            "out: 'model-synthetic.csv' already exists",
+        ),
+    ],
+)
+def test_what_would_be_refused_later_is_refused_before_anything_is_registered(
+    change, code, says, desk, cli
+):
+    if "out" in change:
+        (desk.folder / "model-synthetic.csv").touch()
+    keys = [line.partition(" ")[0] for line in change.splitlines()]
+    kept = [line for line in ANSWERS.splitlines() if line.partition(" ")[0] not in keys]
+    (desk.folder / "answers.toml").write_text("\n".join([*kept, change]) + "\n")
+    ended = cli("start", "--answers", "answers.toml", "--yes")
+    assert (ended.code, says in said(ended.err)) == (code, True), ended.err
+    assert desk.ledger.read_bytes() == desk.registered
+
+
+def test_without_a_description_bounds_are_bought_with_a_part_of_epsilon(
+    desk, cli, monkeypatch
+):
+    ran = []
+    monkeypatch.setattr(
+        Guide, "run", lambda guide, *command: ran.append(shlex.join(command))
+    )
+    kinds = "age=integer,*=categorical"
+    answers = ANSWERS.replace(
+        'schema = "schema.toml"', f'discover = "{kinds}"\nlabel = "answer"'
+    )
+    (desk.folder / "answers.toml").write_text(answers.replace('"clinic"', '"new"'))
+    desk.schema.unlink()
+    assert "Not answered: bounds" in said(
+        cli("start", "--answers", "answers.toml", "--yes").err
+    )
+    assert (
+        cli("start", "--answers", "answers.toml", "--bounds", "0.3", "--yes").code == 0
+    )
+    asked = f"schema discover data.csv --epsilon 0.3 --records 200 --kinds '{kinds}' --label answer -o schema.toml"
+    assert ran[:5] == [
+        f"{asked} --price",
+        "ledger register new --epsilon 3 --ledger ledger.db",
+        f"{asked} --dataset new --ledger ledger.db",
+        "plan --schema schema.toml --epsilon 0.7 --records 200",
+        "fit data.csv --schema schema.toml --epsilon 0.7 --dataset new --ledger ledger.db --out model",
+    ]
+
+
+def test_stop_right_after_an_answer_is_heard_before_what_follows():
+    page = Page()
+
+    def both():
+        with page._changed:  # who asks wakes up after both
+            page.told({"number": 1, "answer": "Yes, go on"})
+            page.told({"stop": True})
+
+    threading.Timer(0.2, both).start()
+    with pytest.raises(KeyboardInterrupt):
+        page.confirm("Spend epsilon")
+        threading.Event().wait(PATIENCE)

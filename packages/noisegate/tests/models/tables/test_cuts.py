@@ -1,0 +1,124 @@
+"""Cells of roughly equal mass: not too many, none below the noise, and one for each value that stands out."""
+
+import numpy as np
+import pytest
+
+from noisegate.queries.binning import (
+    Coarse,
+    Histogram,
+    NumericBins,
+    denoise,
+    falling_ends,
+    merged_bins,
+    most_cells,
+)
+
+CELLS = 256
+FINE = NumericBins(tuple(place / CELLS for place in range(1, CELLS)), nullable=True)
+
+
+def histogram(masses, std=1.0, spikes=()):
+    flags = np.zeros(len(masses), dtype=np.bool_)
+    flags[list(spikes)] = True
+    return Histogram(
+        masses=np.asarray(masses, dtype=float), spikes=flags, noise_std=std
+    )
+
+
+def held(bins, masses):
+    """The mass of each cell, by the comparison that puts values into cells."""
+    middles = (np.arange(CELLS) + 0.5) / CELLS
+    return np.bincount(bins.codes(middles), masses, len(bins.cuts) + 1)
+
+
+def random_masses(seed):
+    """Masses of many characters: sparse, heavy-tailed, flat, with spikes, and nothing but noise."""
+    random = np.random.default_rng(seed)
+    masses = random.gamma(
+        random.choice([0.01, 0.3, 5.0]), random.choice([1.0, 50.0, 1e5]), CELLS
+    )
+    masses[random.integers(0, CELLS, random.integers(0, 6))] += random.choice(
+        [0, 1e3, 1e6]
+    )
+    return masses * (random.uniform(size=CELLS) < random.choice([0.02, 0.5, 1.0]))
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("cells", [1, 2, 3, 8, 36])
+def test_never_too_many_cells_and_none_below_three_noise_standard_deviations(
+    seed, cells
+):
+    random = np.random.default_rng(1000 + seed)
+    std = random.choice([1e-9, 1.0, 100.0, 1e4])
+    masses = random_masses(seed)
+    bins = merged_bins(
+        FINE, histogram(masses, std, np.flatnonzero(masses > 5 * std)), cells=cells
+    )
+    assert (
+        1 <= len(bins.cuts) + 1 <= most_cells(cells)
+        and set(bins.cuts) <= set(FINE.cuts)
+        and bins.nullable
+    )
+    if bins.cuts:
+        assert held(bins, masses).min() >= 3 * std
+
+
+def test_a_value_that_holds_more_than_an_equal_share_has_its_own_cell():
+    masses = np.full(CELLS, 10.0)
+    masses[[0, 77, CELLS - 1]] = (3000, 1000, 500)
+    bins = merged_bins(FINE, histogram(masses, spikes=(0, 77, CELLS - 1)), cells=16)
+    found = held(bins, masses)
+    assert found[0] == 3000 and found[-1] == 500 and 1000 in found
+
+
+def test_nothing_but_noise_makes_few_cells():
+    counts = []
+    for seed in range(20):
+        raw = np.random.default_rng(seed).normal(scale=50.0, size=CELLS)
+        counts.append(len(merged_bins(FINE, denoise(raw, 50.0), cells=24).cuts) + 1)
+    # The noise of all 256 cells adds up to 16 standard deviations of one, and a cell needs 3.
+    assert np.mean(counts) < 4 and max(counts) < 12
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_thin_end_falls_off_and_neither_reaches_the_bound_nor_takes_the_mass_of_others(
+    mirrored,
+):
+    random, edges = np.random.default_rng(4), np.linspace(0, 1, 513)
+    true = 8_000 * -np.diff(np.exp(-edges * 40))
+    worst = {"before": [], "after": []}
+    for _ in range(20):
+        there = true[::-1] if mirrored else true
+        few = Coarse(
+            noisy=there.reshape(-1, 32).sum(axis=1) + random.normal(scale=20, size=16),
+            group=32,
+            noise_std=20,
+        )
+        found = denoise(
+            there + random.normal(scale=20.0, size=512), 20.0, few, records=8_000.0
+        )
+        after = falling_ends(found, edges)
+        assert after.sum() == pytest.approx(found.masses.sum()) and (after >= 0).all()
+        for kind, masses in (("before", found.masses), ("after", after)):
+            shares = (masses[::-1] if mirrored else masses).cumsum() / masses.sum()
+            worst[kind].append(edges[np.searchsorted(shares, 0.999) + 1])
+    right = np.log(1_000) / 40
+    assert (
+        np.median(worst["before"]) > 1.7 * right
+        and 0.6 * right < np.median(worst["after"]) < 1.4 * right
+    )
+
+
+def test_a_single_value_and_a_clear_group_at_the_end_stay_and_so_does_a_bound_of_no_length():
+    edges, masses, spikes = np.linspace(0, 1, 101), np.zeros(100), np.arange(100) == 99
+    masses[:30], masses[95], masses[99] = 200.0, 400.0, 30.0
+    after = falling_ends(Histogram(masses=masses, spikes=spikes, noise_std=20.0), edges)
+    assert (
+        after[99] == 30
+        and after[95] == pytest.approx(400)
+        and after[:30] == pytest.approx(200)
+    )
+    edges[1], masses[:2] = 5e-324, (40, 100)
+    assert np.isfinite(
+        falling_ends(Histogram(masses=masses, spikes=spikes, noise_std=20.0), edges)
+    ).all()

@@ -1,0 +1,189 @@
+"""Fine cells: a function of the schema alone, one for each whole step where there are few, and no value on an edge."""
+
+from datetime import date, datetime
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from noisegate.models.within_cell import WithinCell
+from noisegate.queries.binning import (
+    MOST_FINE_CELLS,
+    atom_cells,
+    denoise,
+    fine_bins,
+    merged_bins,
+    single_cells,
+)
+from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer
+from noisegate.schema.layout import INTERVALS, numbers_at, numeric_cells, positions_of
+
+FEW = [
+    Integer(name="n", lower=0, upper=1),
+    Integer(name="n", lower=-3, upper=9, missing=True),
+    Integer(name="n", lower=2**52, upper=2**52 + 100),
+    Integer(name="n", lower=0, upper=MOST_FINE_CELLS - 1),
+    Date(name="d", lower=date(2020, 1, 1), upper=date(2021, 12, 31)),
+]
+MANY = [
+    Integer(name="n", lower=0, upper=MOST_FINE_CELLS),
+    Integer(name="n", lower=-7, upper=99_991, missing=True),
+    Integer(name="n", lower=0, upper=2**53),
+    Integer(name="n", lower=-(2**60), upper=-(2**60) + 2**53),
+    Date(name="d", lower=date(1, 1, 1), upper=date(9999, 12, 31)),
+    Datetime(name="t", lower=datetime(1900, 1, 1), upper=datetime(2180, 1, 1)),
+]
+
+
+@pytest.mark.parametrize("column", FEW)
+def test_few_whole_steps_have_a_cell_each(column):
+    bins = fine_bins(column)
+    first, last = column.steps
+    steps = np.arange(first, last + 1)
+    assert bins.codes(positions_of(column, steps)).tolist() == list(range(len(steps)))
+    assert bins.size == len(steps) + column.missing
+
+
+@pytest.mark.parametrize("column", MANY)
+def test_many_whole_steps_share_cells_of_equal_width_and_the_bounds_stand_alone(column):
+    bins = fine_bins(column)
+    first, last = column.steps
+    # Beyond 2**50 steps no cut fits between the last two.
+    alone = int(last - first < 2**50)
+    low, count = first + alone, last - first + 1 - 2 * alone
+    cells = min(MOST_FINE_CELLS, count)
+    inner = [low + place * count // cells for place in range(cells)]
+    widths = np.diff([*inner, low + count])
+    assert widths.max() - widths.min() <= 1
+    starts = np.asarray([first, *inner, last] if alone else inner)
+    ends = np.asarray([*starts[1:], last + 1]) - 1
+    # The first and the last step of every cell, and some in between, are in it and not in its neighbour.
+    between = starts + np.random.default_rng(0).integers(0, ends - starts + 1)
+    for steps in (starts, between, ends):
+        assert bins.codes(positions_of(column, steps)).tolist() == list(
+            range(len(starts))
+        )
+    assert len(bins.cuts) + 1 == len(starts)
+
+
+@pytest.mark.parametrize(
+    "column", [*FEW, *MANY, Continuous(name="x", lower=-1e-9, upper=1e9)]
+)
+@pytest.mark.parametrize("most", [2, 7, MOST_FINE_CELLS])
+def test_cuts_increase_strictly_whatever_their_number(column, most):
+    cuts = fine_bins(column, most=most).cuts
+    assert (
+        all(left < right for left, right in pairwise((0.0, *cuts, 1.0)))
+        and len(cuts) <= most + 1
+    )
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_the_bounds_of_a_continuous_column_are_cells_of_their_own(missing):
+    column = Continuous(name="x", lower=-2.0, upper=6.0, missing=missing)
+    bins = fine_bins(column)
+    assert bins.size == MOST_FINE_CELLS + 2 + missing
+    values = np.array(
+        [-99.0, -2.0, np.nextafter(-2.0, 0), -1.999, 5.999, 6.0 - 1e-14, 6.0, 99.0]
+    )
+    codes = bins.codes(positions_of(column, values))
+    last = MOST_FINE_CELLS + 1
+    assert codes[:2].tolist() == [0, 0] and codes[-2:].tolist() == [last, last]
+    assert codes[2:6].tolist() == [1, 1, last - 1, last - 1]
+
+
+ATOMS = [
+    Continuous(name="x", lower=0.0, upper=100.0, atoms=[-9, -1, 12.5, 50, 999]),
+    Integer(name="x", lower=0, upper=100_000, atoms=[-9, -1, 12, 50_000, 999_999]),
+    Integer(name="x", lower=0, upper=50, atoms=[-9, -1, 12, 50, 999]),
+    Decimal(name="x", lower=0, upper=100.0, step=0.01, atoms=[-9, -1, 12.5, 50, 999]),
+]
+
+
+@pytest.mark.parametrize(
+    "column", ATOMS, ids=lambda column: f"{column.kind}-{column.upper}"
+)
+def test_atoms_are_cells_of_their_own(column):
+    bins = fine_bins(column)
+    atoms = positions_of(column, column.atoms)
+    everything = np.unique(
+        positions_of(column, np.r_[column.atoms, np.linspace(0, column.upper, 300_001)])
+    )
+    held = np.bincount(bins.codes(everything), minlength=bins.size)
+    assert held[bins.codes(atoms)].tolist() == [1] * 5
+    assert (
+        np.flatnonzero(atom_cells(column, bins)).tolist() == bins.codes(atoms).tolist()
+    )
+    within = WithinCell.from_edges(
+        column,
+        bins,
+        edges=np.array([0.0, *bins.cuts, 1.0]),
+        masses=np.ones(len(bins.cuts) + 1),
+        spikes=single_cells(column, bins),
+    )
+    drawn = within.draw(
+        np.repeat(bins.codes(atoms), 3), torch.Generator().manual_seed(0)
+    )
+    assert numbers_at(column, drawn).tolist() == np.repeat(column.atoms, 3).tolist()
+    every = numbers_at(
+        column,
+        within.draw(np.arange(bins.size).repeat(9), torch.Generator().manual_seed(0)),
+    )
+    outer = every[(every < 0) | (every > column.upper)]
+    assert (
+        set(outer.tolist()) == {-9, -1, 999}
+        if column.upper < 999
+        else {-9, -1, 999_999}
+    )
+
+
+def test_a_stated_atom_is_kept_apart_where_another_value_would_be_taken_for_noise():
+    column = Integer(name="x", lower=0, upper=999, atoms=[500])
+    bins, noisy = fine_bins(column), np.full(1000, 4.0)
+    noisy[[300, 500]] += 35.0
+    for atoms, kept in ((None, False), (atom_cells(column, bins), True)):
+        histogram = denoise(noisy, 10.0, atoms=atoms)
+        cells = merged_bins(bins, histogram, cells=8)
+        held = np.bincount(cells.codes(np.arange(1000) / 999), minlength=cells.size)
+        assert (held[cells.codes(np.array([500 / 999]))[0]] == 1) == kept
+        assert held[cells.codes(np.array([300 / 999]))[0]] > 1
+
+
+# Cells.
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        (Integer(name="x", lower=0, upper=1), 2),
+        (Integer(name="x", lower=-3, upper=124), 128),
+        (Date(name="x", lower=date(2020, 1, 1), upper=date(2020, 1, 31)), 31),
+    ],
+)
+def test_few_whole_values_are_atoms(column, values):
+    cells = numeric_cells(column)
+    assert cells.size == values
+    np.testing.assert_array_equal(cells.low, cells.high)
+    np.testing.assert_allclose(cells.low, np.linspace(0, 1, values), atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        Integer(name="x", lower=-3, upper=125),
+        Continuous(name="x", lower=0, upper=1),
+        Date(name="x", lower=date(2000, 1, 1), upper=date(2020, 1, 1)),
+        Datetime(name="x", lower=datetime(2020, 1, 1), upper=datetime(2020, 1, 2)),
+    ],
+)
+def test_others_are_intervals_with_an_atom_at_each_bound(column):
+    cells = numeric_cells(column)
+    assert cells.size == INTERVALS + 2 and (
+        cells.low[0],
+        cells.high[0],
+        cells.low[-1],
+        cells.high[-1],
+    ) == (0, 0, 1, 1)
+    np.testing.assert_array_equal(cells.low[2:-1], cells.high[1:-2])
+    assert (cells.low[1], cells.high[-2]) == (0, 1)

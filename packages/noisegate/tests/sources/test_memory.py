@@ -1,0 +1,422 @@
+"""Every kind of table in memory gives the same records, bit for bit; what is none is refused with the line to write."""
+
+import datetime as dt
+from decimal import Decimal
+
+import datasets
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
+from tests.shared.image_files import encoded, parquet, picture, pixels
+
+from noisegate.errors import DataError, installed
+from noisegate.models.output.native_table import native_form
+from noisegate.schema import Continuous, Datetime, EncodedTable, Schema, pixel_schema
+from noisegate.sources import TableSource, open_source
+from noisegate.sources.tables.memory import MixedObjects, objects_to_arrow
+from noisegate.sources.units import UnitLimit
+
+SECRET = "Ms Q. Zebra"
+SCHEMA = Schema(
+    (
+        integer("age", 0, 99),
+        continuous("rate", missing=True),
+        categorical("work", "ab"),
+        boolean("ill"),
+    )
+)
+CELLS = {
+    "age": [31, 58, 44],
+    "rate": [0.5, None, 0.25],
+    "work": ["a", "b", "a"],
+    "ill": [True, False, True],
+}
+NUMBERS = Schema((integer("age", 0, 99), continuous("rate", missing=True)))
+DTYPE = [("age", np.int32), ("rate", np.float64), ("work", "U1"), ("ill", np.bool_)]
+STRUCTURED = np.array(
+    [(31, 0.5, "a", True), (58, np.nan, "b", False), (44, 0.25, "a", True)], dtype=DTYPE
+)
+
+
+def encode(data, schema=SCHEMA, **options):
+    found = EncodedTable.concatenate(
+        list(TableSource(data, schema, batch_rows=2, **options).batches())
+    )
+    return found.numeric.tobytes(), found.codes.tobytes()
+
+
+def arrays():
+    return {name: STRUCTURED[name] for name in CELLS}
+
+
+def tensors():
+    import torch
+
+    return arrays() | {
+        "age": torch.tensor(CELLS["age"]),
+        "ill": torch.tensor(CELLS["ill"]),
+    }
+
+
+KINDS = {
+    "dict of lists": lambda: CELLS,
+    "dict of arrays": arrays,
+    "dict of series": lambda: {
+        "age": pd.Series(CELLS["age"], dtype="Int64"),
+        "rate": pl.Series(CELLS["rate"]),
+        "work": pd.Series(CELLS["work"], dtype="category"),
+        "ill": pa.array(CELLS["ill"]),
+    },
+    "dict of tensors": tensors,
+    "array of objects": lambda: np.array(
+        list(zip(*CELLS.values(), strict=True)), dtype=object
+    ),
+    "structured array": lambda: STRUCTURED,
+    "structured array in another order": lambda: STRUCTURED[
+        ["work", "ill", "rate", "age"]
+    ],
+    "lazy frame": lambda: pl.LazyFrame(CELLS),
+    "Hugging Face": lambda: datasets.Dataset.from_dict(CELLS),
+    "Hugging Face, of another format": lambda: datasets.Dataset.from_dict(
+        CELLS
+    ).with_format("numpy"),
+    "Hugging Face, shuffled and back": lambda: (
+        datasets.Dataset.from_dict(CELLS).select([2, 0, 1]).select([1, 2, 0])
+    ),
+    "Hugging Face, iterable": lambda: datasets.Dataset.from_dict(
+        CELLS
+    ).to_iterable_dataset(),
+}
+SAMPLED = dict(
+    dict=dict,
+    array=np.ndarray,
+    structured=np.recarray,
+    lazy=pl.DataFrame,
+    Hugging=datasets.Dataset,
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_table_gives_the_same_records(kind):
+    if "tensor" in kind and not installed("torch"):
+        pytest.skip("torch is not installed")
+    data = KINDS[kind]()
+    assert encode(data) == encode(pa.table(CELLS))
+    assert encode(data) == encode(data)  # read twice
+    form = native_form(data, SCHEMA)(pa.table(CELLS))
+    assert isinstance(form, SAMPLED[kind.split()[0]])
+    assert encode(form) == encode(pa.table(CELLS)), "what is sampled can be given again"
+
+
+@pytest.mark.parametrize("kind", ["array", "tensor", "masked"])
+def test_an_array_of_numbers_has_the_columns_of_the_schema_in_their_order(kind):
+    values = np.column_stack((STRUCTURED["age"], STRUCTURED["rate"]))
+    if kind == "tensor":
+        values = pytest.importorskip("torch").from_numpy(values)
+    if kind == "masked":
+        values = np.ma.masked_invalid(values).filled(0.1)
+        values = np.ma.array(
+            values, mask=[[False, False], [False, True], [False, False]]
+        )
+    assert encode(values, NUMBERS) == encode(
+        pa.table({name: CELLS[name] for name in NUMBERS.names}), NUMBERS
+    )
+    sampled = native_form(values, NUMBERS)(pa.table({"age": [1], "rate": [None]}, schema=pa.schema(
+        [("age", pa.int64()), ("rate", pa.float64())]
+    )))  # fmt: skip
+    assert sampled.dtype == np.float64 and np.isnan(sampled[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (
+            datasets.DatasetDict({"train": datasets.Dataset.from_dict(CELLS)}),
+            r"data\['train'\]",
+        ),
+        (pa.table(CELLS).to_batches()[0], "Table.from_batches"),
+        (pa.table(CELLS).to_reader(), "data.read_all()"),
+        (pl.Series([1]), "data.to_frame()"),
+        (pd.Series([1]), "data.to_frame()"),
+        ([CELLS], "pyarrow.Table.from_pylist"),
+        (([[1, 2]], [1]), r"pandas.DataFrame\(X"),
+        (object(), "convert it"),
+    ],
+)
+def test_what_is_no_table_is_refused_with_the_line_that_makes_one(data, line):
+    with pytest.raises(DataError, match=rf"found {type(data).__name__}; .*{line}"):
+        TableSource(data, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (CELLS | {"age": [31, SECRET, 44]}, "'age': is a list of mixed"),
+        (CELLS | {"age": [31, 58]}, "'age': is shorter"),
+        (CELLS | {"rate": np.zeros((3, 2))}, "'rate': is a ndarray"),
+        (CELLS | {"rate": np.zeros(3, dtype=complex)}, "'rate': is a ndarray"),
+        (np.zeros((3, 5)), r"\(3, 5\): expected \(records, 4\)"),
+        (np.zeros((3, 4, 1)), r"\(3, 4, 1\): expected \(records, 4\)"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused_by_name_and_quote_nothing(data, says):
+    with pytest.raises(DataError, match=says) as caught:
+        encode(data)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_lazy_frame_that_fails_on_its_way_is_refused_and_prints_nothing(capfd):
+    """Polars' own `collect_batches` ends early without an error, and prints the value that stopped it."""
+    many = pl.LazyFrame({"age": [*["1"] * 50_000, SECRET]}).with_columns(
+        pl.col("age").str.to_integer()
+    )
+    schema = Schema((integer("age", 0, 99),))
+    with pytest.raises(
+        DataError,
+        match=r"LazyFrame: cannot be read to its end; data = data.collect\(\)",
+    ) as caught:
+        list(TableSource(many, schema, batch_rows=1000).batches())
+    assert caught.value.__context__ is None and SECRET not in "".join(
+        capfd.readouterr()
+    )
+    with pytest.raises(DataError, match="cannot be computed"):
+        TableSource(pl.LazyFrame({"age": [1]}).select(pl.col("nobody")), schema)
+
+
+# Images in memory are the records that the same images are in files, bit for bit.
+
+LABELS = [0, 1, 1, 0, 2, 2]
+GREY, COLOUR = pixels(), pixels(channels=3)
+NAMES = ("ant", "bee", "cow")
+
+
+def memory_images_encode(data, images, labels=(0, 1, 2), **options):
+    schema = pixel_schema(*images.shape[1:], labels=labels)
+    found = EncodedTable.concatenate(
+        list(open_source(data, schema, **options).batches())
+    )
+    return found.numeric.tobytes(), found.codes.tobytes()
+
+
+def in_file(folder, images):
+    return parquet(
+        folder / "images.parquet", [encoded(picture(one)) for one in images], LABELS
+    )
+
+
+def of_torch(images, labels, form):
+    torch = pytest.importorskip("torch")
+    make = {
+        "pillow": picture,
+        "bytes": lambda one: one,
+        "tensor": lambda one: torch.from_numpy(np.moveaxis(one, -1, 0).copy()),
+        "floats": lambda one: torch.from_numpy(np.moveaxis(one, -1, 0) / 255),
+    }[form]
+
+    class Pairs(torch.utils.data.Dataset):
+        def __len__(self):
+            return len(images)
+
+        def __getitem__(self, place):
+            return make(images[place]), labels[place]
+
+    return Pairs()
+
+
+def hugging_face(images, folder):
+    return datasets.Dataset.from_dict(
+        {"image": [picture(one) for one in images], "label": LABELS}
+    ).cast_column("image", datasets.Image())
+
+
+@pytest.mark.parametrize("images", [GREY, COLOUR])
+@pytest.mark.parametrize("kind", ["pair", "dict", "hugging face", "polars", "arrow"])
+def test_images_in_memory_are_those_in_files(kind, images, tmp_path):
+    path = in_file(tmp_path, images)
+    data = {
+        "pair": lambda: (images, LABELS),
+        "dict": lambda: {"images": images, "labels": np.array(LABELS)},
+        "hugging face": lambda: hugging_face(images, tmp_path),
+        "polars": lambda: pl.read_parquet(path),
+        "arrow": lambda: pq.read_table(path),
+    }[kind]()
+    assert memory_images_encode(data, images) == memory_images_encode(path, images)
+
+
+@pytest.mark.parametrize("images", [GREY, COLOUR])
+@pytest.mark.parametrize("form", ["pillow", "bytes", "tensor"])
+def test_a_data_set_of_torch_is_read_item_by_item(form, images, tmp_path):
+    expected = memory_images_encode(in_file(tmp_path, images), images)
+    assert memory_images_encode(of_torch(images, LABELS, form), images) == expected
+    assert (
+        memory_images_encode(
+            of_torch(images, [np.int64(one) for one in LABELS], form), images
+        )
+        == expected
+    )
+
+
+def test_arrays_without_labels_without_channels_and_with_the_channels_first():
+    torch = pytest.importorskip("torch")
+    unlabelled = memory_images_encode(GREY, GREY, labels=None)
+    assert memory_images_encode(GREY[..., 0], GREY, labels=None) == unlabelled
+    assert (
+        memory_images_encode(
+            torch.from_numpy(np.moveaxis(GREY, -1, 1).copy()), GREY, labels=None
+        )
+        == unlabelled
+    )
+    assert memory_images_encode((GREY, None), GREY, labels=None) == unlabelled
+
+
+def test_labels_are_text_or_positions_among_the_names_of_the_data(tmp_path):
+    texts = [NAMES[label] for label in LABELS]
+    expected = memory_images_encode((GREY, texts), GREY, labels=NAMES)
+    assert memory_images_encode((GREY, np.array(texts)), GREY, labels=NAMES) == expected
+    classes = datasets.ClassLabel(names=list(NAMES))
+    assert (
+        memory_images_encode(
+            hugging_face(GREY, tmp_path).cast_column("label", classes),
+            GREY,
+            labels=NAMES,
+        )
+        == expected
+    )
+    if installed("torch"):
+        named = of_torch(GREY, LABELS, "pillow")
+        named.classes = list(NAMES)
+        assert memory_images_encode(named, GREY, labels=NAMES) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ((GREY / 255, LABELS), r"of float64 .* numpy.rint\(255"),
+        ((GREY, LABELS[:3]), "3 labels for 6 images"),
+        (GREY, "no labels for 6 images"),
+        ((GREY, [0.5] * 6), "expected whole numbers or text"),
+        ((GREY, [0, "a", 1, 1, 1, 1]), "'labels': is a list of mixed"),
+        ((GREY, [0, 9, 1, 1, 1, 1]), "images, image 2, label 'label'"),
+        ((COLOUR, LABELS), "is of colours, expected grey"),
+    ],
+)
+def test_images_that_do_not_fit_are_refused(data, says):
+    with pytest.raises(DataError, match=says):
+        memory_images_encode(data, GREY)
+
+
+def test_whose_image_each_one_is_needs_a_column():
+    units = UnitLimit(column="who", contributions=1)
+    with pytest.raises(DataError, match="do not say whose image"):
+        memory_images_encode((GREY, LABELS), GREY, units=units)
+    table = pa.table(
+        {
+            "image": [encoded(picture(one)) for one in GREY],
+            "label": LABELS,
+            "who": list("aabbcc"),
+        }
+    )
+    assert len(memory_images_encode(table, GREY, units=units)[1]) == 3 * 4
+
+
+# Columns of Python objects: one record must not change what the others become.
+
+EVENING = dt.datetime(2020, 1, 1, 18)
+MOMENTS = Schema(
+    (Datetime(name="t", lower=dt.datetime(2019, 1, 1), upper=dt.datetime(2021, 1, 1)),)
+)
+OBJECTS_NUMBERS = Schema((Continuous(name="x", lower=0.0, upper=10.0, missing=True),))
+
+
+def objects_encode(cells, schema):
+    frame = pd.DataFrame({schema.names[0]: pd.Series(cells, dtype=object)})
+    return EncodedTable.concatenate(list(TableSource(frame, schema).batches())).numeric[
+        :, 0
+    ]
+
+
+OTHERS = [
+    1,
+    True,
+    "2.5",
+    Decimal("2.5"),
+    np.float16(0.5),
+    np.int8(3),
+    None,
+    float("nan"),
+]
+BESIDE = [
+    (cell, other, OBJECTS_NUMBERS)
+    for cell in (0.1, np.float16(0.1), np.float32(0.1))
+    for other in OTHERS
+]
+
+
+@pytest.mark.parametrize(
+    ("cell", "other", "schema"), [*BESIDE, (EVENING, dt.date(2020, 1, 1), MOMENTS)]
+)
+def test_a_cell_is_the_same_beside_any_other_object(cell, other, schema):
+    for place, cells in enumerate(([cell, other], [other, cell])):
+        try:
+            beside = objects_encode(cells, schema)[place]
+        except DataError as error:
+            assert "mixed" in str(error)  # refused, which says nothing about the others
+        else:
+            assert objects_encode([cell], schema)[0] == beside
+
+
+MIXED = [
+    [1, 2.5],
+    ["a", 1],
+    [np.datetime64("2020-01-01"), np.int8(1)],
+    [object()],
+    [b"x"],
+    [1 + 2j],
+]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [*MIXED, [EVENING, EVENING.replace(tzinfo=dt.UTC)], [dt.date(2020, 1, 1), EVENING]],
+)
+def test_mixed_and_unknown_objects_are_refused(cells):
+    with pytest.raises(MixedObjects):
+        objects_to_arrow(cells)
+
+
+def test_objects_of_one_type_become_what_they_say():
+    assert objects_to_arrow(["a", None, float("nan"), pd.NA]).to_pylist() == [
+        "a",
+        None,
+        None,
+        None,
+    ]
+    assert objects_to_arrow([2**70, -(2**70), np.int8(3)]).to_pylist() == [
+        2**63 - 1,
+        -(2**63),
+        3,
+    ]
+    assert objects_to_arrow([Decimal("1.50"), Decimal("1e3")]).to_pylist() == [
+        "1.50",
+        "1E+3",
+    ]
+    assert objects_to_arrow([pd.Timestamp(EVENING), EVENING, pd.NaT]).to_pylist() == [
+        EVENING,
+        EVENING,
+        None,
+    ]
+    assert objects_to_arrow([True, np.bool_(False)]).to_pylist() == [True, False]
+    assert (
+        objects_to_arrow([]).to_pylist() == []
+        and objects_to_arrow([None, pd.NaT]).null_count == 2
+    )
+
+
+def test_a_refused_cell_does_not_travel_in_the_error():
+    with pytest.raises(DataError) as caught:
+        objects_encode(["0.1", "secret diagnosis"], OBJECTS_NUMBERS)
+    assert "secret" not in str(caught.value) and caught.value.__context__ is None

@@ -1,0 +1,82 @@
+"""Records that are set aside: each goes where it goes by itself, as it stands, and people stay together."""
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from noisegate import split_records
+from noisegate.errors import DataError, OptionError
+
+HEADER = b"\xef\xbb\xbfid,note\r\n"
+RECORDS = [f'{n % 40},"line one\nof ""{n}"""\r\n'.encode() for n in range(400)]
+
+
+@pytest.fixture
+def key(monkeypatch):
+    monkeypatch.setattr(
+        "noisegate.sources.split.secrets.token_bytes", lambda size: b"k" * size
+    )
+
+
+def test_records_are_kept_as_they_stand_and_another_one_moves_none(key, tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_bytes(HEADER + b"".join(RECORDS))
+    path.chmod(0o600)
+    made = split_records(path, 0.25)
+    assert {one.stat().st_mode for one in made} == {
+        path.stat().st_mode
+    }  # nobody else may read a part
+    train, test = (one.read_bytes() for one in made)
+    assert train.startswith(HEADER[3:]) and test.startswith(HEADER[3:])
+    assert sorted(RECORDS) == sorted(
+        record for record in RECORDS if (record in train) != (record in test)
+    )
+    assert 60 < sum(record in test for record in RECORDS) < 140
+    with pytest.raises(OptionError, match="split before; fit to the first part"):
+        split_records(path, 0.25)
+    path = tmp_path / "more.csv"
+    path.write_bytes(HEADER + b"new,one\r\n" + b"".join(RECORDS))
+    more = split_records(path, 0.25)[1].read_bytes().replace(b"new,one\r\n", b"")
+    assert more == test
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_all_records_of_a_person_go_to_one_file(suffix, tmp_path):
+    path, table = (
+        tmp_path / f"people{suffix}",
+        pa.table({"id": [n % 40 for n in range(400)], "age": list(range(400))}),
+    )
+    if suffix == ".csv":
+        path.write_text("id,age\n" + "".join(f"{n % 40},{n}\n" for n in range(400)))
+    else:
+        pq.write_table(table, path)
+    read = pq.read_table if suffix == ".parquet" else pa.csv.read_csv
+    train, test = (read(made) for made in split_records(path, 0.5, unit_column="id"))
+    assert train.num_rows + test.num_rows == 400
+    assert not set(train["id"].to_pylist()) & set(test["id"].to_pylist())
+
+
+def test_what_cannot_be_split_is_refused_and_leaves_nothing(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text('id,note\n1,"never closed\n')
+    with pytest.raises(
+        DataError, match=r"people\.csv, line 2: the double quote that opens here"
+    ):
+        split_records(path, 0.2)
+    for name, content, says in (
+        ("empty.csv", b"", "is empty"),
+        ("short.csv", b"id,note\n1,x\n2\n", "record 2: 1 cells, expected 2"),
+        ("broken.parquet", b"PAR1", "is not a readable Parquet file"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=says):
+            split_records(tmp_path / name, 0.2, unit_column="id")
+        (tmp_path / name).unlink()
+    with pytest.raises(OptionError, match=r"has no such column; it has id, note"):
+        split_records(path, 0.2, unit_column="age")
+    with pytest.raises(OptionError, match="a share of the records between 0 and 1"):
+        split_records(path, 20)
+    with pytest.raises(DataError, match="expected one CSV or Parquet file"):
+        split_records(tmp_path, 0.2)
+    assert [made.name for made in tmp_path.iterdir()] == ["people.csv"]

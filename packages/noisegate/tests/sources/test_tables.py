@@ -1,0 +1,475 @@
+import tracemalloc
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pyarrow.parquet as pq
+import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
+
+from noisegate.errors import DataError, OptionError
+from noisegate.gate.discovery.partial import Gap
+from noisegate.gate.discovery.raw import RawTable
+from noisegate.models.output.native_table import native_form
+from noisegate.schema import EncodedTable, Ordinal, Schema, decode
+from noisegate.sources import TableSource, read_table
+from noisegate.sources.frames import records_table, with_labels
+from noisegate.sources.units import UnitLimit
+
+
+def encode(source, schema, **options):
+    return EncodedTable.concatenate(
+        list(TableSource(source, schema, **options).batches())
+    )
+
+
+def same_bits(one, two):
+    return (
+        one.numeric.tobytes() == two.numeric.tobytes()
+        and one.codes.tobytes() == two.codes.tobytes()
+    )
+
+
+def csv_folder(folder, table):
+    folder.mkdir()
+    pa.csv.write_csv(table.slice(0, 100), folder / "part-1.csv")
+    pa.csv.write_csv(table.slice(100, 0), folder / "part-2.csv")
+    pa.csv.write_csv(table.slice(100), folder / "part-3.csv")
+    (folder / "_SUCCESS").touch()
+    return folder
+
+
+def parquet_folder(folder, table):
+    folder.mkdir()
+    pa.parquet.write_table(table.slice(0, 7), folder / "a.parquet")
+    pa.parquet.write_table(table.slice(7), folder / "b.parquet", row_group_size=50)
+    return folder
+
+
+def parquet(path, table):
+    pa.parquet.write_table(table, path)
+    return path
+
+
+def csv(path, table):
+    pa.csv.write_csv(table, path)
+    return path
+
+
+def other_types(table):
+    """The same values in other Arrow types."""
+    work = table["work"].cast(pa.large_string()).dictionary_encode()
+    age, grade = (
+        table["age"].cast(pa.decimal128(30, 2)),
+        table["grade"].cast(pa.uint8()),
+    )
+    seen = table["seen"].cast(pa.timestamp("ns"))
+    new = {
+        "work": work,
+        "age": age,
+        "grade": grade,
+        "seen": seen,
+        "member": table["member"].cast(pa.int8()),
+    }
+    return pa.table({name: new.get(name, table[name]) for name in table.column_names})
+
+
+FORMS = {
+    "csv": lambda folder, table: csv(folder / "x.csv", table),
+    "csv by pandas": lambda folder, table: (
+        table.to_pandas().to_csv(folder / "p.csv", index=False) or folder / "p.csv"
+    ),
+    "folder of csv": lambda folder, table: csv_folder(folder / "many", table),
+    "parquet": lambda folder, table: str(parquet(folder / "x.parquet", table)),
+    "parquet without suffix": lambda folder, table: parquet(folder / "x", table),
+    "folder of parquet": lambda folder, table: parquet_folder(folder / "pq", table),
+    "other types": lambda folder, table: parquet(folder / "o.pq", other_types(table)),
+    "pandas": lambda folder, table: table.to_pandas(),
+    "pandas of Arrow": lambda folder, table: table.to_pandas(
+        types_mapper=pd.ArrowDtype
+    ),
+    "polars": lambda folder, table: pl.from_arrow(table),
+    "polars categories": lambda folder, table: pl.from_arrow(table).with_columns(
+        pl.col("work").cast(pl.Categorical)
+    ),
+    "arrow text": lambda folder, table: pa.table(
+        {name: table[name].cast(pa.string()) for name in table.column_names}
+    ),
+    "columns in another order": lambda folder, table: table.select(
+        table.column_names[::-1]
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_data_gives_the_same_bits_however_it_is_kept(
+    form, people, schema, tmp_path
+):
+    assert same_bits(
+        encode(FORMS[form](tmp_path, people), schema), encode(people, schema)
+    )
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "pandas", "folder of csv"])
+def test_batches_are_full_and_a_record_does_not_feel_its_neighbours(
+    form, people, schema, tmp_path
+):
+    order = np.random.default_rng(1).permutation(300)
+    source = FORMS[form](tmp_path, people.take(pa.array(order)))
+    batches = list(TableSource(source, schema, batch_rows=64).batches())
+    assert [len(batch) for batch in batches] == [64, 64, 64, 64, 44]
+    assert same_bits(
+        EncodedTable.concatenate(batches), encode(people, schema).rows(order)
+    )
+
+
+SMALL = Schema(
+    (
+        integer("age", 0, 99),
+        Ordinal(name="grade", levels=("low", "high")),
+        boolean("ok", missing=True),
+    ),
+    ignore=["row"],
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("\n\n", "x.csv: the file is empty"),
+        (
+            "39;SECRET;no\n40;low;no\n",
+            "none of the 1 field of the first line.*separated by commas",
+        ),
+        (
+            "Age,grade,ok\n1,low,no\n",
+            "column 'age' of the schema is not in the data .is it the one called 'Age'",
+        ),
+        (",age,grade,ok\n0,1,low,no\n", "column 1 has no name.*index=False"),
+        (
+            "age,grade,ok\n0x1A,low,no\n",
+            "line 2, column 'age': expected a whole number",
+        ),
+        (
+            'age,grade,ok\n1,"low",no\n\n\n1,"\n\n low",no\n1,SECRET,no\n',
+            "line 8, column 'grade': expected one of the 2 levels",
+        ),
+        ("age,grade,ok\n1,low,SECRET\n", "line 2, column 'ok': expected true or false"),
+        (
+            "age,grade,ok\n1,low,?\n,low,no\n",
+            "line 3, column 'age': the value is missing.*missing = true",
+        ),
+        (
+            'age,grade,ok\n1,"low,no\n2,SECRET,no\n',
+            "x.csv, line 2: the double quote that opens here is not closed before the file ends",
+        ),
+    ],
+)
+def test_a_wrong_csv_is_refused_without_quoting_it(text, says, tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=says) as caught:
+        encode(path, SMALL)
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_broken_parquet_is_named(tmp_path, people, schema):
+    path = parquet(tmp_path / "x.parquet", people)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError, match=r"x\.parquet: cannot be read as Parquet"):
+        TableSource(path, schema).check()
+    path.write_bytes(content[:100] + bytes(200) + content[300:])
+    with pytest.raises(DataError, match=r"x\.parquet: cannot be read as Parquet"):
+        encode(path, schema)
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match="cannot be read as Parquet; it is empty"):
+        encode(path, schema)
+
+
+def test_check_reads_names_and_types_but_no_record(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("age,row,grade,ok\nSECRET,1,2\n")
+    TableSource(path, SMALL).check()
+    table = pa.table({"age": [datetime(2020, 1, 1)], "grade": ["?"], "ok": [None]})
+    with pytest.raises(
+        DataError,
+        match=r"'age': expected a whole number, found a column of moments without a time zone",
+    ):
+        TableSource(parquet(tmp_path / "x.parquet", table), SMALL).check()
+
+
+def test_tables_in_memory_are_checked_too():
+    with pytest.raises(DataError, match="columns 1 and 2 are all called 'age'"):
+        TableSource(pd.DataFrame([[1, 2]], columns=["age", "age"]), SMALL)
+    mixed = pd.DataFrame({"age": [1, "SECRET"], "grade": "low", "ok": True})
+    with pytest.raises(DataError, match="no records"):
+        encode(mixed[:0], SMALL)
+    with pytest.raises(OptionError, match="batch_rows"):
+        TableSource(mixed, SMALL, batch_rows=0)
+
+
+def test_decimals_and_huge_numbers_keep_their_value():
+    schema = Schema((integer("n", -(2**52), 2**52), continuous("r")))
+    numbers = [2**52 - 1, -(2**52) + 1, 7]
+    table = pa.table(
+        {"n": numbers, "r": [Decimal("0.1"), Decimal("0.2"), Decimal("0.7")]}
+    )
+    text = pa.table(
+        {"n": [f"{number}.0" for number in numbers], "r": ["0.1", "0.2", "7e-1"]}
+    )
+    assert decode(encode(table, schema), schema)["n"].to_pylist() == numbers
+    assert same_bits(encode(text, schema), encode(table, schema))
+    beyond = pa.table(
+        {"n": ["1" + "0" * 30, "-" + "9" * 400, "1e300"], "r": ["0", "1", "inf"]}
+    )
+    assert encode(beyond, schema).numeric[:, 0].tolist() == [1.0, 0.0, 1.0]
+    unsigned = pa.table({"n": pa.array([2**64 - 1], pa.uint64()), "r": [0]})
+    assert encode(unsigned, schema).numeric[0, 0] == 1.0
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    schema = Schema((continuous("x"), categorical("c", "ab")), ignore=["note"])
+    path = tmp_path / "x.csv"
+
+    def peak(megabytes):
+        line = "0.123456789,a," + "n" * 985 + "\n"
+        path.write_text("x,c,note\n" + line * (1000 * megabytes))
+        before = pa.total_allocated_bytes()
+        most = 0
+        tracemalloc.start()
+        for _ in TableSource(path, schema).batches():
+            most = max(most, pa.total_allocated_bytes() - before)
+        python = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most + python
+
+    assert peak(120) < max(
+        peak(60) * 1.2, 50e6
+    )  # Arrow reads some tens of megabytes ahead
+
+
+# What a cell of a Parquet file says does not depend on the row groups, pages or dictionaries that it is kept in.
+
+
+def as_dictionary(table):
+    """The same records with text in dictionaries, another one in each chunk."""
+    names = ("work", "unit")
+    pieces = []
+    for start in range(0, table.num_rows, 37):
+        piece = table.slice(start, 37).combine_chunks()
+        encoded = {name: piece[name].dictionary_encode() for name in names}
+        pieces.append(
+            pa.table(
+                {name: encoded.get(name, piece[name]) for name in piece.column_names}
+            )
+        )
+    return pa.concat_tables(pieces)
+
+
+LAYOUTS = [
+    {"row_group_size": size, "data_page_size": page, "use_dictionary": dictionary}
+    for size in (7, 64)
+    for page in (1, 1 << 20)
+    for dictionary in (True, False)
+]
+
+
+@pytest.mark.parametrize("form", ["plain", "dictionaries"])
+def test_no_layout_of_a_file_changes_a_record(form, people, schema, tmp_path):
+    people = people.append_column(
+        "unit", pa.array([f"person {i % 90}" for i in range(300)])
+    )
+    table = people if form == "plain" else as_dictionary(people)
+    gap = Gap(name="work", kind="categorical")
+    schema = Schema(schema.columns, label=schema.label, ignore=("unit",))
+
+    def seen(source, rows):
+        units = UnitLimit(column="unit", contributions=2)
+        found = EncodedTable.concatenate(
+            list(TableSource(source, schema, batch_rows=rows).batches())
+        )
+        used = EncodedTable.concatenate(
+            list(TableSource(source, schema, batch_rows=rows, units=units).batches())
+        )
+        texts = [
+            text
+            for batch in RawTable(source).batches((gap,), ())
+            for text in batch["work"][0].to_pylist()
+        ]
+        return [
+            part.tobytes()
+            for encoded in (found, used)
+            for part in (encoded.numeric, encoded.codes)
+        ], texts
+
+    expected = seen(people, 300)
+    assert seen(table, 30) == expected  # in memory
+    for layout in LAYOUTS:
+        pq.write_table(table, tmp_path / "x.parquet", **layout)
+        assert seen(tmp_path / "x.parquet", 30) == expected, layout
+
+
+# Frames.
+
+
+def synthetic(people, schema):
+    return decode(
+        EncodedTable.concatenate(list(TableSource(people, schema).batches())), schema
+    )
+
+
+def test_dtypes_do_not_depend_on_the_records(people, schema):
+    """Pandas chooses dtypes by the values it meets; what is given back must not tell which it met."""
+    table = synthetic(people, schema)
+    whole = people.to_pandas()
+    odd = whole.astype({"age": "float64", "grade": "int8", "member": "object"})
+    others = (
+        whole.convert_dtypes(),
+        whole.convert_dtypes(dtype_backend="pyarrow"),
+        whole.astype("string[python]"),
+    )
+    for like in (whole.iloc[:1], whole.iloc[:0], odd, *others):
+        assert (
+            native_form(like, schema).to_json() == native_form(whole, schema).to_json()
+        )
+        pd.testing.assert_frame_equal(
+            native_form(like, schema)(table), native_form(whole, schema)(table)
+        )
+    categories = native_form(whole.astype({"work": "category"}), schema)(table)[
+        "work"
+    ].cat.categories
+    assert list(categories) == ["Private", "Self, own", "other"]
+    one, other = (
+        native_form(frame, schema)(table)
+        for frame in (pl.from_arrow(people), pl.from_arrow(people[:1]))
+    )
+    assert one.equals(other) and one.schema == other.schema
+
+
+def test_polars_categories_become_the_levels_of_the_schema(people, schema):
+    """An Enum claims an order: only where the schema has one; and what is not the schema's comes back from nowhere."""
+    work = schema.column("work")
+    order = Ordinal(name="work", levels=work.levels, missing=True)
+    ordered = replace(
+        schema, columns=[order if one is work else one for one in schema.columns]
+    )
+    table, enum = (
+        synthetic(people, schema),
+        pl.Enum(["nobody knows", "other", "Self, own", "Private"]),
+    )
+    for kind in (pl.Categorical, enum):
+        like = pl.from_arrow(people).with_columns(
+            pl.col("work").cast(kind, strict=False)
+        )
+        assert native_form(like, schema)(table)["work"].dtype == pl.String
+        assert native_form(like, ordered)(table)["work"].dtype == pl.Enum(work.levels)
+        exact = native_form(like, schema, exact=True)(table)["work"].dtype
+        assert exact == (pl.String if kind is enum else pl.Categorical)
+    like = people.to_pandas().astype(
+        {"work": pd.CategoricalDtype(enum.categories.to_list(), ordered=True)}
+    )
+    assert native_form(like, schema, exact=True)(table)[
+        "work"
+    ].dtype == pd.CategoricalDtype(work.levels)
+
+
+def test_arrow_has_dictionaries_where_the_schema_says_so_with_every_level_of_it(
+    people, schema
+):
+    """A reader of Arrow chooses dictionaries by the number of values that it meets."""
+    like = people.set_column(
+        people.column_names.index("work"), "work", people["work"].dictionary_encode()
+    )
+    assert native_form(like, schema) == native_form(people, schema)
+    said = replace(
+        schema.column("work"),
+        type="dictionary<values=string, indices=int32, ordered=0>",
+    )
+    schema = replace(
+        schema, columns=[said if one.name == "work" else one for one in schema.columns]
+    )
+    records = EncodedTable.concatenate(list(TableSource(people, schema).batches()))
+    table = decode(records, schema, stored=True)
+    found = native_form(people, schema)(
+        pa.concat_tables([table[:1], table[1:], table[:0]])
+    )
+    assert pa.types.is_dictionary(found.schema.field("work").type)
+    assert found["work"].to_pylist() == decode(records, schema)["work"].to_pylist()
+    for chunk in found["work"].chunks:
+        assert chunk.dictionary.to_pylist() == ["Private", "Self, own", "other"]
+    assert native_form(people, schema)(table[:0]).schema == found.schema
+    with pytest.raises(DataError, match="found dict"):
+        native_form({}, schema)
+
+
+def test_read_table_without_one_keeps_what_is_there(people, tmp_path):
+    pa.parquet.write_table(people, tmp_path / "x.parquet")
+    assert read_table(tmp_path / "x.parquet").equals(people)
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "csv" / "a.csv").write_text("a,b\n039,x\n")
+    (tmp_path / "csv" / "b.csv").write_text("b,a\ny,040\n")
+    assert read_table(tmp_path / "csv").to_pydict() == {
+        "a": ["039", "040"],
+        "b": ["x", "y"],
+    }
+    (tmp_path / "csv" / "b.csv").write_text("a,b\n1,\n")
+    assert read_table(tmp_path / "csv").to_pydict() == {
+        "a": ["039", "1"],
+        "b": ["x", ""],
+    }
+
+
+COLUMNS = {"a": [1, 2, 3], "b": ["x", "y", "z"], "unused": [0, 0, 0]}
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_table_gives_the_columns_that_are_asked_for(kind):
+    found = records_table(kind(COLUMNS), ["b", "a"])
+    assert found.to_pydict() == {"b": ["x", "y", "z"], "a": [1, 2, 3]}
+    assert records_table(kind(COLUMNS)[:0], ["a"]).num_rows == 0
+
+
+def test_an_array_gives_its_columns_in_order():
+    array = np.array([[1.5, 2.0], [3.0, 4.0]])
+    assert records_table(array, ["a", "b"]).to_pydict() == {
+        "a": [1.5, 3.0],
+        "b": [2.0, 4.0],
+    }
+    assert records_table(array.tolist(), ["a", "b"]).column_names == ["a", "b"]
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(DataError, match="no column 'c'"):
+        records_table(pd.DataFrame(COLUMNS), ["a", "c"])
+    with pytest.raises(
+        DataError, match=r"an array of shape \(2, 3\), expected \(records, 2\)"
+    ):
+        records_table(np.zeros((2, 3)), ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[1, 0, 1], np.array([1, 0, 1]), pd.Series([1, 0, 1]), pl.Series([1, 0, 1])],
+)
+def test_labels_become_a_column(labels):
+    table = with_labels(pa.table({"a": [1, 2, 3]}), labels, "y")
+    assert table["y"].to_pylist() == [1, 0, 1] and table["y"].type == pa.int64()
+
+
+def test_labels_that_do_not_fit_are_refused_without_a_word_of_them():
+    table = pa.table({"a": [1, 2]})
+    with pytest.raises(DataError, match="y has 3 labels for 2 records"):
+        with_labels(table, [1, 0, 1], "y")
+    with pytest.raises(DataError, match="expected one for each"):
+        with_labels(table, np.zeros((2, 1)), "y")
+    with pytest.raises(DataError, match="mixed or unknown types") as caught:
+        with_labels(table, ["secret", 1], "y")
+    assert "secret" not in str(caught.value)
