@@ -85,7 +85,7 @@ def one_type_for_all_objects(plant: Plant) -> None:
 
 
 @wrong(
-    "forms.NativeForm.__call__",
+    "native_table.NativeForm.__call__",
     "test_polars_categories_become_the_levels_of_the_schema",
 )
 def private_texts_in_polars_categories(call: Any, form: Any, table: Any) -> Any:
@@ -103,7 +103,7 @@ def private_texts_in_polars_categories(call: Any, form: Any, table: Any) -> Any:
 # Public records that are none.
 
 
-@wrong("sources.check_apart", "test_a_file_of_the_private_data_is_found")
+@wrong("overlap.check_apart", "test_a_file_of_the_private_data_is_found")
 def copies_of_private_files_as_public_ones(
     check_apart: Any, private: Any, public: Any
 ) -> None:
@@ -145,7 +145,7 @@ def skipped_images_counted_by_replace_one(
 
 
 @wrong(
-    "image_folder.ImageFolder.place",
+    "image_folder.ImageFolder.locate",
     "test_a_bad_image_is_refused_by_its_place_and_nothing_is_spent",
 )
 def file_names_in_errors(place: Any, folder: Any, row: int) -> str:
@@ -163,7 +163,7 @@ records-of-a-batch-not-counted: All records of a unit in one batch count as the 
     wrap unit_counter._ranks: lambda _, places, met: np.zeros_like(places)
 units-forgotten-when-the-table-grows: The table of units is empty again when it was full.
     by test_the_table_counts_like_a_dictionary_while_it_grows
-    rewrite unit_counter.HashTable._grow: any_table._numbers[any_slots] = any_numbers =>
+    rewrite unit_counter.HashTable._grow: any_table._counts[any_slots] = any_counts =>
 limit-not-kept: All records of a unit are used.
     by test_the_first_records_of_each_unit_are_used
     wrap unit_counter.UnitCounter.used: lambda used, *arguments: used(*arguments) | True
@@ -190,7 +190,7 @@ an-image-listed-twice: One image may be two records.
     rewrite image_folder.ImageList._problem: any_file in seen => False
 types-of-the-private-frame: A model keeps of which family of pandas a private column was, which one record may decide.
     by test_dtypes_do_not_depend_on_the_records
-    rewrite forms.native_form: exact or (kind != "arrow" and _CATEGORY in family) => True
+    rewrite native_table.native_form: exact or (kind != "arrow" and _CATEGORY in family) => True
 children-in-the-order-of-the-file: Children of one day stand in the order in which the file has them.
     by test_where_records_stand_changes_nothing
         test_children_without_an_order_stand_in_one_that_their_place_does_not_tell
@@ -215,16 +215,16 @@ families-in-every-share: A share has the families of all others too.
     wrap families.Families.share: lambda right, families, number, of: families
 two-units-of-one-key: Two parents may have one key, and the children of both go to the first.
     by test_two_parents_with_one_key_are_refused
-    rewrite families.families: (~new & ~child).any() => False
+    rewrite families.families: (~is_first & ~is_child).any() => False
 keys-run-together: A key of several columns is their text, one behind the other.
     by test_a_key_of_several_columns_is_that_of_another_record_only_where_all_of_them_are
     rewrite encode.joined_names: zip(lengths, names, strict=True) => zip(names, strict=True)
 gaps-from-one-family-to-the-next: The first child of a parent is taken for one that follows the last of another.
     by test_a_person_more_or_less_changes_no_row_of_the_others
-    rewrite families.Families: self.of[1:] == self.of[:-1] => self.of[1:] >= 0
+    rewrite families.Families: self.parent_index[1:] == self.parent_index[:-1] => self.parent_index[1:] >= 0
 private-records-under-a-name: What does not fit into memory is kept in a file that stays.
     by test_what_is_kept_on_disk_has_no_name_and_goes
-    rewrite families.Spill.write: tempfile.TemporaryFile(prefix=any_name) => tempfile.NamedTemporaryFile()
+    rewrite spill.Spill.write: tempfile.TemporaryFile(prefix=any_name) => tempfile.NamedTemporaryFile()
 """)
 
 

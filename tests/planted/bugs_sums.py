@@ -271,7 +271,7 @@ grandchildren-do-not-share: Every child hands the whole of its parent s part on 
         the parts up.
     by test_a_unit_moves_the_sums_by_no_more_than_is_stated_and_leaves_others_as_they_are
     wrap families.Families.add_weights: lambda right, found, totals: None
-    wrap families.Families.shares: lambda shares, found: found.parents["share"][found.of]
+    wrap families.Families.shares: lambda shares, found: found.parents["share"][found.parent_index]
 number-of-others-in-the-share: What a row counts depends on how many families there are.
     by test_a_unit_moves_the_sums_by_no_more_than_is_stated_and_leaves_others_as_they_are
     wrap families.transitions: lambda transitions, found, link, grid=2 ** 20: transitions(found, link, grid //

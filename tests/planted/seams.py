@@ -57,7 +57,10 @@ def modules() -> dict[str, str]:
     """Returns the full name of each module by its name here."""
     sources = Path(__file__).parents[2].glob("packages/*/src")
     paths = [
-        path.relative_to(source) for source in sources for path in source.rglob("*.py")
+        path.relative_to(source)
+        for source in sources
+        for path in source.rglob("*.py")
+        if "_old_names" not in path.parts
     ]
     full = [
         ".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths

@@ -77,8 +77,8 @@ def test_parts_of_a_csv_file_are_its_records(
     assert all(part.stop - part.start >= size for part in parts[:-1])
     # A record's place in its part says what its place in the file says.
     rows = [(part, row) for part in parts for row in range(len(cells(part)))]
-    assert [part.place(row) for part, row in rows] == [
-        whole.place(row) for row in range(len(rows))
+    assert [part.locate(row) for part, row in rows] == [
+        whole.locate(row) for row in range(len(rows))
     ]
 
 
@@ -103,7 +103,7 @@ def test_parts_of_a_parquet_file_are_its_records(rows, size, people, tmp_path):
     assert [age for ages in found for age in ages] == people["age"].to_pylist()[:rows]
     assert len(parts) == {1: max(-(-rows // 37), 1), 1 << 30: 1}.get(size, len(parts))
     places = [
-        part.place(row)
+        part.locate(row)
         for part, ages in zip(parts, found, strict=True)
         for row in range(len(ages))
     ]

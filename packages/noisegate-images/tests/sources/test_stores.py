@@ -15,7 +15,7 @@ from noisegate import fit
 from noisegate.errors import DataError, OptionError
 from noisegate.schema import EncodedTable, Integer, Schema, pixel_schema
 from noisegate.sources import TableSource, stores
-from noisegate.sources.sources import check_apart
+from noisegate.sources.overlap import check_apart
 from noisegate_images.sources.images import ImageSource
 
 AGES = Schema((Integer(name="age", lower=0, upper=200),))

@@ -28,8 +28,8 @@ from noisegate.queries.feature_map import Counts
 from noisegate.records import WHOLE, WeightedRows
 from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
-from noisegate.sources.families import HELD_BYTES
 from noisegate.sources.linked import LinkedSource
+from noisegate.sources.spill import HELD_BYTES
 
 MOST = 5
 SCHEMA = LinkedSchema(

@@ -17,7 +17,7 @@ from noisegate.records import Rows, WeightedRows
 from noisegate.schema import Schema, decode
 from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 from noisegate.sources import families as linking
-from noisegate.sources import families as room
+from noisegate.sources import spill as room
 from noisegate.sources.linked import LinkedSource
 
 PEOPLE = Schema([integer("start", 0, 50), boolean("ill")])

@@ -15,7 +15,8 @@ from noisegate.app.drafts.draft import draft
 from noisegate.errors import DataError
 from noisegate.schema import Schema
 from noisegate.sources.frames import read_table
-from noisegate.sources.sources import check_apart, digest_of, open_source
+from noisegate.sources.overlap import check_apart, digest_of
+from noisegate.sources.sources import open_source
 
 FILES = Path(__file__).parents[1] / "files"
 EXPECTED = tomllib.loads((FILES / "expected-drafts.toml").read_text("utf-8"))

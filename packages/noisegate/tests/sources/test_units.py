@@ -220,7 +220,7 @@ def test_hashes_depend_on_a_key_that_is_secret_and_new_for_every_run():
     names = pa.array(["a", "b"])
     limits = [limit(), limit()]
     first_run, second_run = (
-        rooms.named({"who": names}, pa.array([], pa.string()), each.key)[0]
+        rooms.hash_names({"who": names}, pa.array([], pa.string()), each.key)[0]
         for each in limits
     )
     assert (

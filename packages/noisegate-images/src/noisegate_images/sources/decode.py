@@ -254,7 +254,7 @@ class ImageOrigin(ABC):
         """Whether labels are asked for."""
         return self.options.form.label is not None
 
-    def place(self, row: int) -> str:
+    def locate(self, row: int) -> str:
         """Returns the file name and the number of the image, counted from 1."""
         return f"{self.name}, image {row + 1}"
 

@@ -176,7 +176,7 @@ class ImageFolder(_Folder):
             *(folder for folder, _ in self._files()),
         }
 
-    def place(self, row: int) -> str:
+    def locate(self, row: int) -> str:
         """Returns the folder and the number of the image in the order of names; its name only where it may be shown."""
         for folder, names in self._files():
             if row < len(names):
@@ -295,9 +295,9 @@ class ImageList(_Folder):
                 )
                 done += min(rows, length - start)
 
-    def place(self, row: int) -> str:
+    def locate(self, row: int) -> str:
         """Returns the name of the table and the line."""
-        return self._table.place(row)
+        return self._table.locate(row)
 
     def _wanted(self) -> list[str]:
         optional = (self.options.form.label, self.options.unit_column)
@@ -312,7 +312,7 @@ class ImageList(_Folder):
             problem = self._problem(file, seen) if text.strip() else _UNUSABLE
             if problem is not None:
                 raise DataError(
-                    f"{self.place(done + row)}, column {column!r}: {problem}"
+                    f"{self.locate(done + row)}, column {column!r}: {problem}"
                 )
             seen.add(file)
             files.append(PictureFile(self.path / file, self._root))

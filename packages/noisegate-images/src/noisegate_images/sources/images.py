@@ -21,7 +21,7 @@ from noisegate.sources.stores import (
     absolute,
     children,
     in_store,
-    place_of,
+    shown_path,
     status,
     unreadable,
 )
@@ -33,7 +33,7 @@ from noisegate.sources.tables.parts import (
     file_parts,
     stamp,
 )
-from noisegate.sources.tables.tables import Source, is_folder, told
+from noisegate.sources.tables.tables import Source, is_folder, with_location
 from noisegate.sources.units import UnitLimit
 from noisegate_images.sources.arrays import IDX, IdxImages, ImageArrays
 from noisegate_images.sources.decode import (
@@ -234,7 +234,7 @@ class ImageSource(Source[ImageOrigin]):
     ) -> Images:
         codes = None
         if piece.labels is not None:
-            codes = told(
+            codes = with_location(
                 partial(origin.codes, piece.labels),
                 origin,
                 done,
@@ -267,7 +267,7 @@ class ImageSource(Source[ImageOrigin]):
             )
         if self._skip and not failed:
             return None
-        raise DataError(f"{origin.place(done + row)}: the image {reason}")
+        raise DataError(f"{origin.locate(done + row)}: the image {reason}")
 
 
 def check_on_error(on_error: str) -> None:
@@ -321,15 +321,16 @@ def find_images(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | No
 
 def _stored(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
     """Returns images in Parquet, the one form that is read from a store: it hands on whole columns at a time."""
-    within = children(path) if status(path).folder else [path]
+    within = children(path) if status(path).is_folder else [path]
     files = [file for file in within if not file.name.startswith((".", "_"))]
     tables = [file for file in files if file.suffix.lower() in PARQUET]
     if any(file.suffix.lower() == ".csv" for file in files):
         return None
     if len(tables) < len(files):
         raise DataError(
-            f"{place_of(path)}: images are read from a store as Parquet with a column of images, and nothing else may "
-            "lie beside it; write them so, or mount the store as a disk"
+            f"{shown_path(path)}: images are read from a store as Parquet with a "
+            "column of images, and nothing else may lie beside it; write them so, or "
+            "mount the store as a disk"
         )
     found = any(image_columns(ParquetFile(table).columns()) for table in tables)
     return [ImageParquet(table, options) for table in tables] if found else None

@@ -15,7 +15,7 @@ import pyarrow.types as pt
 
 from noisegate.containers import of_package, plain_array
 from noisegate.errors import DataError, said
-from noisegate.sources.stores import for_arrow
+from noisegate.sources.stores import arrow_file
 from noisegate.sources.tables.memory import table_in_memory, to_arrow
 from noisegate.sources.tables.parts import ParquetFile
 from noisegate.sources.tables.tables import Origin
@@ -122,9 +122,9 @@ class ImageTable(ImageOrigin):
             )
             yield Pictures(pictures=images.to_pylist(), labels=labels, units=units)
 
-    def place(self, row: int) -> str:
+    def locate(self, row: int) -> str:
         """Returns the file name and the number of the record, counted from 1."""
-        return self.table.place(row)
+        return self.table.locate(row)
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -146,11 +146,11 @@ class ImageParquet(ImageTable):
     @property
     def schema(self) -> pa.Schema:
         """What the footer of the file says."""
-        return pq.read_schema(for_arrow(self.path))
+        return pq.read_schema(arrow_file(self.path))
 
     def _rows(self, rows: int) -> int:
         """Returns how many images are read at a time, by the sizes that the file's footer states."""
-        footer = pq.read_metadata(for_arrow(self.path))
+        footer = pq.read_metadata(arrow_file(self.path))
         groups = (footer.row_group(group) for group in range(footer.num_row_groups))
         chunks = [
             group.column(place)

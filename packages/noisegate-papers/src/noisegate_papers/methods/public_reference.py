@@ -137,7 +137,8 @@ def read_reference(
     # The source is a path or a table of any kind that private records may have, and must fit their schema. Where
     # records are not `labelled`, a column or folder of that name is not looked at. `seed` is public.
     # Here, so that a plan needs no library of tables.
-    from noisegate.sources.sources import digest_of, open_source
+    from noisegate.sources.overlap import digest_of
+    from noisegate.sources.sources import open_source
 
     require_public(source, "this method uses public records")
     read = schema if labelled else schema.unlabelled()

@@ -38,7 +38,8 @@ from noisegate.queries.binning import NumericBins
 from noisegate.queries.feature_map import FeatureMap
 from noisegate.schema import Schema
 from noisegate.schema.schema import is_linked, is_schema
-from noisegate.sources.sources import check_apart, open_records
+from noisegate.sources.overlap import check_apart
+from noisegate.sources.sources import open_records
 from noisegate.sources.tables.tables import Source
 from noisegate.sources.units import UnitLimit
 
@@ -185,7 +186,7 @@ class Gate(Single):
     def check_apart(self, public: Any) -> None:
         """Checks that a public data set, which will be handed out as it is, holds no file of the private one.
 
-        Nothing is spent by it. What is compared is whole files: see `noisegate.sources.stores`.
+        Nothing is spent by it. What is compared is whole files: see `noisegate.sources.overlap`.
 
         Raises:
             DataError: if they share a file, or are the same table.

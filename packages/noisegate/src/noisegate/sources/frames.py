@@ -1,4 +1,4 @@
-"""Whole tables in memory: reading one from files, or from whatever holds one."""
+"""Whole tables in memory, for public files and for evaluation."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from noisegate.errors import DataError
 from noisegate.schema import EncodedTable, Schema, decode
-from noisegate.sources.headers import check_alike, check_once
+from noisegate.sources.headers import check_once, check_same_columns
 from noisegate.sources.sources import open_source
 from noisegate.sources.tables.memory import (
     MixedObjects,
@@ -19,83 +19,132 @@ from noisegate.sources.tables.memory import (
 )
 from noisegate.sources.tables.tables import Origin, open_origins
 
+_FILE_ROWS = 1 << 16
+# The type of a column of Python objects is that of all its cells, so a table in memory
+# is taken at once.
+_ALL_ROWS = 2**62
+
 
 def read_table(
     path: Any, schema: Schema | None = None, *, show_values: bool = False
 ) -> pa.Table:
-    """Reads all records of files, or of a table in memory; a DataError if they cannot be read or do not fit."""
-    # With a schema, the table has its columns and types, and values outside the bounds are moved to the bound; with one
-    # of images, the path may also hold images. Without one, it has the columns of the files, as text where the files
-    # are CSV.
+    """Reads all records of files, or of a table in memory.
+
+    Args:
+        path: A path, or a table in memory; with a schema of images, also images.
+        schema: What the records fit, or None.
+        show_values: Whether messages may quote values.
+
+    Returns:
+        With a schema, a table with its columns and types, in which values beyond the
+        bounds are moved to them. Without one, the columns of the files, as text where
+        the files are CSV.
+
+    Raises:
+        DataError: if the records cannot be read, or do not fit.
+    """
     if schema is not None:
         source = open_source(path, schema, show_values=show_values)
         return decode(EncodedTable.concatenate(list(source.batches())), schema)
+    name, origins = open_origins(path)
+    headers = [
+        (origin.name, [column for column, _ in origin.columns()]) for origin in origins
+    ]
+    check_same_columns(headers, show_names=True)
+    rows = _FILE_ROWS if isinstance(path, str | Path) else _ALL_ROWS
     tables: list[pa.Table] = []
-    where, origins = open_origins(path)
-    check_alike(
-        [(origin.name, [name for name, _ in origin.columns()]) for origin in origins],
-        show_names=True,
-    )
-    for origin in origins:
-        columns = [name for name, _ in origin.columns()]
-        check_once(columns, origin.name, show_names=origin.typed)
-        # A table in memory at once: the type of a column of Python objects is that of all its cells.
-        columns = tables[0].column_names if tables else columns
-        tables.append(
-            _whole(origin, columns, 1 << 16 if isinstance(path, str | Path) else 2**62)
-        )
+    for origin, (file, columns) in zip(origins, headers, strict=True):
+        check_once(columns, file, show_names=origin.typed)
+        # All in the order of the first.
+        names = tables[0].column_names if tables else columns
+        tables.append(_read_origin(origin, names, rows))
     if any(table.schema != tables[0].schema for table in tables):
         raise DataError(
-            f"{where}: the files have different columns or types; make them consistent"
+            f"{name}: the files have different columns or types; make them consistent"
         )
     return pa.concat_tables(tables)
 
 
 def read_linked(data: Any, schema: Any) -> dict[str, pa.Table]:
-    """Reads all tables, of a folder or by name, with the files' columns; a DataError if one is lacking or broken."""
+    """Reads all tables of a linked schema.
+
+    Args:
+        data: A folder, or a mapping from their names.
+        schema: A `LinkedSchema`.
+
+    Returns:
+        Each table with the columns of its files, by its name.
+
+    Raises:
+        DataError: if one is lacking or broken.
+    """
     return {name: read_table(part) for name, part in schema.parts(data).items()}
 
 
-def _whole(origin: Origin, names: Sequence[str], rows: int) -> pa.Table:
+def _read_origin(origin: Origin, names: Sequence[str], rows: int) -> pa.Table:
+    """Reads some columns of an origin, `rows` records at a time."""
     batches = [
-        pa.table(dict(arrays)).select(names) for arrays in origin.batches(names, rows)
+        pa.table(dict(columns)).select(names) for columns in origin.batches(names, rows)
     ]
-    kinds = dict(origin.columns())
-    return pa.concat_tables(
-        batches or [pa.table({name: pa.array([], kinds[name]) for name in names})]
-    )
+    if not batches:
+        types = dict(origin.columns())
+        batches = [pa.table({name: pa.array([], types[name]) for name in names})]
+    return pa.concat_tables(batches)
 
 
 def records_table(records: Any, names: Sequence[str], *, where: str = "X") -> pa.Table:
-    """Returns a table in memory, or an array with a column for each of ``names``, as Arrow; messages say ``where``."""
+    """Converts records without labels to a table of Arrow.
+
+    Args:
+        records: A table in memory, or an array (records, columns).
+        names: The columns; of an array, in its order.
+        where: What messages call the records.
+
+    Raises:
+        DataError: if a column is lacking.
+    """
     if isinstance(records, np.ndarray | list | tuple):
         array = np.asarray(records)
         if array.ndim != 2 or array.shape[1] != len(names):
             raise DataError(
-                f"{where}: an array of shape {array.shape}, expected (records, {len(names)}): one column for each of "
-                "the schema but the label, in its order"
+                f"{where}: an array of shape {array.shape}, expected (records, "
+                f"{len(names)}): one column for each of the schema but the label, in "
+                "its order"
             )
         return pa.table(
-            {name: np.ascontiguousarray(array[:, j]) for j, name in enumerate(names)}
+            {
+                name: np.ascontiguousarray(array[:, index])
+                for index, name in enumerate(names)
+            }
         )
     table = table_in_memory(records)
-    columns = dict(table.columns())
-    absent = [name for name in names if name not in columns]
-    if absent:
-        raise DataError(
-            f"{where}: there is no column {absent[0]!r}, which the schema describes; add it"
-        )
-    return _whole(
-        table, names, 2**62
-    )  # at once: the type of a column of Python objects is that of all its cells
+    present = dict(table.columns())
+    for name in names:
+        if name not in present:
+            raise DataError(
+                f"{where}: there is no column {name!r}, which the schema describes; "
+                "add it"
+            )
+    return _read_origin(table, names, _ALL_ROWS)
 
 
 def with_labels(records: pa.Table, labels: Any, name: str) -> pa.Table:
-    """Returns ``records`` with one column more, called ``name``: the label of each, any sequence of plain values."""
-    cells = np.asarray(labels).tolist() if not isinstance(labels, list) else labels
+    """Appends a column of labels.
+
+    Args:
+        records: The table.
+        labels: The label of each record, a sequence of plain values.
+        name: Of the new column.
+
+    Raises:
+        DataError: if there are more or fewer labels than records, or they have
+            several types.
+    """
+    cells = labels if isinstance(labels, list) else np.asarray(labels).tolist()
     if len(cells) != records.num_rows or np.ndim(labels) != 1:
         raise DataError(
-            f"y has {len(cells)} labels for {records.num_rows} records in X; expected one for each"
+            f"y has {len(cells)} labels for {records.num_rows} records in X; expected "
+            "one for each"
         )
     with suppress(MixedObjects, pa.ArrowException):
         return records.append_column(name, objects_to_arrow(cells))

@@ -1,4 +1,9 @@
-"""Names of columns that do not fit the schema, or each other; a message quotes none that may be a private record."""
+"""Checks the names of columns against a schema, and against each other.
+
+A first line that does not fit may be a private record, in a file without header. So a
+message quotes a name of the data only if some name of the schema stands in the same
+line, or if the caller allows it.
+"""
 
 import difflib
 import unicodedata
@@ -8,138 +13,198 @@ from collections.abc import Collection, Sequence
 from noisegate.errors import DataError
 from noisegate.schema import Schema
 
-A_TITLE = (
+TITLE_CURE = (
     "if the first line is a title, remove what stands above the names of the columns"
 )
-_MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+"""The cure for a file whose names of columns do not stand in its first line."""
+
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def check_header(
-    found: Sequence[str], schema: Schema, name: str, *, show_names: bool
+    columns: Sequence[str], schema: Schema, name: str, *, show_names: bool
 ) -> None:
-    """Requires the columns that the schema describes, each once, and no others than those it ignores."""
-    # Without ``show_names``, unknown names are quoted only if some is known: a first line may be a private record.
+    """Requires the columns that the schema describes, each once, and no others.
+
+    Columns that the schema ignores may be there, more than once too.
+
+    Args:
+        columns: The names in the data, in their order.
+        schema: What is expected.
+        name: Of the file, for messages.
+        show_names: Whether names of the data may be quoted even where none of them is
+            in the schema.
+
+    Raises:
+        DataError: that says what is wrong, and its cure.
+    """
     # Sets and counts: a table of pixels has thousands of columns.
-    known, seen = set(schema.names) | set(schema.ignore), set(found)
-    if not any(column in seen for column in schema.names) and not show_names:
-        # Names of the schema behind another mark are public; then the line is a header and no record.
-        if len(found) == 1 and any(
-            not set(schema.names).isdisjoint(found[0].split(mark)) for mark in _MARKS
-        ):
-            check_titles(found, name)
-        raise DataError(
-            f"{name}: none of the {len(found)} field{'s' * (len(found) != 1)} of the first line is a column of the "
-            f"schema; expected a first line with the names {', '.join(schema.names)}, separated by commas; "
-            f"{A_TITLE}"
-        )
-    check_once(found, name, but=schema.ignore)
-    absent = [column for column in schema.names if column not in seen]
-    extra = [column for column in found if column not in known]
+    present = set(columns)
+    is_known_header = any(column in present for column in schema.names)
+    if not is_known_header and not show_names:
+        _refuse_unknown_header(columns, schema, name)
+    check_once(columns, name, but=schema.ignore)
+    described = set(schema.names) | set(schema.ignore)
+    absent = [column for column in schema.names if column not in present]
+    extra = [column for column in columns if column not in described]
     if absent:
-        alike = [
-            column for column in extra if _composed(column) == _composed(absent[0])
-        ]
-        near = alike or difflib.get_close_matches(absent[0], extra, n=1)
-        hint = f" (is it the one called {near[0]!r}?)" if near else ""
-        hint = (
-            " (one that looks the same has accents as letters of their own, as on a Mac)"
-            if alike
-            else hint
-        )
-        cure = (
-            "copy the name from the data into the schema"
-            if alike
-            else "add it to the data"
-        )
-        note = f"{cure}, or remove it from the schema"
-        raise DataError(
-            f"{name}: column {', '.join(map(repr, absent))} of the schema is not in the data{hint}; {note}"
-        )
-    check_titles(found if "" in extra else extra, name)
+        _refuse_absent(absent, extra, name)
+    # An empty name is reported by its position among all columns.
+    check_titles(columns if "" in extra else extra, name)
     if extra:
-        quoted = ", ".join(
-            '"' + column.replace("\\", "\\\\").replace('"', '\\"') + '"'
-            for column in extra
-        )
-        note = f"describe it there, or set ignore = [{quoted}] at the top of the schema"
+        quoted = ", ".join(_toml_string(column) for column in extra)
         raise DataError(
-            f"{name}: column {', '.join(map(repr, extra))} is not in the schema; {note}"
+            f"{name}: column {', '.join(map(repr, extra))} is not in the schema; "
+            f"describe it there, or set ignore = [{quoted}] at the top of the schema"
         )
 
 
-def check_titles(found: Sequence[str], name: str) -> None:
-    """Requires that every column has a name, and that they are told apart by commas."""
-    other = next(
-        (
-            words
-            for mark, words in _MARKS.items()
-            if len(found) == 1 and mark in found[0]
-        ),
-        None,
+def _refuse_unknown_header(columns: Sequence[str], schema: Schema, name: str) -> None:
+    """Refuses a first line without any name of the schema; quotes nothing of it."""
+    # If names of the schema stand behind another separator, the line is a header, and
+    # its separator may be named.
+    if len(columns) == 1:
+        expected = set(schema.names)
+        for separator in _SEPARATORS:
+            if not expected.isdisjoint(columns[0].split(separator)):
+                check_titles(columns, name)
+    fields = "1 field" if len(columns) == 1 else f"{len(columns)} fields"
+    raise DataError(
+        f"{name}: none of the {fields} of the first line is a column of the schema; "
+        f"expected a first line with the names {', '.join(schema.names)}, separated by "
+        f"commas; {TITLE_CURE}"
     )
-    if other is not None:
-        raise DataError(
-            f"{name}: the first line has {other} between its fields; save the file with commas"
+
+
+def _refuse_absent(absent: list[str], extra: list[str], name: str) -> None:
+    """Refuses a header without some columns of the schema; names one that is similar.
+
+    Args:
+        absent: The columns that are not there; not empty.
+        extra: The columns that the schema does not describe.
+        name: Of the file.
+    """
+    equivalent = [column for column in extra if _nfc(column) == _nfc(absent[0])]
+    if equivalent:
+        hint = (
+            " (one that looks the same has accents as letters of their own, as on a "
+            "Mac)"
         )
-    if len(found) > 1 and found[0] and not any(found[1:]):
+        cure = "copy the name from the data into the schema"
+    else:
+        similar = difflib.get_close_matches(absent[0], extra, n=1)
+        hint = f" (is it the one called {similar[0]!r}?)" if similar else ""
+        cure = "add it to the data"
+    raise DataError(
+        f"{name}: column {', '.join(map(repr, absent))} of the schema is not in the "
+        f"data{hint}; {cure}, or remove it from the schema"
+    )
+
+
+def _nfc(name: str) -> str:
+    """Returns a name with each accent composed with its letter."""
+    return unicodedata.normalize("NFC", name)
+
+
+def _toml_string(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def check_titles(columns: Sequence[str], name: str) -> None:
+    """Requires that every column has a name, and that commas separate them.
+
+    Args:
+        columns: Names, all or those that the schema does not know.
+        name: Of the file, for messages.
+
+    Raises:
+        DataError: for another separator, a title above the names, or an empty name.
+    """
+    if len(columns) == 1:
+        for separator, words in _SEPARATORS.items():
+            if separator in columns[0]:
+                raise DataError(
+                    f"{name}: the first line has {words} between its fields; save the "
+                    "file with commas"
+                )
+    if len(columns) > 1 and columns[0] and not any(columns[1:]):
         raise DataError(
-            f"{name}: only the first field of the first line has a text: {A_TITLE}"
+            f"{name}: only the first field of the first line has a text: {TITLE_CURE}"
         )
-    if "" in found:
-        cure = "remove it (pandas: write with index=False)"
+    if "" in columns:
         raise DataError(
-            f"{name}: column {list(found).index('') + 1} has no name; {cure}"
+            f"{name}: column {list(columns).index('') + 1} has no name; remove it "
+            "(pandas: write with index=False)"
         )
 
 
 def check_once(
-    found: Sequence[str],
+    columns: Sequence[str],
     name: str,
     *,
     but: Collection[str] = (),
     show_names: bool = True,
 ) -> None:
-    """Requires that no name but those of columns to ignore is there twice; quotes it with ``show_names``, as above."""
-    twice = next(
-        (
-            column
-            for column, times in Counter(found).items()
-            if times > 1 and column not in but
-        ),
-        None,
-    )
-    if twice is not None:
-        places = [
-            str(place) for place, column in enumerate(found, start=1) if column == twice
+    """Requires that no two columns have one name.
+
+    Args:
+        columns: The names in the data, in their order.
+        name: Of the file, for messages.
+        but: Names that may be there more than once.
+        show_names: Whether the repeated name may be quoted.
+    """
+    for column, times in Counter(columns).items():
+        if times == 1 or column in but:
+            continue
+        positions = [
+            str(position)
+            for position, other in enumerate(columns, start=1)
+            if other == column
         ]
-        called = f"are all called {twice!r}" if show_names else "have the same name"
+        if show_names:
+            repeated = f"are all called {column!r}"
+        else:
+            repeated = "have the same name"
         raise DataError(
-            f"{name}: columns {' and '.join(places)} {called}; rename or remove all but one"
+            f"{name}: columns {' and '.join(positions)} {repeated}; rename or remove "
+            "all but one"
         )
 
 
-def _composed(name: str) -> str:
-    return unicodedata.normalize("NFC", name)
-
-
-def check_alike(
+def check_same_columns(
     headers: Sequence[tuple[str, Sequence[str]]], *, show_names: bool
 ) -> None:
-    """Requires the same columns in all files, in any order; quotes none without ``show_names``, as above."""
-    first, expected = headers[0]
-    for name, found in headers[1:]:
-        for here, columns, there, others in (
-            (name, found, first, expected),
-            (first, expected, name, found),
+    """Requires that all files of a folder have the same columns, in any order.
+
+    Args:
+        headers: The name of each file, with the names of its columns.
+        show_names: Whether a name that differs may be quoted.
+    """
+    first_file, first_columns = headers[0]
+    for file, columns in headers[1:]:
+        for here, names, there, others in (
+            (file, columns, first_file, first_columns),
+            (first_file, first_columns, file, columns),
         ):
-            known = set(others)
-            place = next(
-                (place for place, column in enumerate(columns) if column not in known),
-                None,
+            position = _first_unshared(names, others)
+            if position is None:
+                continue
+            if show_names:
+                shown = repr(names[position])
+            else:
+                shown = f"number {position + 1}"
+            raise DataError(
+                f"{file}: the files of a folder are read as one table, and column "
+                f"{shown} of {here} is not in {there}; make the files consistent, or "
+                "move away the one that does not belong there"
             )
-            if place is not None:
-                shown = repr(columns[place]) if show_names else f"number {place + 1}"
-                raise DataError(
-                    f"{name}: the files of a folder are read as one table, and column {shown} of {here} is not in "
-                    f"{there}; make the files consistent, or move away the one that does not belong there"
-                )
+
+
+def _first_unshared(names: Sequence[str], others: Collection[str]) -> int | None:
+    """Returns the index of the first name that is not among `others`."""
+    known = set(others)
+    for index, name in enumerate(names):
+        if name not in known:
+            return index
+    return None

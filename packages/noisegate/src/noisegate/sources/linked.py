@@ -1,4 +1,13 @@
-"""Private records of linked tables, from files or memory, in any order: read once, then handed on link by link."""
+"""Private records of linked tables, from files or memory, in any order.
+
+All tables are read once, into memory up to a limit and else into files without a name.
+Keys are hashed under a secret of the run and then forgotten. After that, each link, a
+table with the one that its records hang on, hands on families and their transitions as
+often as the gate asks (see `families`).
+
+`LinkedSource` is all tables together; `LinkRows` is one link as a source of rows, for an
+engine that sums.
+"""
 
 from __future__ import annotations
 
@@ -23,31 +32,28 @@ from noisegate.schema.columns import Problem
 from noisegate.schema.encode import Mask, encode
 from noisegate.schema.linked.schema import Link, LinkedSchema, LinkedTable
 from noisegate.schema.linked.table_schema import Key, key_parts
-from noisegate.sources.families import (
-    HELD_BYTES,
-    Families,
-    Records,
-    Spill,
-    Unmatched,
-    families,
-    spilled_parts,
-    transitions,
-)
-from noisegate.sources.headers import check_alike, check_header
+from noisegate.sources.families import Families, Unmatched, families, transitions
+from noisegate.sources.headers import check_header, check_same_columns
+from noisegate.sources.spill import HELD_BYTES, Records, Spill, spilled_parts
 from noisegate.sources.stores import absolute
 from noisegate.sources.tables.parts import Part, Stamp, stamp
-from noisegate.sources.tables.tables import Origin, files_of, open_origins, told
-from noisegate.sources.units import check_unit_column, named
+from noisegate.sources.tables.tables import (
+    Origin,
+    files_of,
+    open_origins,
+    with_location,
+)
+from noisegate.sources.units import check_unit_column, hash_names
 
 
 class LinkedSource:
-    """Linked tables of private records, whose children are brought together from wherever they stand.
+    """Linked tables of private records. Use it in a `with` block, which forgets them.
 
-    Nothing of them is read yet; a DataError if a table of the schema is not given, or is of no kind that can be read.
-    Use it in a ``with`` block, which forgets what was read. Of each table ``held_bytes`` stay in memory, the rest in
-    temporary files without a name. ``data`` is a folder, or paths and tables by name; keys are hashed under the secret
-    ``key``, None for a fresh one; ``batch_rows`` is the most rows of transitions in a batch; ``progress`` is called,
-    for the operator only, with the number of records read so far, of all tables.
+    Attributes:
+        linked: The schema of all tables.
+        batch_rows: The most rows of transitions in a batch.
+        name: What messages call the tables: the first file of each.
+        in_parts: Rows are weighted, and count in parts.
     """
 
     in_parts: ClassVar[bool] = True
@@ -63,21 +69,38 @@ class LinkedSource:
         key: bytes | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        self.linked, self.batch_rows, self._show_values, self._held_bytes = (
-            schema,
-            batch_rows,
-            show_values,
-            held_bytes,
-        )
-        self._progress, self._seen = progress, 0
+        """Opens all tables; nothing of them is read yet.
+
+        Args:
+            data: A folder, or paths and tables in memory by the names of the tables.
+            schema: What is public of all of them.
+            show_values: Whether messages may quote values.
+            batch_rows: The most rows of transitions in a batch.
+            held_bytes: Of each table, how much stays in memory.
+            key: Secret under which keys are hashed; None for a fresh one.
+            progress: Called, for the operator only, with the number of records read so
+                far, of all tables.
+
+        Raises:
+            DataError: if a table is not given, or is of no kind that can be read.
+        """
+        self.linked = schema
+        self.batch_rows = batch_rows
+        self._show_values = show_values
+        self._held_bytes = held_bytes
         self._key = secrets.token_bytes(32) if key is None else key
-        parts = schema.parts(data)
+        self._progress = progress
+        self._records_read = 0
+        sources = schema.parts(data)
         self._origins = {
-            table.name: _origins(parts[table.name], table) for table in schema.tables
+            table.name: _open_table(sources[table.name], table)
+            for table in schema.tables
         }
         self.name = ", ".join(origins[0].name for origins in self._origins.values())
-        self._parents: dict[str, Spill] = {}  # by their own keys, with shares
-        self._children: dict[str, Spill] = {}  # by the keys of their parents
+        # By the name of a table or link: its records by their own keys, with the
+        # shares of their weight; and by the keys of their parents.
+        self._parents: dict[str, Spill] = {}
+        self._children: dict[str, Spill] = {}
 
     @property
     def schema(self) -> Schema:
@@ -90,14 +113,12 @@ class LinkedSource:
         return tuple(link.name for link in self.linked.links)
 
     def link(self, name: str) -> LinkRows:
-        """Returns the rows of the link to the table called `name`."""
-        return LinkRows(
-            tables=self,
-            of=next(link for link in self.linked.links if link.name == name),
-        )
+        """Returns the rows of the link to a table."""
+        link = next(link for link in self.linked.links if link.name == name)
+        return LinkRows(tables=self, of=link)
 
     def beside(self, data: Any) -> LinkedSource:
-        """Returns a source of other tables of the same schema, whose keys are hashed under the same secret."""
+        """Returns a source of other tables of the same schema and secret."""
         return LinkedSource(data, self.linked, key=self._key)
 
     def __enter__(self) -> Self:
@@ -110,35 +131,28 @@ class LinkedSource:
         """Forgets what was read."""
         for spill in (*self._parents.values(), *self._children.values()):
             spill.close()
-        self._parents, self._children = {}, {}
+        self._parents = {}
+        self._children = {}
 
     def check(self) -> None:
         """Checks names and types of the columns of all tables; no record is read."""
         for table in self.linked.tables:
-            known = replace(
-                table.schema, ignore=tuple({*table.schema.ignore, *table.keys})
-            )
+            ignored = {*table.schema.ignore, *table.keys}
+            described = replace(table.schema, ignore=tuple(ignored))
             headers = []
             for origin in self._origins[table.name]:
                 columns = origin.columns()
                 for key in table.keys:
                     check_unit_column(key, columns, origin.name, "the key")
                 names = [name for name, _ in columns]
-                check_header(
-                    names,
-                    known,
-                    origin.name,
-                    show_names=origin.typed or self._show_values,
-                )
+                show_names = origin.typed or self._show_values
+                check_header(names, described, origin.name, show_names=show_names)
                 headers.append((origin.name, names))
-                empty = {
-                    name: pa.array(
-                        [], kind.value_type if pt.is_dictionary(kind) else kind
-                    )
-                    for name, kind in columns
-                }
-                told(partial(encode, empty, table.schema), origin, show_values=False)
-            check_alike(headers, show_names=True)
+                # Encoding no records tells whether each type fits its column.
+                empty = {name: pa.array([], _plain(kind)) for name, kind in columns}
+                encode_none = partial(encode, empty, table.schema)
+                with_location(encode_none, origin, show_values=False)
+            check_same_columns(headers, show_names=True)
 
     def check_parts(self) -> None:
         """Refuses tables in memory, by an `OptionError`."""
@@ -146,7 +160,7 @@ class LinkedSource:
             files_of(origins)
 
     def stamps(self) -> dict[Path, Stamp]:
-        """Returns what the files look like from outside."""
+        """Returns what each file looks like from outside."""
         return {
             file.path: stamp(file.path)
             for origins in self._origins.values()
@@ -154,81 +168,102 @@ class LinkedSource:
         }
 
     def apart(self) -> LinkedSource:
-        """Returns a source of the same tables in files, of which nothing was read; it can be pickled, key and all."""
+        """Returns a source of the same files, of which nothing was read.
+
+        It can be pickled, with its secret.
+        """
         other = copy(self)
-        other._progress, other._parents, other._children = None, {}, {}
-        other._origins = {
-            name: [
+        other._progress = None
+        other._parents = {}
+        other._children = {}
+        other._origins = {}
+        for name, origins in self._origins.items():
+            other._origins[name] = [
                 replace(file, path=absolute(file.path)) for file in files_of(origins)
             ]
-            for name, origins in self._origins.items()
-        }
         return other
 
     def no_records(self) -> DataError:
         """Returns the error of tables without a unit."""
-        return DataError(
-            f"{self._origins[self.linked.root.name][0].name}: there are no records; expected at least one"
-        )
+        name = self._origins[self.linked.root.name][0].name
+        return DataError(f"{name}: there are no records; expected at least one")
 
     def transitions(
         self, link: Link, grid: int = WHOLE, *, share: tuple[int, int] | None = None
     ) -> Iterator[WeightedRows]:
-        """Yields the rows of a link, with weights that come to at most ``grid`` for each unit; see `families`."""
-        # With a ``share``, which one of how many, of those parents alone whose hashed key falls into it. A DataError if
-        # a record does not fit the schema, a key is missing or there twice, or a record has no parent.
-        for found in self.families(link):
-            made = transitions(
-                found if share is None else found.share(*share), link, grid
-            )
-            for start in range(0, len(made), self.batch_rows):
-                yield made.rows(slice(start, start + self.batch_rows))
+        """Yields the rows of a link, at most `batch_rows` at a time.
+
+        Args:
+            link: Which.
+            grid: What the rows of one unit weigh together, at most.
+            share: Which one of how many shares of the parents; None for all.
+
+        Raises:
+            DataError: if a record does not fit the schema, a key is missing or there
+                twice, or a record has no parent.
+        """
+        for group in self.families(link):
+            mine = group if share is None else group.share(*share)
+            rows = transitions(mine, link, grid)
+            for start in range(0, len(rows), self.batch_rows):
+                yield rows.rows(slice(start, start + self.batch_rows))
 
     def _read(self) -> None:
+        """Reads all tables, and checks all keys before anything is asked of them."""
         self.check()
-        root, self._seen = self.linked.root, 0
-        self._parents[root.name] = self._spill(root, "key")
+        root = self.linked.root
+        self._records_read = 0
+        units = self._spill(root, "key")
+        self._parents[root.name] = units
         for records in self._records(root):
-            self._parents[root.name].add(records)
-        if not self._seen:
+            units.add(records)
+        unit_count = self._records_read
+        if not unit_count:
             raise self.no_records()
-        units = self._seen
         for link in self.linked.links:
-            totals = np.zeros(units, dtype=np.int64)
-            spill = self._children[link.name] = self._spill(link.child, "parent")
+            children = self._spill(link.child, "parent")
+            self._children[link.name] = children
             for records in self._records(link.child):
-                spill.add(records)
-            parents = (
-                self._spill(link.child, "key")
-                if self.linked.children(link.name)
-                else None
-            )
-            # Of all links at once, so that a key that is wrong is told before anything is asked.
-            for found in self.families(link):
-                found.add_weights(totals)
-                if parents is not None:
-                    found.children["share"], found.children["unit"] = (
-                        found.shares,
-                        found.parents["unit"][found.of],
-                    )
-                    parents.add(found.children)
-            if parents is not None:
-                self._parents[link.name] = parents
+                children.add(records)
+            self._match(link, unit_count)
+
+    def _match(self, link: Link, unit_count: int) -> None:
+        """Checks that all children of a link have parents, and what their units weigh.
+
+        If the children have children of their own, they are kept by their own keys too,
+        with the shares of weight that are left to them.
+        """
+        totals = np.zeros(unit_count, dtype=np.int64)
+        has_children = bool(self.linked.children(link.name))
+        as_parents = self._spill(link.child, "key") if has_children else None
+        for group in self.families(link):
+            group.add_weights(totals)
+            if as_parents is not None:
+                group.children["share"] = group.shares
+                group.children["unit"] = group.parents["unit"][group.parent_index]
+                as_parents.add(group.children)
+        if as_parents is not None:
+            self._parents[link.name] = as_parents
 
     def families(self, link: Link) -> Iterator[Families]:
-        """Yields parents with their children, some of them at a time; for errors see `transitions`."""
+        """Yields parents with their children, as many at a time as fit into memory.
+
+        Raises:
+            DataError: as `transitions` does.
+        """
         if not self._children:
             try:
                 self._read()
             except BaseException:
                 self.close()
                 raise
-        layout, table = link.child.schema.layout, link.child
-        order = None if table.order is None else layout.place(table.order)
-        parents, children = self._parents[link.parent.name], self._children[link.name]
+        table = link.child
+        order = None if table.order is None else table.schema.layout.place(table.order)
+        parents = self._parents[link.parent.name]
+        children = self._children[link.name]
         for part in spilled_parts((parents, children)):
             try:
-                found = families(
+                group = families(
                     parents.part(part),
                     children.part(part),
                     order,
@@ -237,110 +272,141 @@ class LinkedSource:
             except Unmatched as problem:
                 error = self._unmatched(link, twice=problem.twice)
             else:
-                yield found
+                yield group
                 continue
             raise error
 
     def _unmatched(self, link: Link, *, twice: bool) -> DataError:
-        parent, child = link.parent, link.child
+        """Returns the error of a key that is there twice, or of a child alone."""
+        parent = link.parent
+        child = link.child
         if twice:
             name = self._origins[parent.name][0].name
             return DataError(
-                f"{name}, column {_told(parent.key)}: two records have the same key; expected each one once"
+                f"{name}, column {_key_columns(parent.key)}: two records have the same "
+                "key; expected each one once"
             )
+        name = self._origins[child.name][0].name
         return DataError(
-            f"{self._origins[child.name][0].name}, column {_told(child.parent_key)}: a record names none of the table "
-            f"{parent.name!r}; add its parent there, write keys alike, zeros before them too, or set "
-            f'orphans = "drop" for {child.name!r} to leave such out'
+            f"{name}, column {_key_columns(child.parent_key)}: a record names none of "
+            f"the table {parent.name!r}; add its parent there, write keys alike, zeros "
+            f'before them too, or set orphans = "drop" for {child.name!r} to leave such '
+            "out"
         )
 
     def _spill(self, table: LinkedTable, by: str) -> Spill:
+        """Prepares for the records of a table, divided by the keys in a field."""
         layout = table.schema.layout
         fields: list[Any] = [
             ("key", "u8", (2,)),
             ("parent", "u8", (2,)),
             ("share", "i8"),
             ("unit", "i8"),
-        ]
-        fields += [
             ("numeric", "f8", (len(layout.numeric),)),
             ("codes", "i4", (len(layout.coded),)),
         ]
         return Spill(np.dtype(fields), by, held_bytes=self._held_bytes)
 
     def _records(self, table: LinkedTable) -> Iterator[Records]:
-        """Yields the records of a table with their keys as hashes; those that name no parent left out, if they may."""
+        """Reads the records of a table, with their keys as hashes.
+
+        Those that name no parent are left out, if they may be.
+        """
         dtype = self._spill(table, "key").dtype
+        names = (*table.schema.names, *table.keys)
+        has_children = bool(self.linked.children(table.name))
         for origin in self._origins[table.name]:
             done = 0
-            for arrays in origin.batches(
-                (*table.schema.names, *table.keys), self.batch_rows
-            ):
-                rows = told(
-                    partial(encode, arrays, table.schema),
-                    origin,
-                    done,
-                    show_values=self._show_values,
+            for columns in origin.batches(names, self.batch_rows):
+                encode_batch = partial(encode, columns, table.schema)
+                rows = with_location(
+                    encode_batch, origin, done, show_values=self._show_values
                 )
                 records = np.zeros(len(rows), dtype)
-                records["share"], records["numeric"], records["codes"] = (
-                    1,
-                    rows.numeric,
-                    rows.codes,
-                )
-                records["unit"] = np.arange(
-                    self._seen, self._seen + len(rows)
-                )  # others take their parent's
-                used = np.ones(len(rows), dtype=np.bool_)
-                if table.key is not None and self.linked.children(table.name):
-                    read = partial(
-                        self._hashes, table, table.key, arrays, may_miss=False
+                records["share"] = 1
+                records["numeric"] = rows.numeric
+                records["codes"] = rows.codes
+                # Of the first table; those of others become the units of their parents.
+                records["unit"] = self._records_read + np.arange(len(rows))
+                if table.key is not None and has_children:
+                    own_keys = partial(
+                        self._hashes, table, table.key, columns, may_miss=False
                     )
-                    records["key"], _ = told(read, origin, done, show_values=False)
+                    records["key"], _ = with_location(
+                        own_keys, origin, done, show_values=False
+                    )
+                has_parent = np.ones(len(rows), dtype=np.bool_)
                 if table.parent_key is not None:
-                    may = table.orphans == "drop"
-                    read = partial(
-                        self._hashes, table, table.parent_key, arrays, may_miss=may
+                    parent_keys = partial(
+                        self._hashes,
+                        table,
+                        table.parent_key,
+                        columns,
+                        may_miss=table.orphans == "drop",
                     )
-                    records["parent"], used = told(
-                        read, origin, done, show_values=False
+                    records["parent"], has_parent = with_location(
+                        parent_keys, origin, done, show_values=False
                     )
                 done += len(rows)
-                self._seen += len(rows)
+                self._records_read += len(rows)
                 if self._progress is not None:
-                    self._progress(self._seen)
-                yield records if used.all() else records[used]
+                    self._progress(self._records_read)
+                yield records if has_parent.all() else records[has_parent]
 
     def _hashes(
         self,
         table: LinkedTable,
         key: Key,
-        arrays: Mapping[str, pa.Array],
+        columns: Mapping[str, pa.Array],
         *,
         may_miss: bool,
     ) -> tuple[npt.NDArray[np.uint64], Mask]:
-        """Returns the keys in their columns as hashes, (records, 2), and which records have one."""
-        missing = pa.array(table.schema.missing_values, pa.string())
-        hashes, places, absent = named(
-            {column: arrays[column] for column in key_parts(key)}, missing, self._key
-        )
-        if absent.any() and not may_miss:
-            says = "the key is missing; fill it in, or leave the record out"
+        """Hashes the keys of a batch.
+
+        Args:
+            table: Of the batch.
+            key: Its own key or that of its parent.
+            columns: The cells of the batch.
+            may_miss: Whether a record may have no such key.
+
+        Returns:
+            The hashes, (records, 2), and which records have a key, (records,).
+
+        Raises:
+            Problem: at the first record without a key, if it may not miss.
+        """
+        missing_values = pa.array(table.schema.missing_values, pa.string())
+        cells = {column: columns[column] for column in key_parts(key)}
+        hashes, indices, is_missing = hash_names(cells, missing_values, self._key)
+        if is_missing.any() and not may_miss:
+            description = "the key is missing; fill it in, or leave the record out"
             if key == table.parent_key:
-                says = f'the key of its parent is missing; fill it in, or set orphans = "drop" for {table.name!r}'
-            raise Problem(int(np.argmax(absent)), f"column {_told(key)}: {says}")
-        return (
-            hashes[places]
-            if len(hashes)
-            else np.zeros((len(places), 2), dtype=np.uint64)
-        ), ~absent
+                description = (
+                    "the key of its parent is missing; fill it in, or set orphans = "
+                    f'"drop" for {table.name!r}'
+                )
+            raise Problem(
+                int(np.argmax(is_missing)),
+                f"column {_key_columns(key)}: {description}",
+            )
+        if len(hashes):
+            return hashes[indices], ~is_missing
+        # No record of the batch has a key.
+        return np.zeros((len(indices), 2), dtype=np.uint64), ~is_missing
 
 
-def _told(key: Key) -> str:
+def _plain(arrow_type: pa.DataType) -> pa.DataType:
+    """Returns the type of the values, also of a dictionary."""
+    return arrow_type.value_type if pt.is_dictionary(arrow_type) else arrow_type
+
+
+def _key_columns(key: Key) -> str:
+    """Returns the columns of a key, for messages."""
     return " and ".join(map(repr, key_parts(key)))
 
 
-def _origins(source: Any, table: LinkedTable) -> list[Origin]:
+def _open_table(source: Any, table: LinkedTable) -> list[Origin]:
+    """Opens one of the tables; one in memory is called by its name in the schema."""
     name, origins = open_origins(source, (*table.keys, *table.schema.names))
     for origin in origins:
         if origin.name == name and not hasattr(origin, "path"):
@@ -350,7 +416,13 @@ def _origins(source: Any, table: LinkedTable) -> list[Origin]:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkRows:
-    """The transitions of one link, for an engine that sums; or those of the parents in one of several shares."""
+    """The transitions of one link, as a source for an engine that sums.
+
+    Attributes:
+        tables: All tables.
+        of: The link.
+        share: Which one of how many shares of the parents; None for all.
+    """
 
     tables: LinkedSource
     of: Link
@@ -369,19 +441,26 @@ class LinkRows:
 
     def unread(self) -> Iterator[Callable[[], WeightedRows]]:
         """Yields a function for each batch, which returns it."""
+        # Whoever has one share has tables of his own, and forgets them.
         with nullcontext() if self.share is None else self.tables:
-            for found in self.tables.transitions(self.of, share=self.share):
-                yield partial(found.rows, slice(None))
+            for rows in self.tables.transitions(self.of, share=self.share):
+                yield partial(rows.rows, slice(None))
 
     def parts(self, size: int, shares: int) -> Iterator[Part]:
-        """Yields so many shares of the parents: whoever has one reads all tables, and counts the families in it."""
+        """Divides the parents into shares.
+
+        Whoever has one reads all tables, and counts the families in it.
+
+        Args:
+            size: Not used.
+            shares: How many there are.
+        """
         self.tables.check()
         tables = self.tables.apart()
         stamps = tables.stamps()
         for number in range(shares):
-            yield Part(
-                LinkRows(tables=tables, of=self.of, share=(number, shares)), stamps
-            )
+            rows = LinkRows(tables=tables, of=self.of, share=(number, shares))
+            yield Part(rows, stamps)
 
     def no_records(self) -> DataError:
         """Returns the error of tables that hold no record."""
@@ -395,5 +474,5 @@ def open_linked(
     show_values: bool,
     progress: Callable[[int], None] | None,
 ) -> LinkedSource:
-    """Returns linked tables as a gate holds them; nothing is read yet."""
+    """Opens linked tables as a gate holds them; nothing is read yet."""
     return LinkedSource(data, schema, show_values=show_values, progress=progress)

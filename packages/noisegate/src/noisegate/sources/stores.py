@@ -1,7 +1,12 @@
-"""Files on a disk, or in an object store that speaks S3; who may read stands where AWS keeps it, never in a path.
+"""Files on a disk, or in an object store that speaks S3, behind one set of functions.
 
-Who may read, and where the store is, stands where AWS keeps it: in the environment
-(`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL` …) or below `~/.aws`, and never in a path.
+A path in a store is a `Path` that begins with `s3:`, as in `s3://bucket/records.csv`.
+Who may read, and where the store is, stands where AWS keeps it, in the environment
+(`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL` …) or below `~/.aws`, and never in a path:
+paths are shown in messages and kept in the folders of runs.
+
+Functions raise `OSError` as those of the standard library do; `unreadable` makes of it
+an error for users.
 """
 
 import os
@@ -18,104 +23,143 @@ from pyarrow.fs import FileSelector, FileType, S3FileSystem
 from noisegate.atomic import address
 from noisegate.errors import DataError, OptionError
 
+# The first part of `Path("s3://bucket/key")`.
 _SCHEME = "s3:"
-_SECONDS = 10.0
+# An address that is wrong shall say so while somebody waits for it.
+_CONNECT_SECONDS = 10.0
+_REQUEST_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Status:
-    """What a file or folder is, its size in bytes, when it was written in nanoseconds, and its identity."""
+    """What is at a path.
 
-    folder: bool
-    plain: bool
+    Attributes:
+        is_folder: Whether it is a folder.
+        is_file: Whether it is a plain file, and no pipe or device.
+        size: In bytes.
+        modified: When it was last written, in nanoseconds since 1970.
+        identity: Equal for two paths to one file: device and inode, or the path in a
+            store.
+    """
+
+    is_folder: bool
+    is_file: bool
     size: int
-    written: int
+    modified: int
     identity: tuple[int, int] | str
 
 
 def in_store(path: Path) -> bool:
-    """Returns whether a path leads into an object store; `OptionError` if it names who may read."""
-    found = path.parts[:1] == (_SCHEME,)
-    if not found and (shown := address(path)) is not None:
-        says = f"{shown}: records are read from files and folders, or from a store that speaks S3, as s3://bucket/file"
-        raise OptionError(f"{says}; get the file first")
-    if found and any("@" in part for part in path.parts[1:2]):
+    """Returns whether a path leads into an object store.
+
+    Raises:
+        OptionError: if it is an address of another kind, or names who may read.
+    """
+    is_in_store = path.parts[:1] == (_SCHEME,)
+    if not is_in_store and (shown := address(path)) is not None:
         raise OptionError(
-            "the address of the records names a user: keys do not belong in a path, which others may read; put them "
-            "into the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or below ~/.aws"
+            f"{shown}: records are read from files and folders, or from a store that "
+            "speaks S3, as s3://bucket/file; get the file first"
         )
-    return found
+    if is_in_store and any("@" in part for part in path.parts[1:2]):
+        raise OptionError(
+            "the address of the records names a user: keys do not belong in a path, "
+            "which others may read; put them into the environment (AWS_ACCESS_KEY_ID, "
+            "AWS_SECRET_ACCESS_KEY) or below ~/.aws"
+        )
+    return is_in_store
 
 
-def place_of(path: Path) -> str:
-    """Returns a path as it was given."""
-    return f"s3://{_key(path)}" if in_store(path) else str(path)
+def shown_path(path: Path) -> str:
+    """Returns a path as its user wrote it, for messages.
+
+    `Path` merges the slashes of `s3://`; they are put back.
+    """
+    if in_store(path):
+        return f"s3://{_key(path)}"
+    return str(path)
 
 
 def absolute(path: Path) -> Path:
     """Returns a path that means the same in another process."""
-    return path if in_store(path) else path.absolute()
+    if in_store(path):
+        return path
+    return path.absolute()
 
 
-def opened(path: Path) -> BinaryIO:
-    """Returns the bytes of a file, at any place of which one may read; `OSError` if there is none."""
-    if not in_store(path):
-        return path.open("rb")
-    return cast("BinaryIO", _store().open_input_file(_key(path)))
+def open_file(path: Path) -> BinaryIO:
+    """Opens a file for reading its bytes."""
+    if in_store(path):
+        return cast("BinaryIO", _store().open_input_file(_key(path)))
+    return path.open("rb")
 
 
-def for_arrow(path: Path) -> Any:
-    """Returns what Arrow reads a file from: the path, which it opens by itself, or the opened file of a store."""
-    return opened(path) if in_store(path) else path
+def arrow_file(path: Path) -> Any:
+    """Returns what Arrow's readers take: the path itself, or an open file of a store."""
+    if in_store(path):
+        return open_file(path)
+    return path
 
 
 def status(path: Path) -> Status:
     """Returns what is at a path; `OSError` if there is nothing."""
-    if not in_store(path):
-        found = os.stat(path)
-        identity = found.st_dev, found.st_ino
-        plain = stat.S_ISREG(found.st_mode)
-        return Status(
-            stat.S_ISDIR(found.st_mode),
-            plain,
-            found.st_size,
-            found.st_mtime_ns,
-            identity,
-        )
-    there = _store().get_file_info(_key(path))
-    if there.type == FileType.NotFound:
-        raise FileNotFoundError(2, "there is no such object")
-    folder = there.type == FileType.Directory
+    if in_store(path):
+        return _status_in_store(path)
+    file = os.stat(path)
     return Status(
-        folder, there.is_file, there.size or 0, there.mtime_ns or 0, place_of(path)
+        is_folder=stat.S_ISDIR(file.st_mode),
+        is_file=stat.S_ISREG(file.st_mode),
+        size=file.st_size,
+        modified=file.st_mtime_ns,
+        identity=(file.st_dev, file.st_ino),
+    )
+
+
+def _status_in_store(path: Path) -> Status:
+    entry = _store().get_file_info(_key(path))
+    if entry.type == FileType.NotFound:
+        raise FileNotFoundError(2, "there is no such object")
+    return Status(
+        is_folder=entry.type == FileType.Directory,
+        is_file=entry.is_file,
+        size=entry.size or 0,
+        modified=entry.mtime_ns or 0,
+        identity=shown_path(path),
     )
 
 
 def unreadable(path: Path, error: OSError) -> DataError:
-    """Returns the error of what cannot be read; what a store answers is not quoted, as it may name who asked."""
+    """Returns the error for a user whose file cannot be read.
+
+    What a store answers is not quoted: it may name who asked.
+    """
     if in_store(path) and not isinstance(error, FileNotFoundError):
         return DataError(
-            f"{place_of(path)}: cannot be read: the store does not answer, or not to you; check its address "
-            "(AWS_ENDPOINT_URL), the region (AWS_DEFAULT_REGION) and who reads (AWS_ACCESS_KEY_ID, or ~/.aws)"
+            f"{shown_path(path)}: cannot be read: the store does not answer, or not to "
+            "you; check its address (AWS_ENDPOINT_URL), the region "
+            "(AWS_DEFAULT_REGION) and who reads (AWS_ACCESS_KEY_ID, or ~/.aws)"
         )
     return DataError(
-        f"{place_of(path)}: cannot be read: {error.strerror}; check the path and its permissions"
+        f"{shown_path(path)}: cannot be read: {error.strerror}; check the path and its "
+        "permissions"
     )
 
 
 def children(path: Path) -> list[Path]:
-    """Returns what is directly in a folder, sorted by name."""
+    """Lists what is directly in a folder, sorted by name."""
     if not in_store(path):
         return sorted(path.iterdir())
-    found = _store().get_file_info(FileSelector(_key(path)))
-    return sorted(Path(f"{_SCHEME}/{one.path}") for one in found)
+    entries = _store().get_file_info(FileSelector(_key(path)))
+    return sorted(Path(f"{_SCHEME}/{entry.path}") for entry in entries)
 
 
 def files_below(path: Path) -> Iterator[Path]:
-    """Yields a file, or those in a folder and in the folders in it."""
+    """Yields the file at a path, or the files in a folder and in the folders in it."""
     if not in_store(path):
-        yield from filter(Path.is_file, [path] if path.is_file() else path.rglob("*"))
-    elif status(path).folder:
+        paths = [path] if path.is_file() else path.rglob("*")
+        yield from filter(Path.is_file, paths)
+    elif status(path).is_folder:
         for child in children(path):
             yield from files_below(child)
     else:
@@ -123,20 +167,21 @@ def files_below(path: Path) -> Iterator[Path]:
 
 
 def _key(path: Path) -> str:
+    """Returns bucket and key of a path in a store, as Arrow wants them."""
     return "/".join(path.parts[1:])
 
 
 @cache
 def _store() -> Any:
-    """Returns the store, once a process: its address and keys are looked for where AWS keeps them."""
-    # Arrow does not look for the address of another store than Amazon's.
-    address = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get(
-        "AWS_ENDPOINT_URL"
-    )
-    url = urlsplit(address or "https://")
+    """Connects to the store, once a process."""
+    # Arrow itself does not look for the address of another store than Amazon's.
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3")
+    if not endpoint:
+        endpoint = os.environ.get("AWS_ENDPOINT_URL") or "https://"
+    url = urlsplit(endpoint)
     return S3FileSystem(
         endpoint_override=url.netloc or None,
         scheme=url.scheme,
-        connect_timeout=_SECONDS,
-        request_timeout=6 * _SECONDS,
+        connect_timeout=_CONNECT_SECONDS,
+        request_timeout=_REQUEST_SECONDS,
     )

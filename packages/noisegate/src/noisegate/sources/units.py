@@ -1,7 +1,12 @@
-"""Which records of a unit are used: the first ones, up to a limit, in the order in which the unit has them (G-14).
+"""Which records of a privacy unit are used: its first ones, up to a limit (G-14).
 
-Units are remembered by a keyed hash of 128 bits under a secret key of the run, in about
-35 bytes each.
+The unit, a patient for instance, stands in a column. Records are counted unit by unit
+in the order of the data, so that which records of a unit are used follows from that
+unit's records alone, whatever stands between them.
+
+Names are never kept: a unit is a hash of 128 bits under a secret key of the run, with a
+count, in about 35 bytes. Two units that share a hash would share a limit; for a billion
+units the chance is below 10⁻²⁰.
 """
 
 import hashlib
@@ -20,96 +25,151 @@ from noisegate.schema.columns import Problem
 from noisegate.schema.encode import Mask, joined_names, names_of
 
 Keys = npt.NDArray[np.uint64]
+"""Hashes of 128 bits, (n, 2): two numbers each."""
 
-_MISSING = "the privacy unit of this record is missing; fill it in, or remove such records from the data"
+_MISSING = (
+    "the privacy unit of this record is missing; fill it in, or remove such records "
+    "from the data"
+)
 _CLAMPED = "numbers beyond 64 bits cannot be distinguished; write units as text"
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnitLimit:
-    """At most so many records of each unit, whose name stands in a column."""
+    """How many records of each unit are used.
+
+    Attributes:
+        column: The column with the name of the unit.
+        contributions: The number of records of a unit that are used, its first ones.
+        key: Secret of this run, 32 bytes; the same in all its passes over the records.
+    """
 
     column: str
     contributions: int
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
-    """Secret of this run; the same in all its passes over the records."""
 
 
 def check_unit_column(
     column: str,
-    found: Sequence[tuple[str, pa.DataType]],
+    columns: Sequence[tuple[str, pa.DataType]],
     name: str,
     what: str = "the unit column",
 ) -> None:
-    """Requires the column once in the header of the data called ``name``, and of a type that tells units apart."""
-    kinds = [kind for title, kind in found if title == column]
-    if len(kinds) != 1:
-        wrong = "is not in the data" if not kinds else "is in the data more than once"
+    """Requires a column, once, of a type whose values tell units apart.
+
+    Args:
+        column: Its name.
+        columns: Names and types of the columns of the data.
+        name: Of the data, for messages.
+        what: What the column is, for messages.
+
+    Raises:
+        DataError: if it is not there, there twice, or neither text, bytes nor whole
+            numbers.
+    """
+    types = [arrow_type for title, arrow_type in columns if title == column]
+    if len(types) != 1:
+        wrong = "is not in the data" if not types else "is in the data more than once"
         raise DataError(
-            f"{name}: {what} {column!r} {wrong}; name the column that says whose record each one is"
+            f"{name}: {what} {column!r} {wrong}; name the column that says whose "
+            "record each one is"
         )
     try:
-        names_of(pa.array([], kinds[0]), column)
+        names_of(pa.array([], types[0]), column)
     except Problem as problem:
         raise DataError(f"{name}, {problem.says}") from None
 
 
 class UnitCounter:
-    """How many records of each unit were met, in one pass over the data."""
+    """Counts the records of each unit, in one pass over the data."""
 
     def __init__(self, limit: UnitLimit, missing_values: tuple[str, ...]) -> None:
-        self._limit, self._missing = limit, pa.array(missing_values, pa.string())
-        self._table = HashTable()
+        self._limit = limit
+        self._missing_values = pa.array(missing_values, pa.string())
+        self._counts = HashTable()
 
     def used(self, units: pa.Array) -> Mask:
-        """Returns which of the next records are used, (rows,), by the unit of each, in the order of the data."""
-        # A Problem for the first record whose unit is missing, or a number beyond 64 bits; or for all, if they are
-        # neither text, bytes nor whole numbers.
+        """Returns which of the next records are used.
+
+        Args:
+            units: The unit of each record, (rows,), in the order of the data.
+
+        Returns:
+            True for the records that are among the first ones of their unit, (rows,).
+
+        Raises:
+            Problem: at the first record whose unit is missing, or a number beyond 64
+                bits; or for all, if units are neither text, bytes nor whole numbers.
+        """
         column = self._limit.column
-        hashes, places, absent = named({column: units}, self._missing, self._limit.key)
-        if absent.any():
-            raise Problem(int(np.argmax(absent)), f"column {column!r}: {_MISSING}")
-        met = np.bincount(places, minlength=len(hashes))
-        before = self._table.add(hashes, met, self._limit.contributions)
-        return before[places] + _ranks(places, met) < self._limit.contributions
+        hashes, unit_indices, is_missing = hash_names(
+            {column: units}, self._missing_values, self._limit.key
+        )
+        if is_missing.any():
+            first = int(np.argmax(is_missing))
+            raise Problem(first, f"column {column!r}: {_MISSING}")
+        new_counts = np.bincount(unit_indices, minlength=len(hashes))
+        earlier = self._counts.add(hashes, new_counts, self._limit.contributions)
+        numbers = earlier[unit_indices] + _ranks(unit_indices, new_counts)
+        return numbers < self._limit.contributions
 
 
-def named(
+def hash_names(
     cells: Mapping[str, pa.Array], missing_values: pa.Array, key: bytes
 ) -> tuple[Keys, npt.NDArray[np.intp], Mask]:
-    """Returns hashes of the names in columns, (names, 2), the place of each record's among them, and who has none."""
-    # Places are meaningless where a part of a name is missing. A Problem is raised for the first number beyond 64 bits;
-    # or for all, if they are neither text, bytes nor whole numbers.
-    names = joined_names(
-        [_present(units, column, missing_values) for column, units in cells.items()]
-    )
-    coded = names.dictionary_encode()
-    plain = coded.dictionary.cast(pa.binary()).to_pylist()
+    """Hashes the names of records, each made of the cells of some columns.
+
+    Args:
+        cells: For each column, the part of the name of each record, (rows,).
+        missing_values: Texts that stand for a missing part.
+        key: Secret key of the hash.
+
+    Returns:
+        The hashes of all names that occur, (names, 2); for each record, the index of
+        its name among them, (rows,), meaningless where it has none; and whether a part
+        of its name is missing, (rows,).
+
+    Raises:
+        Problem: for the first number beyond 64 bits; or for all records, if names are
+            neither text, bytes nor whole numbers.
+    """
+    parts = [
+        _name_parts(column_cells, column, missing_values)
+        for column, column_cells in cells.items()
+    ]
+    names = joined_names(parts)
+    encoded = names.dictionary_encode()
+    distinct = encoded.dictionary.cast(pa.binary()).to_pylist()
     hashes = b"".join(
-        hashlib.blake2b(name, digest_size=16, key=key).digest() for name in plain
+        hashlib.blake2b(name, digest_size=16, key=key).digest() for name in distinct
     )
+    indices = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    is_missing = names.is_null().to_numpy(zero_copy_only=False)
     return (
         np.frombuffer(hashes, dtype=np.uint64).reshape(-1, 2),
-        coded.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.intp),
-        np.asarray(names.is_null().to_numpy(zero_copy_only=False), dtype=np.bool_),
+        indices.astype(np.intp),
+        np.asarray(is_missing, dtype=np.bool_),
     )
 
 
-def _present(units: pa.Array, column: str, missing_values: pa.Array) -> pa.Array:
-    names, clamped = names_of(units, column), _clamped(units)
-    if clamped.any():
-        raise Problem(int(np.argmax(clamped)), f"column {column!r}: {_CLAMPED}")
-    if pt.is_string(names.type):
-        names = pc.if_else(
-            pc.is_in(names, value_set=missing_values),
-            pa.scalar(None, pa.string()),
-            names,
-        )
-    return names
+def _name_parts(cells: pa.Array, column: str, missing_values: pa.Array) -> pa.Array:
+    """Returns cells as parts of a name, null where one is missing."""
+    parts = names_of(cells, column)
+    is_clamped = _clamped(cells)
+    if is_clamped.any():
+        first = int(np.argmax(is_clamped))
+        raise Problem(first, f"column {column!r}: {_CLAMPED}")
+    if not pt.is_string(parts.type):
+        return parts
+    is_missing = pc.is_in(parts, value_set=missing_values)
+    return pc.if_else(is_missing, pa.scalar(None, pa.string()), parts)
 
 
 def _clamped(units: pa.Array) -> Mask:
-    """Returns where a whole number may stand for several: readers move those beyond 64 bits to the nearest end."""
+    """Returns where a whole number may stand for several others, (rows,).
+
+    Readers move numbers beyond 64 bits to the nearest end of the range.
+    """
     if not pt.is_int64(units.type):
         return np.zeros(len(units), dtype=np.bool_)
     ends = pa.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max], pa.int64())
@@ -117,60 +177,89 @@ def _clamped(units: pa.Array) -> Mask:
 
 
 def _ranks(
-    places: npt.NDArray[np.intp], met: npt.NDArray[np.intp]
+    unit_indices: npt.NDArray[np.intp], counts: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.intp]:
-    """Returns how many records of the same unit stand before each one."""
-    order = np.argsort(places, kind="stable")
-    starts = np.cumsum(met) - met
-    ranks = np.empty_like(places)
-    ranks[order] = np.arange(len(places)) - np.repeat(starts, met)
+    """Returns how many records of the same unit stand before each record, (rows,).
+
+    Args:
+        unit_indices: The unit of each record, (rows,).
+        counts: The number of records of each unit, (units,).
+
+    Examples:
+        >>> import numpy as np
+        >>> _ranks(np.array([0, 1, 0, 0]), np.array([3, 1])).tolist()
+        [0, 0, 1, 2]
+    """
+    # Sorted by unit, the records of one unit are numbered from where they start.
+    order = np.argsort(unit_indices, kind="stable")
+    starts = np.cumsum(counts) - counts
+    ranks = np.empty_like(unit_indices)
+    ranks[order] = np.arange(len(unit_indices)) - np.repeat(starts, counts)
     return ranks
 
 
 class HashTable:
-    """Numbers by keys of 128 bits, in open addressing with linear probing: 19 bytes a slot, at most 2/3 full."""
+    """Counts by keys of 128 bits, whole arrays of them at a time.
+
+    Open addressing with linear probing, in 19 bytes a slot; at most two thirds of the
+    slots are taken.
+    """
 
     def __init__(self) -> None:
         self._size = 0
-        self._make(1024)
+        self._allocate(1024)
 
     def __len__(self) -> int:
         return self._size
 
     def add(
-        self, keys: Keys, amounts: npt.NDArray[np.intp], most: int
+        self, keys: Keys, amounts: npt.NDArray[np.intp], maximum: int
     ) -> npt.NDArray[np.intp]:
-        """Adds to the number of each key, (n, 2), all different, and returns it as it was; it stops at `most` < 2¹⁶."""
+        """Adds an amount to the count of each key.
+
+        Args:
+            keys: Keys that differ from each other, (n, 2).
+            amounts: What is added, (n,).
+            maximum: Counts stop here; below 2¹⁶.
+
+        Returns:
+            The counts as they were before, (n,).
+        """
         while 3 * (self._size + len(keys)) > 2 * len(self._taken):
             self._grow()
         slots = self._slots(keys)
-        before = self._numbers[slots].astype(np.intp)
-        self._numbers[slots] = np.minimum(before + amounts, most)
+        before = self._counts[slots].astype(np.intp)
+        self._counts[slots] = np.minimum(before + amounts, maximum)
         return before
 
-    def _make(self, slots: int) -> None:
-        self._keys = np.zeros((slots, 2), dtype=np.uint64)
-        self._taken = np.zeros(slots, dtype=np.bool_)
-        self._numbers = np.zeros(slots, dtype=np.uint16)
+    def _allocate(self, slot_count: int) -> None:
+        self._keys = np.zeros((slot_count, 2), dtype=np.uint64)
+        self._taken = np.zeros(slot_count, dtype=np.bool_)
+        self._counts = np.zeros(slot_count, dtype=np.uint16)
 
     def _grow(self) -> None:
-        keys, numbers = self._keys[self._taken], self._numbers[self._taken]
-        self._make(2 * len(self._taken))
+        """Moves all keys to a table with twice as many slots."""
+        keys = self._keys[self._taken]
+        counts = self._counts[self._taken]
+        self._allocate(2 * len(self._taken))
         self._size = 0
-        self._numbers[self._slots(keys)] = numbers
+        self._counts[self._slots(keys)] = counts
 
     def _slots(self, keys: Keys) -> npt.NDArray[np.intp]:
-        last = len(self._taken) - 1
-        slots = (keys[:, 0] & np.uint64(last)).astype(np.intp)
-        left = np.arange(len(keys))
-        while len(left):
-            at = slots[left]
-            free = ~self._taken[at]
-            # Several keys may want one free slot: the last to write has it, the others find it taken.
-            self._keys[at[free]] = keys[left[free]]
-            self._taken[at[free]] = True
-            found = (self._keys[at] == keys[left]).all(axis=1)
-            self._size += int(np.count_nonzero(found & free))
-            left = left[~found]
-            slots[left] = (slots[left] + 1) & last
+        """Returns the slot of each key, (n,); keys that are new take a free one."""
+        # The number of slots is a power of two.
+        last_slot = len(self._taken) - 1
+        slots = (keys[:, 0] & np.uint64(last_slot)).astype(np.intp)
+        pending = np.arange(len(keys))
+        while len(pending):
+            tried = slots[pending]
+            is_free = ~self._taken[tried]
+            # Several keys may want one free slot: the last to write has it, and the
+            # others go on to the next.
+            self._keys[tried[is_free]] = keys[pending[is_free]]
+            self._taken[tried[is_free]] = True
+            is_placed = (self._keys[tried] == keys[pending]).all(axis=1)
+            self._size += int(np.count_nonzero(is_placed & is_free))
+            pending = pending[~is_placed]
+            slots[pending] = (slots[pending] + 1) & last_slot
         return slots

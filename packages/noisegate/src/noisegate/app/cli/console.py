@@ -87,7 +87,7 @@ def show_verdict(verdict: Verdict | None) -> None:
 
 def say_files(data: str | Path) -> None:
     """Says which files a folder of tables stands for: one that does not belong there would be read with the others."""
-    from noisegate.sources.stores import in_store, place_of
+    from noisegate.sources.stores import in_store, shown_path
     from noisegate.sources.tables.tables import find_files
 
     path = Path(data)
@@ -99,7 +99,8 @@ def say_files(data: str | Path) -> None:
             else []
         )
         say(
-            f"{place_of(path)} is read as one table of {len(names):,} files: {', '.join([*names[:_MOST_FILES], *more])}"
+            f"{shown_path(path)} is read as one table of {len(names):,} files: "
+            f"{', '.join([*names[:_MOST_FILES], *more])}"
         )
 
 

@@ -46,7 +46,7 @@ from noisegate.schema.encode import encode, is_text, plain_cells
 from noisegate.schema.values import TEXT_PADDING
 from noisegate.sources.frames import read_table
 from noisegate.sources.headers import check_once, check_titles
-from noisegate.sources.stores import for_arrow
+from noisegate.sources.stores import arrow_file
 from noisegate.sources.tables.memory import MixedObjects, objects_to_arrow, to_arrow
 from noisegate.sources.tables.parts import ParquetFile
 from noisegate.sources.tables.tables import open_origins
@@ -380,7 +380,7 @@ def declared(
     """Returns the types of columns, but of text and of Python objects, which have none, and their categories."""
     schema = getattr(origin, "schema", None)
     if isinstance(origin, ParquetFile):
-        schema = pq.read_schema(for_arrow(origin.path))
+        schema = pq.read_schema(arrow_file(origin.path))
     elif of_package(path, "polars", "DataFrame"):
         schema = path.head(0).to_arrow().schema
     enums = {

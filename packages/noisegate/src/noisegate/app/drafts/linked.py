@@ -419,7 +419,7 @@ def _measured(found: LinkedDraft, tables: Mapping[str, pa.Table]) -> LinkedDraft
 
 
 def _longest_gap(family: Families, link: Link) -> float | None:
-    order, later = link.order, family.later
+    order, later = link.order, family.is_later
     if order is None or not later.any():
         return None
     ticks = ticks_at(
@@ -434,7 +434,7 @@ def _longest_gap(family: Families, link: Link) -> float | None:
 def _since(family: Families, link: Link) -> tuple[str | None, str]:
     """Returns the parent's date that is nearest to those of its children, and never after one, and why; or None."""
     order = link.order
-    if not isinstance(order, Date | Datetime) or not len(family.of):
+    if not isinstance(order, Date | Datetime) or not len(family.parent_index):
         return None, ""
     ticks = ticks_at(
         order, family.children["numeric"][:, link.child.schema.layout.place(order.name)]
@@ -448,7 +448,7 @@ def _since(family: Families, link: Link) -> tuple[str | None, str]:
         except SchemaError:
             continue
         positions = family.parents["numeric"][
-            family.of, link.parent.schema.layout.place(column.name)
+            family.parent_index, link.parent.schema.layout.place(column.name)
         ]
         gaps = ticks - origin_ticks(order, column, positions)
         if (gaps >= 0).all() and (nearest is None or np.median(gaps) < nearest[0]):
@@ -461,8 +461,8 @@ def _since(family: Families, link: Link) -> tuple[str | None, str]:
 
 
 def _constant(family: Families, link: Link) -> tuple[str, ...]:
-    later = family.later
-    several = len(np.unique(family.of[later]))
+    later = family.is_later
+    several = len(np.unique(family.parent_index[later]))
     if several < _LEAST_PARENTS:
         return ()
     layout, same = link.child.schema.layout, []

@@ -34,8 +34,8 @@ from noisegate.schema.encode import (
 )
 from noisegate.schema.files import write_toml
 from noisegate.schema.values import TEXT_PADDING
-from noisegate.sources.headers import check_alike, check_once, check_titles
-from noisegate.sources.tables.tables import Origin, open_origins, told
+from noisegate.sources.headers import check_once, check_same_columns, check_titles
+from noisegate.sources.tables.tables import Origin, open_origins, with_location
 
 # Of some records in one column: cells that are not missing, float64, whole steps or text, and how many are.
 RawCells: TypeAlias = tuple[npt.NDArray[Any] | pa.Array, int]
@@ -68,7 +68,7 @@ class RawTable:
             (origin.name, [name for name, _ in origin.columns()])
             for origin in self._origins
         ]
-        check_alike(headers, show_names=show_values or self._origins[0].typed)
+        check_same_columns(headers, show_names=show_values or self._origins[0].typed)
         self._types = dict(self._origins[0].columns())
         for name, names in headers:
             check_once(names, name, show_names=show_values or self._origins[0].typed)
@@ -185,7 +185,7 @@ class RawTable:
     def _cells(
         self, gap: Gap, array: pa.Array, tokens: pa.Array, origin: Origin, done: int
     ) -> RawCells:
-        values, present = told(
+        values, present = with_location(
             partial(_read, gap, array, tokens),
             origin,
             done,

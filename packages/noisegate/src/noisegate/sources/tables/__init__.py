@@ -1,1 +1,1 @@
-"""Private tables, read in constant memory."""
+"""Private tables: what reads one file or one table in memory, and `TableSource`."""

@@ -1,7 +1,13 @@
-"""Tables in memory, and streams of tables that can be read again, as Arrow some records at a time (G-06).
+"""Tables in memory, and streams that can be read again, as Arrow some records at a time.
 
-Columns of Python objects, arrays and lists become Arrow by the cell (G-06): it would
-infer one type from all together, and a date among moments makes midnights of them all.
+A cell becomes Arrow by itself (G-06). For columns of Python objects, arrays and lists
+that is not what Arrow does: it infers one type from all cells together, so that a date
+among timestamps makes midnights of them all, and one record would change the others.
+Here the Python type of a column must be the same in every cell, and each cell is
+converted by a rule for that type.
+
+Libraries quote values in their messages. So their errors are caught, and another is
+raised outside the handler, where it does not carry them along.
 """
 
 from __future__ import annotations
@@ -23,9 +29,10 @@ from noisegate.errors import DataError
 from noisegate.schema.values import TEXT_PADDING
 from noisegate.sources.headers import check_once
 
-_AHEAD = 2  # batches of a lazy frame that wait to be read
+# Batches of a lazy frame that wait to be read: one is computed while one is used.
+_MAX_WAITING = 2
 
-_LINES = {
+_CONVERSIONS = {
     ("dask", "DataFrame"): "data.compute()",
     ("datasets", "DatasetDict"): "data['train']",
     ("datasets", "IterableDatasetDict"): "data['train']",
@@ -45,81 +52,123 @@ _LINES = {
     ("builtins", "list"): "pyarrow.Table.from_pylist(data)",
     ("builtins", "tuple"): "pandas.DataFrame(X, columns=[...]).assign(label=y)",
 }
-"""The line that converts what is no table, by package and class."""
+"""The line that makes a table of what is none, by package and class."""
 
+# What a library may raise where a cell does not fit its type.
+_CONVERSION_ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 Read: TypeAlias = Callable[[list[Any], int], Iterator[Any]]
-"""From names of columns, and how many records at most at a time, to tables of Arrow, or columns by their names."""
+"""Reads columns, given by name, at most so many records at a time.
+
+It yields tables of Arrow, or mappings from the names to cells.
+"""
 
 
 def table_in_memory(data: Any, names: Sequence[str] | None = None) -> TableInMemory:
-    """Returns what is no path as a table, ``names`` naming an array's columns; a DataError says how to make one."""
+    """Takes what is not a path for a table.
+
+    Args:
+        data: A frame, a table of Arrow, a data set, a mapping of columns, or an array.
+        names: The columns that are expected. They name those of an array without names.
+
+    Raises:
+        DataError: if it is no table; with the line that makes one of it, where known.
+    """
     if of_package(data, "polars", "LazyFrame"):
-        return _lazy(data)
-    if of_package(data, "datasets", "Dataset") or of_package(
-        data, "datasets", "IterableDataset"
-    ):
+        return _lazy_frame(data)
+    if of_package(data, "datasets", "Dataset"):
+        return _hugging_face(data)
+    if of_package(data, "datasets", "IterableDataset"):
         return _hugging_face(data)
     if line_for(data) is not None:
         raise _no_table(data)
-    if (columns := columns_of(data, names)) is not None:
-        made = {name: to_arrow(name, cells) for name, cells in columns.items()}
-        lengths = {name: len(cells) for name, cells in made.items()}
-        if len(set(lengths.values())) > 1:
-            short = min(lengths, key=lambda name: lengths[name])
-            raise DataError(
-                f"column {short!r}: is shorter than another; give each column a cell for every record"
-            )
-        return _frame(pa.table(made), "dict" if isinstance(data, Mapping) else "array")
-    return _frame(data, names=names or ())
+    columns = columns_of(data, names)
+    if columns is None:
+        return _frame(data, expected=names or ())
+    arrays = {name: to_arrow(name, cells) for name, cells in columns.items()}
+    lengths = {name: len(cells) for name, cells in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        shortest = min(lengths, key=lambda name: lengths[name])
+        raise DataError(
+            f"column {shortest!r}: is shorter than another; give each column a cell for "
+            "every record"
+        )
+    return _frame(pa.table(arrays), "dict" if isinstance(data, Mapping) else "array")
 
 
 class TableInMemory:
-    """A table that is read from the start as often as it is asked for, and never copied; see `Origin`."""
+    """A table that is read from the start as often as it is asked for, never copied.
+
+    Attributes:
+        name: What messages call it, such as `DataFrame`.
+        schema: Its schema where it has one of Arrow's, else None.
+    """
 
     typed = True
 
     def __init__(
         self,
         name: str,
-        kinds: pa.Schema | Iterable[tuple[Any, pa.DataType]],
+        columns: pa.Schema | Iterable[tuple[Any, pa.DataType]],
         read: Read,
     ) -> None:
-        self.name, self._read = name, read
-        self.schema = kinds if isinstance(kinds, pa.Schema) else None
-        kinds = (
-            kinds
-            if self.schema is None
-            else zip(self.schema.names, self.schema.types, strict=True)
-        )
+        """Describes a table.
+
+        Args:
+            name: What messages call it.
+            columns: The name of each column in its own library, which need not be a
+                text, and its type.
+            read: Reads columns by these names.
+        """
+        self.name = name
+        self._read = read
+        self.schema = columns if isinstance(columns, pa.Schema) else None
+        if isinstance(columns, pa.Schema):
+            columns = zip(columns.names, columns.types, strict=True)
+        # Name in messages and schemas, name in the library, type.
         self._columns = [
-            (str(raw).strip(TEXT_PADDING), raw, kind) for raw, kind in kinds
+            (str(native_name).strip(TEXT_PADDING), native_name, arrow_type)
+            for native_name, arrow_type in columns
         ]
 
     def columns(self) -> list[tuple[str, pa.DataType]]:
-        """Returns name and type of each column; one of Python objects, or of a type that Arrow lacks, has null."""
-        return [(name, kind) for name, _, kind in self._columns]
+        """Returns name and type of each column.
+
+        The type is null for a column of Python objects, or of a type that Arrow lacks.
+        """
+        return [(name, arrow_type) for name, _, arrow_type in self._columns]
 
     def batches(
         self, names: Sequence[str], rows: int
     ) -> Iterator[Mapping[str, pa.Array]]:
-        """Yields the columns called ``names``, at most ``rows`` records at a time."""
-        raw = {name: raw for name, raw, _ in self._columns}
-        for part in self._read([raw[name] for name in names], rows):
-            cells = {name: part[raw[name]] for name in names}
-            yield {
-                name: one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one
-                for name, one in cells.items()
-            }
+        """Yields some columns, at most `rows` records at a time."""
+        native_names = {name: native_name for name, native_name, _ in self._columns}
+        for batch in self._read([native_names[name] for name in names], rows):
+            columns = {name: batch[native_names[name]] for name in names}
+            yield {name: _one_chunk(cells) for name, cells in columns.items()}
 
-    def place(self, row: int) -> str:
-        """Returns the number of the record, counted from 1."""
+    def locate(self, row: int) -> str:
+        """Returns where a record stands, as `DataFrame, record 7`, from 1."""
         return f"{self.name}, record {row + 1}"
 
 
+def _one_chunk(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(cells, pa.ChunkedArray):
+        return cells.combine_chunks()
+    return cells
+
+
 def _frame(
-    native: Any, called: str = "DataFrame", names: Sequence[str] = ()
+    native: Any, name: str = "DataFrame", expected: Sequence[str] = ()
 ) -> TableInMemory:
+    """Wraps a frame of any library that narwhals knows.
+
+    Args:
+        native: The frame.
+        name: What messages call it.
+        expected: Columns that should be there; one that is the index of a frame of
+            pandas is named in the error.
+    """
     import narwhals as nw
 
     try:
@@ -127,61 +176,55 @@ def _frame(
     except TypeError:
         raise _no_table(native) from None
     except nw.exceptions.DuplicateError:
-        check_once(
-            [str(name) for name in getattr(native, "column_names", native.columns)],
-            called,
-        )
+        native_names = getattr(native, "column_names", native.columns)
+        check_once([str(column) for column in native_names], name)
         raise
-    pandas = nw.dependencies.is_pandas_dataframe(native)
-    index = next(
-        (
-            name
-            for name in names
-            if pandas and name in native.index.names and name not in frame.columns
-        ),
-        None,
-    )
-    if index is not None:
+    object_columns: set[Any] = set()
+    if nw.dependencies.is_pandas_dataframe(native):
+        for column in expected:
+            if column in native.index.names and column not in frame.columns:
+                raise DataError(
+                    f"{name}: column {column!r} is the index of the frame; give "
+                    "data.reset_index()"
+                )
+        object_columns = {
+            column for column, dtype in native.dtypes.items() if dtype.kind == "O"
+        }
+
+    def cells(column: Any, start: int, stop: int) -> Any:
+        """Returns some cells of a column as Arrow."""
+        with suppress(MixedObjects, *_CONVERSION_ERRORS):
+            part = frame.get_column(column)[start:stop]
+            if column in object_columns:
+                return objects_to_arrow(part.to_list())
+            return part.to_arrow()
+        # Raised outside the handler: Arrow's message quotes the value.
         raise DataError(
-            f"{called}: column {index!r} is the index of the frame; give data.reset_index()"
-        )
-    objects = (
-        {name for name, dtype in native.dtypes.items() if dtype.kind == "O"}
-        if pandas
-        else set()
-    )
-
-    def cells(raw: Any, start: int, stop: int) -> Any:
-        with suppress(
-            MixedObjects, pa.ArrowException, TypeError, ValueError, OverflowError
-        ):
-            part = frame.get_column(raw)[start:stop]
-            return (
-                objects_to_arrow(part.to_list()) if raw in objects else part.to_arrow()
-            )
-        raise DataError(  # outside the handler: Arrow's message quotes the value
-            f"{called}, column {str(raw).strip(TEXT_PADDING)!r}: objects of mixed or unknown types; give it one type"
+            f"{name}, column {str(column).strip(TEXT_PADDING)!r}: objects of mixed or "
+            "unknown types; give it one type"
         )
 
-    def read(names: list[Any], rows: int) -> Iterator[Mapping[Any, Any]]:
+    def read(columns: list[Any], rows: int) -> Iterator[Mapping[Any, Any]]:
         for start in range(0, len(frame), rows):
-            yield {raw: cells(raw, start, start + rows) for raw in names}
+            yield {column: cells(column, start, start + rows) for column in columns}
 
-    def kind(raw: Any) -> pa.DataType:
-        with suppress(DataError):  # said where the column is read: it may be ignored
-            return cells(raw, 0, 0).type
+    def arrow_type(column: Any) -> pa.DataType:
+        # What is wrong with a column is said where it is read: it may be ignored.
+        with suppress(DataError):
+            return cells(column, 0, 0).type
         return pa.null()
 
-    return TableInMemory(called, [(raw, kind(raw)) for raw in frame.columns], read)
+    typed_columns = [(column, arrow_type(column)) for column in frame.columns]
+    return TableInMemory(name, typed_columns, read)
 
 
 def line_for(data: Any) -> str | None:
-    """Returns the line that makes a table of what is none; None where it is not known."""
-    classes = [
-        (kind.__module__.partition(".")[0], kind.__name__)
-        for kind in type(data).__mro__
-    ]
-    return next((_LINES[each] for each in classes if each in _LINES), None)
+    """Returns the line of Python that makes a table of what is none, where known."""
+    for base in type(data).__mro__:
+        package = base.__module__.partition(".")[0]
+        if (package, base.__name__) in _CONVERSIONS:
+            return _CONVERSIONS[package, base.__name__]
+    return None
 
 
 def _no_table(data: Any) -> DataError:
@@ -190,50 +233,69 @@ def _no_table(data: Any) -> DataError:
     return DataError(f"expected a path, {TABLES}, found {type(data).__name__}; {cure}")
 
 
-def _streamed(name: str, kinds: pa.Schema, tables: Read, *, line: str) -> TableInMemory:
-    def read(raw: list[Any], rows: int) -> Iterator[pa.Table]:
+def _stream(name: str, schema: pa.Schema, tables: Read, *, line: str) -> TableInMemory:
+    """Wraps what hands out tables of Arrow.
+
+    Args:
+        name: What messages call it.
+        schema: Of the tables.
+        tables: Reads them.
+        line: Of Python, which shows what is wrong if they cannot be read.
+    """
+
+    def read(columns: list[Any], rows: int) -> Iterator[pa.Table]:
         try:
-            for table in tables(raw, rows):
+            for table in tables(columns, rows):
                 for start in range(0, table.num_rows, rows):
                     yield table.slice(start, rows)
             return
         except (GeneratorExit, KeyboardInterrupt, MemoryError):
             raise
-        except Exception:  # whatever such a library raises may quote a value
+        except Exception:
+            # Whatever such a library raises may quote a value.
             pass
         raise DataError(
-            f"{name}: cannot be read to its end; data = {line} shows what is wrong with it"
+            f"{name}: cannot be read to its end; data = {line} shows what is wrong "
+            "with it"
         )
 
-    return TableInMemory(name, kinds, read)
+    return TableInMemory(name, schema, read)
 
 
-def _lazy(frame: Any) -> TableInMemory:
-    """Returns a lazy Polars frame, which is computed anew whenever it is read, in the order of its records."""
+def _lazy_frame(frame: Any) -> TableInMemory:
+    """Wraps a lazy frame of Polars, in the order of its records.
+
+    It is computed anew whenever it is read.
+    """
     if not hasattr(frame, "sink_batches"):
         raise DataError(
-            "LazyFrame: this Polars hands out no batches; convert it, with data = data.collect()"
+            "LazyFrame: this Polars hands out no batches; convert it, with data = "
+            "data.collect()"
         )
-    kinds: pa.Schema | None = None
-    with suppress(Exception):  # as above
-        kinds = frame.head(0).collect().to_arrow().schema
-    if kinds is None:
+    schema: pa.Schema | None = None
+    with suppress(Exception):
+        schema = frame.head(0).collect().to_arrow().schema
+    if schema is None:
         raise DataError(
-            "LazyFrame: cannot be computed; data = data.collect() shows what is wrong with it"
+            "LazyFrame: cannot be computed; data = data.collect() shows what is wrong "
+            "with it"
         )
-    return _streamed(
-        "LazyFrame", kinds, partial(_lazy_batches, frame), line="data.collect()"
-    )
+    tables = partial(_lazy_batches, frame)
+    return _stream("LazyFrame", schema, tables, line="data.collect()")
 
 
 def _lazy_batches(frame: Any, names: list[str], rows: int) -> Iterator[pa.Table]:
-    """Yields the columns of a lazy frame as Arrow tables, computed in a thread some batches ahead of whoever reads."""
-    # Not `LazyFrame.collect_batches`, which ends without an error where the computation fails, and prints it.
-    waiting: queue.Queue[Any] = queue.Queue(_AHEAD)
-    left = threading.Event()
+    """Yields columns of a lazy frame, computed in a thread ahead of whoever reads.
+
+    Not by `LazyFrame.collect_batches`, which ends without an error where the
+    computation fails, and prints it.
+    """
+    waiting: queue.Queue[Any] = queue.Queue(_MAX_WAITING)
+    reader_left = threading.Event()
 
     def put(item: Any) -> bool:
-        while not left.is_set():
+        """Hands on an item; returns whether the computation shall stop."""
+        while not reader_left.is_set():
             try:
                 waiting.put(item, timeout=0.1)
                 return False
@@ -256,131 +318,174 @@ def _lazy_batches(frame: Any, names: list[str], rows: int) -> Iterator[pa.Table]
                 raise item
             yield item.to_arrow()
     finally:
-        left.set()
+        reader_left.set()
         worker.join()
 
 
 def _hugging_face(data: Any) -> TableInMemory:
+    """Wraps a data set of Hugging Face, in memory or streamed."""
     if data.features is None:
-        cure = "state them, with data = data.cast(datasets.Features({...}))"
         raise DataError(
-            f"IterableDataset: it does not say which columns it has; {cure}"
+            "IterableDataset: it does not say which columns it has; state them, with "
+            "data = data.cast(datasets.Features({...}))"
         )
 
     def tables(names: list[str], rows: int) -> Iterator[pa.Table]:
-        return iter(
-            data.select_columns(names).with_format("arrow").iter(batch_size=rows)
-        )
+        selected = data.select_columns(names).with_format("arrow")
+        return iter(selected.iter(batch_size=rows))
 
-    whole = "datasets.Dataset.from_list(list(data))"
-    return _streamed(
-        type(data).__name__, data.features.arrow_schema, tables, line=whole
-    )
+    line = "datasets.Dataset.from_list(list(data))"
+    return _stream(type(data).__name__, data.features.arrow_schema, tables, line=line)
 
 
-_KINDS = "biufM"
+class MixedObjects(Exception):  # noqa: N818 - its caller makes an error of it
+    """Cells of several Python types, or of one that stands for no kind of column."""
+
+
 _INT64 = np.iinfo(np.int64)
+# Stands for datetimes with a time zone, which have the same Python type as others.
 _AWARE = "datetime with a time zone"
 
-
-class MixedObjects(Exception):  # noqa: N818 - not an error for users; the caller turns it into one
-    """The cells are of several Python types, or of one that stands for no kind of column."""
-
-
-def objects_to_arrow(cells: Sequence[Any]) -> pa.Array:
-    """Returns the cells, None, NaN, pandas.NA and NaT missing; MixedObjects, quoting none, if not of one type."""
-    plain = [_plain(cell) for cell in cells]
-    aware = (type(cell) is datetime and cell.tzinfo is not None for cell in plain)
-    kinds = {
-        _AWARE if zoned else type(cell)
-        for zoned, cell in zip(aware, plain, strict=True)
-        if cell is not None
-    }
-    if not kinds:
-        return pa.nulls(len(plain))
-    if len(kinds) > 1 or not kinds <= set(_FORMS):
-        raise MixedObjects
-    kind, form = _FORMS[kinds.pop()]
-    return pa.array([None if cell is None else form(cell) for cell in plain], kind)
-
-
-def _plain(cell: Any) -> Any:
-    if isinstance(cell, np.generic):
-        cell = cell.item()
-    if isinstance(cell, float) and cell != cell:
-        return None
-    name = type(cell).__name__
-    if cell is None or name in ("NAType", "NaTType"):
-        return None
-    if name == "Timestamp":  # of pandas, which need not be installed
-        return cell.to_pydatetime(warn=False)
-    return cell
-
-
-_FORMS: dict[Any, tuple[pa.DataType, Callable[[Any], Any]]] = {
+# For each Python type the type of Arrow, and what a cell becomes.
+_CONVERTERS: dict[Any, tuple[pa.DataType, Callable[[Any], Any]]] = {
     str: (pa.string(), lambda cell: cell),
     bool: (pa.bool_(), lambda cell: cell),
     int: (pa.int64(), lambda cell: min(max(cell, int(_INT64.min)), int(_INT64.max))),
     float: (pa.float64(), lambda cell: cell),
-    Decimal: (
-        pa.string(),
-        str,
-    ),  # text, which is parsed cell by cell: Arrow's decimals share one scale
+    # Text, which is parsed cell by cell: Arrow's decimals share one scale.
+    Decimal: (pa.string(), str),
     date: (pa.date32(), lambda cell: cell),
     datetime: (pa.timestamp("us"), lambda cell: cell),
     _AWARE: (pa.timestamp("us", tz="UTC"), lambda cell: cell.astimezone(UTC)),
 }
 
 
+def objects_to_arrow(cells: Sequence[Any]) -> pa.Array:
+    """Converts Python objects, each by itself.
+
+    None, NaN, pandas.NA and NaT are missing.
+
+    Raises:
+        MixedObjects: if those that are there have several types, or an unknown one; it
+            quotes none.
+
+    Examples:
+        >>> objects_to_arrow([3, None, float("nan")]).to_pylist()
+        [3, None, None]
+    """
+    values = [_plain_value(cell) for cell in cells]
+    types = {_type_key(value) for value in values if value is not None}
+    if not types:
+        return pa.nulls(len(values))
+    if len(types) > 1 or not types <= set(_CONVERTERS):
+        raise MixedObjects
+    arrow_type, convert = _CONVERTERS[types.pop()]
+    converted = [None if value is None else convert(value) for value in values]
+    return pa.array(converted, arrow_type)
+
+
+def _plain_value(cell: Any) -> Any:
+    """Returns a cell as a plain Python object, None where it is missing."""
+    if isinstance(cell, np.generic):
+        cell = cell.item()
+    if isinstance(cell, float) and cell != cell:
+        return None
+    # pandas need not be installed, so its types are known by their names.
+    type_name = type(cell).__name__
+    if cell is None or type_name in ("NAType", "NaTType"):
+        return None
+    if type_name == "Timestamp":
+        return cell.to_pydatetime(warn=False)
+    return cell
+
+
+def _type_key(value: Any) -> Any:
+    """Returns the key of a value's type in `_CONVERTERS`."""
+    if type(value) is datetime and value.tzinfo is not None:
+        return _AWARE
+    return type(value)
+
+
 def columns_of(data: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
-    """Returns the columns of a dict, a structured array, or an array of two axes, with ``names``; None of all else."""
+    """Returns the columns of a mapping or an array.
+
+    Args:
+        data: A mapping; a structured array; or an array of two axes, records by
+            columns.
+        names: For the columns of an array without names.
+
+    Returns:
+        Columns by name; None if it is anything else.
+
+    Raises:
+        DataError: for an array whose columns have no names, or are not as many.
+    """
     if isinstance(data, Mapping):
         return {str(name): cells for name, cells in data.items()}
-    data = plain_array(data)
-    if not isinstance(data, np.ndarray):
+    array = plain_array(data)
+    if not isinstance(array, np.ndarray):
         return None
-    if data.dtype.names:
-        return {name: data[name].reshape(-1) for name in data.dtype.names}
+    if array.dtype.names:
+        return {name: array[name].reshape(-1) for name in array.dtype.names}
     if names is None:
-        cure = "convert it, with data = pandas.DataFrame(data, columns=[...])"
         raise DataError(
-            f"array of shape {data.shape}: its columns have no names here; {cure}"
+            f"array of shape {array.shape}: its columns have no names here; convert it, "
+            "with data = pandas.DataFrame(data, columns=[...])"
         )
-    if data.ndim != 2 or data.shape[1] != len(names):
+    if array.ndim != 2 or array.shape[1] != len(names):
         raise DataError(
-            f"array of shape {data.shape}: expected (records, {len(names)}), one column for each of the schema in its "
-            "order, the label included; numpy.column_stack((X, y)) puts a label behind the others"
+            f"array of shape {array.shape}: expected (records, {len(names)}), one "
+            "column for each of the schema in its order, the label included; "
+            "numpy.column_stack((X, y)) puts a label behind the others"
         )
-    return {name: data[:, place] for place, name in enumerate(names)}
+    return {name: array[:, index] for index, name in enumerate(names)}
+
+
+# Kinds of NumPy's dtypes that Arrow converts cell by cell: truth values, numbers and
+# moments.
+_PLAIN_DTYPES = "biufM"
 
 
 def to_arrow(name: str, cells: Any) -> pa.Array | pa.ChunkedArray:
-    """Returns an array, a list or a Series as Arrow; a `DataError` calls it the column ``name``."""
-    cells = plain_array(cells)
-    with suppress(
-        MixedObjects, pa.ArrowException, TypeError, ValueError, OverflowError
-    ):
-        if isinstance(cells, pa.Array | pa.ChunkedArray):
-            return cells
-        if (
-            isinstance(cells, list | tuple)
-            or getattr(getattr(cells, "dtype", None), "kind", "") == "O"
-        ):
-            return objects_to_arrow(list(cells))
-        if isinstance(cells, np.ndarray) and cells.ndim == 1:
-            if cells.dtype.kind == "U":
-                return objects_to_arrow(cells.tolist())
-            if cells.dtype.kind in _KINDS:
-                return pa.array(
-                    cells
-                    if cells.dtype.isnative
-                    else cells.astype(cells.dtype.newbyteorder("="))
-                )
-        elif hasattr(cells, "to_frame"):
-            import narwhals as nw
+    """Converts a column: an array, a list or a Series.
 
-            return nw.from_native(cells, series_only=True).to_arrow()
-    raise DataError(  # outside the handler: Arrow's message quotes the value
-        f"column {name!r}: is a {type(cells).__name__} of mixed or unknown types, or of several axes; give a list or "
-        "an array of one axis and one type, numbers, text, truth values or dates"
+    Args:
+        name: Of the column, for messages.
+        cells: Its cells, (records,).
+
+    Raises:
+        DataError: if they are of mixed or unknown types, or have several axes.
+    """
+    with suppress(MixedObjects, *_CONVERSION_ERRORS):
+        array = _column_to_arrow(plain_array(cells))
+        if array is not None:
+            return array
+    # Raised outside the handler: Arrow's message quotes the value.
+    raise DataError(
+        f"column {name!r}: is a {type(plain_array(cells)).__name__} of mixed or unknown "
+        "types, or of several axes; give a list or an array of one axis and one type, "
+        "numbers, text, truth values or dates"
     )
+
+
+def _column_to_arrow(cells: Any) -> pa.Array | pa.ChunkedArray | None:
+    """Converts a column; returns None for what is none."""
+    if isinstance(cells, pa.Array | pa.ChunkedArray):
+        return cells
+    has_objects = getattr(getattr(cells, "dtype", None), "kind", "") == "O"
+    if isinstance(cells, list | tuple) or has_objects:
+        return objects_to_arrow(list(cells))
+    if isinstance(cells, np.ndarray) and cells.ndim == 1:
+        if cells.dtype.kind == "U":
+            return objects_to_arrow(cells.tolist())
+        if cells.dtype.kind in _PLAIN_DTYPES:
+            # Arrow reads the byte order of the machine alone.
+            if not cells.dtype.isnative:
+                return pa.array(cells.astype(cells.dtype.newbyteorder("=")))
+            return pa.array(cells)
+        return None
+    if not isinstance(cells, np.ndarray) and hasattr(cells, "to_frame"):
+        import narwhals as nw
+
+        return nw.from_native(cells, series_only=True).to_arrow()
+    return None

@@ -1,4 +1,12 @@
-"""Private records, read once through in constant memory and handed on encoded; and tables in files and in memory."""
+"""Private records, read from the start in every round and handed on encoded.
+
+A `Source` reads its origins, files or a table in memory, batch by batch in constant
+memory, and encodes each batch by its schema. It can also be divided, for several
+threads or machines: into parts of files, or into shares that each take every n-th batch
+or record. Whatever way is chosen, the same records are used, each once.
+
+Messages name file and line. They show a value only where the caller allows it.
+"""
 
 import itertools
 from abc import ABC, abstractmethod
@@ -19,12 +27,12 @@ from noisegate.records import Rows
 from noisegate.schema import Schema
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import Mask, encode
-from noisegate.sources.headers import check_alike, check_header
+from noisegate.sources.headers import check_header, check_same_columns
 from noisegate.sources.stores import (
     absolute,
     children,
-    opened,
-    place_of,
+    open_file,
+    shown_path,
     status,
     unreadable,
 )
@@ -41,47 +49,62 @@ from noisegate.sources.tables.parts import (
 )
 from noisegate.sources.units import UnitCounter, UnitLimit, check_unit_column
 
-_PACKED = {
+# The first bytes of files that are often given in place of a table.
+_ARCHIVES = {
     b"PK\x03\x04": "a ZIP archive or a spreadsheet",
     b"\x1f\x8b": "a gzip archive",
     b"BZh": "a bzip2 archive",
 }
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
-class Placed(Protocol):
+class RecordOrigin(Protocol):
     """Something that holds records: a file, a folder, or a table in memory."""
 
     @property
     def name(self) -> str:
-        """What messages call it: a file name or ``DataFrame``."""
+        """What messages call it: the name of a file, or `DataFrame`."""
         ...
 
-    def place(self, row: int) -> str:
-        """Returns where the record at position ``row`` stands, such as ``adult.csv, line 7``."""
+    def locate(self, row: int) -> str:
+        """Returns where a record stands, as `adult.csv, line 7`; the first is row 0."""
         ...
 
 
 Origin: TypeAlias = CsvFile | ParquetFile | TableInMemory
-"""One file, or one table in memory; what cannot be read is a `DataError`."""
+"""One file, or one table in memory. What cannot be read is a `DataError`."""
 
 
-def files_of(origins: Sequence[Placed]) -> Sequence[FilePart]:
-    """Returns files, of which parts can be read apart; `OptionError` if one is a table in memory."""
-    files = [origin for origin in origins if isinstance(origin, CsvFile | ParquetFile)]
-    if len(files) < len(origins):
-        other = next(origin for origin in origins if origin not in files)
-        says = f"{other.name}: only CSV and Parquet files are read in parts, and this is a table in memory"
-        raise OptionError(
-            f"{says}; write it to Parquet and give the path, or leave the engine out"
-        )
+def files_of(origins: Sequence[RecordOrigin]) -> Sequence[FilePart]:
+    """Returns the files among origins, if all are files.
+
+    Raises:
+        OptionError: if one is a table in memory, of which no parts can be read apart.
+    """
+    files: list[FilePart] = []
+    for origin in origins:
+        if not isinstance(origin, CsvFile | ParquetFile):
+            raise OptionError(
+                f"{origin.name}: only CSV and Parquet files are read in parts, and this "
+                "is a table in memory; write it to Parquet and give the path, or leave "
+                "the engine out"
+            )
+        files.append(origin)
     return files
 
 
 def open_origins(
     source: str | Path | Any, names: Sequence[str] | None = None
 ) -> tuple[str, list[Origin]]:
-    """Returns what messages call a path or a table in memory, and its origins; see `find_files`, `table_in_memory`."""
+    """Finds the origins of a table.
+
+    Args:
+        source: A path, or a table in memory; see `find_files` and `table_in_memory`.
+        names: The columns that are expected.
+
+    Returns:
+        What messages call the table, and its origins.
+    """
     if isinstance(source, str | Path):
         return Path(source).name or str(source), find_files(Path(source))
     table = table_in_memory(source, names)
@@ -89,71 +112,85 @@ def open_origins(
 
 
 def find_files(path: Path) -> list[Origin]:
-    """Returns the file at ``path``, or the CSV or Parquet files directly in the folder there, sorted by name."""
+    """Returns the file at a path, or the tables directly in a folder, by name.
+
+    Raises:
+        DataError: if there is none, or it is of another kind.
+    """
     try:
-        return _folder(path) if is_folder(path) else [_file(path)]
+        if is_folder(path):
+            return _files_in_folder(path)
+        return [_file(path)]
     except OSError as error:
         raise unreadable(path, error) from None
 
 
 def is_folder(path: Path) -> bool:
-    """Returns whether data at ``path`` is a folder, and not a plain file."""
-    if not str(path).strip() or path == Path():  # Path("") is Path(".")
-        says = f"{str(path)!r}: an empty path, or the current folder, whose tables may be of many kinds"
+    """Returns whether data at a path is a folder, and not a plain file.
+
+    Raises:
+        DataError: if it is neither, or the path is empty.
+        OSError: if there is nothing.
+    """
+    # Path("") is Path(".").
+    if not str(path).strip() or path == Path():
         raise DataError(
-            f"{says}; give the name of the file or folder that holds the records"
+            f"{str(path)!r}: an empty path, or the current folder, whose tables may be "
+            "of many kinds; give the name of the file or folder that holds the records"
         )
-    try:
-        found = status(path)
-    except ValueError:  # a NUL in it
-        found = None
-    if found is None or not (found.folder or found.plain):
+    entry = None
+    # A path with a NUL in it.
+    with suppress(ValueError):
+        entry = status(path)
+    if entry is None or not (entry.is_folder or entry.is_file):
         raise DataError(
-            f"{str(path)!r}: is not a regular file or folder; records are read several times, so a pipe, a device or a "
-            "socket cannot be read: write the records to a file first"
+            f"{str(path)!r}: is not a regular file or folder; records are read several "
+            "times, so a pipe, a device or a socket cannot be read: write the records "
+            "to a file first"
         )
-    return found.folder
+    return entry.is_folder
 
 
-def _folder(path: Path) -> list[Origin]:
+def _files_in_folder(path: Path) -> list[Origin]:
+    """Returns the tables in a folder: all CSV, or all Parquet."""
     entries = [
         entry for entry in children(path) if not entry.name.startswith((".", "_"))
     ]
-    nested = next((entry for entry in entries if status(entry).folder), None)
-    if nested is not None:
-        cure = "put all files in one folder"
+    for entry in entries:
+        if status(entry).is_folder:
+            raise DataError(
+                f"{shown_path(path)}: holds the folder {entry.name!r}, which would not "
+                "be read; put all files in one folder"
+            )
+    csv_files = [entry for entry in entries if entry.suffix.lower() == ".csv"]
+    parquet_files = [entry for entry in entries if entry.suffix.lower() in PARQUET]
+    if csv_files and parquet_files:
         raise DataError(
-            f"{place_of(path)}: holds the folder {nested.name!r}, which would not be read; {cure}"
+            f"{shown_path(path)}: holds both CSV and Parquet files, which may be the "
+            "same records; keep one kind"
         )
-    csv, parquet = (
-        [entry for entry in entries if entry.suffix.lower() in endings]
-        for endings in ((".csv",), PARQUET)
-    )
-    if csv and parquet:
-        cure = "keep one kind"
+    if not csv_files and not parquet_files:
         raise DataError(
-            f"{place_of(path)}: holds both CSV and Parquet files, which may be the same records; {cure}"
+            f"{shown_path(path)}: the folder holds no file named *.csv or *.parquet; "
+            "check the path"
         )
-    if not csv and not parquet:
-        raise DataError(
-            f"{place_of(path)}: the folder holds no file named *.csv or *.parquet; check the path"
-        )
-    return [
-        _file(entry) for entry in csv or parquet if not is_folder(entry)
-    ]  # none is, but one may be a pipe
+    # None is a folder by now, but one may be a pipe, which `is_folder` refuses.
+    return [_file(file) for file in csv_files or parquet_files if not is_folder(file)]
 
 
 def _file(path: Path) -> Origin:
-    with opened(path) as stream:
+    """Recognises a CSV or Parquet file by its first bytes and its name."""
+    with open_file(path) as stream:
         start = stream.read(4)
     if start == b"PAR1" or path.suffix.lower() in PARQUET:
         return ParquetFile(path)
-    for magic, what in _PACKED.items():
-        if start.startswith(magic):
+    for first_bytes, what in _ARCHIVES.items():
+        if start.startswith(first_bytes):
             raise DataError(
-                f"{path.name}: is {what}; expected CSV or Parquet: unpack it or save it as one of these"
+                f"{path.name}: is {what}; expected CSV or Parquet: unpack it or save it "
+                "as one of these"
             )
-    if start.startswith(_UTF_16):
+    if start.startswith(_UTF_16_MARKS):
         raise DataError(
             f"{path.name}: the text is in UTF-16; save the file as CSV in UTF-8"
         )
@@ -165,34 +202,55 @@ def not_shown() -> str:
     return f"not shown; {said('show_values')} shows it"
 
 
-_ASKED = 8  # files, for how many records they hold; more would take long in a store
 _T = TypeVar("_T")
 
 
-def told(
-    read: Callable[[], _T], origin: Placed, done: int = 0, *, show_values: bool
+def with_location(
+    read: Callable[[], _T],
+    origin: RecordOrigin,
+    rows_before: int = 0,
+    *,
+    show_values: bool,
 ) -> _T:
-    """Returns what ``read`` does; ``done`` records of the origin stand before its batch."""
+    """Calls a function on a batch; makes of its `Problem` an error with file and line.
+
+    Args:
+        read: The function. Its `Problem` counts records from the start of the batch.
+        origin: Where the batch comes from.
+        rows_before: Number of records of the origin before the batch.
+        show_values: Whether the message may quote the cell.
+
+    Raises:
+        DataError: raised outside the handler, since the problem holds the cell and must
+            not travel along as the context of the error.
+    """
     try:
         return read()
     except Problem as problem:
-        row, says, value = problem.row, problem.says, problem.value
-    found = repr(value) if show_values else f"another value ({not_shown()})"
-    # Outside the handlers: a problem, which holds the cell, must not travel along as the context of the error.
-    raise DataError(
-        f"{origin.name if row is None else origin.place(done + row)}, {says.replace('{found}', found)}"
-    )
+        row = problem.row
+        description = problem.says
+        value = problem.value
+    shown = repr(value) if show_values else f"another value ({not_shown()})"
+    where = origin.name if row is None else origin.locate(rows_before + row)
+    raise DataError(f"{where}, {description.replace('{found}', shown)}")
 
 
-_Origin = TypeVar("_Origin", bound=Placed)
+# Files that are asked for the number of their records; more would take long in a store.
+_MAX_ASKED = 8
+
+_Origin = TypeVar("_Origin", bound=RecordOrigin)
 
 
 class Source(ABC, Generic[_Origin]):
     """Private records in some origins, read as often as the gate has rounds.
 
-    They fit the ``schema``. Messages call them by ``name``, that of a file or folder, or ``DataFrame``. There are
-    ``batch_rows`` records in each batch but the last. Records may be weighted and count ``in_parts``; ``links`` are
-    those of linked tables, by the names of their children's tables, and each is asked by itself.
+    Attributes:
+        schema: What the records fit.
+        name: What messages call them: a file or folder, or `DataFrame`.
+        batch_rows: Number of records in each batch but the last.
+        in_parts: Whether records are weighted, and count in parts.
+        links: Of linked tables, the names of the children's tables; each is asked by
+            itself.
     """
 
     in_parts: ClassVar[bool] = False
@@ -211,41 +269,60 @@ class Source(ABC, Generic[_Origin]):
         if batch_rows < 1:
             raise OptionError(f"batch_rows must be at least 1, found {batch_rows}")
         if units is not None and units.column in schema.names:
-            says = f"unit_column={units.column!r} is described in the schema, so synthetic records would copy it"
             raise OptionError(
-                f"{says}; take it out of the schema. The data may have it all the same."
+                f"unit_column={units.column!r} is described in the schema, so synthetic "
+                "records would copy it; take it out of the schema. The data may have "
+                "it all the same."
             )
-        self.schema, self.batch_rows, self._show_values, self._units = (
-            schema,
-            batch_rows,
-            show_values,
-            units,
-        )
+        self.schema = schema
+        self.batch_rows = batch_rows
         self.name: str
+        self._show_values = show_values
+        self._units = units
         self._origins: Sequence[_Origin]
-        self._share = (
-            0,
-            1,
-        )  # which of how many parts this is, of which each has every n-th batch
-        self._thinned = (0, 1)  # or every n-th record of each batch
+        # This source takes the batches whose number leaves the remainder `first` when
+        # divided by `second`; and of each the records whose position does likewise.
+        self._share = (0, 1)
+        self._thinned = (0, 1)
 
     @abstractmethod
     def check(self) -> None:
-        """Checks all that can be checked without reading a record; what does not fit the schema is a `DataError`."""
+        """Checks all that can be checked without reading a record.
+
+        Raises:
+            DataError: for what does not fit the schema.
+        """
 
     @abstractmethod
     def _pieces(self, origin: _Origin) -> Iterator[tuple[Any, int, pa.Array | None]]:
-        """Yields records as they are kept, how many they are, and their units where these are asked for."""
+        """Reads an origin.
+
+        Yields:
+            A piece of records as they are kept, how many they are, and the unit of
+            each where units are limited.
+        """
 
     @abstractmethod
     def _encoded(
         self, piece: Any, used: Mask | None, origin: _Origin, done: int
     ) -> Rows:
-        """Returns the records of a piece that are used; ``done`` records of the origin stand before it."""
+        """Encodes the records of a piece that are used.
+
+        Args:
+            piece: As `_pieces` yielded it.
+            used: Which records, (rows,); None for all.
+            origin: Where it comes from.
+            done: Number of records of the origin before the piece.
+        """
 
     @abstractmethod
     def parts(self, size: int, shares: int) -> Iterator[Part]:
-        """Yields parts that hold all records once: files cut at about ``size`` bytes, or ``shares`` of batches."""
+        """Divides all records for several readers.
+
+        Args:
+            size: Of a part of a file, about, in bytes.
+            shares: How many shares of batches there are, where files cannot be cut.
+        """
 
     @abstractmethod
     def check_parts(self) -> None:
@@ -253,13 +330,20 @@ class Source(ABC, Generic[_Origin]):
 
     @abstractmethod
     def _anywhere(self) -> tuple[Self, Mapping[Path, Stamp]]:
-        """Returns all records as another process can open them, and what their files look like."""
+        """Returns all records as another process can open them, with files' stamps."""
 
     def shares(self, shares: int, *, thinned: bool = False) -> Iterator[Part]:
-        """Yields parts that walk through all files: each every n-th batch, or, ``thinned``, record of each batch."""
+        """Divides all records into shares that walk through all files.
+
+        Args:
+            shares: How many there are.
+            thinned: Whether each takes every n-th record of a batch, and not every
+                n-th batch.
+        """
         whole, stamps = self._anywhere()
         for number in range(shares):
             records = copy(whole)
+            # A share without records is not wrong.
             records._empty = ""
             if thinned:
                 records._thinned = (number, shares)
@@ -268,65 +352,76 @@ class Source(ABC, Generic[_Origin]):
             yield Part(records, stamps)
 
     def about(self) -> int | None:
-        """Returns about how many records files hold, to two digits; private; None if the first files do not say."""
+        """Estimates the number of records, to two digits. It is private.
+
+        Returns:
+            None if the first files do not say.
+        """
+        first_origins = self._origins[:_MAX_ASKED]
         files = [
             origin
-            for origin in self._origins[:_ASKED]
+            for origin in first_origins
             if isinstance(origin, CsvFile | ParquetFile)
         ]
-        if not files or len(files) < len(self._origins[:_ASKED]):
+        if not files or len(files) < len(first_origins):
             return None
         with suppress(pa.ArrowException, OSError):
-            number = (
-                sum(file.about() for file in files) * len(self._origins) // len(files)
-            )
-            return int(float(f"{number:.1e}"))
+            counted = sum(file.about() for file in files)
+            estimate = counted * len(self._origins) // len(files)
+            return int(float(f"{estimate:.1e}"))
         return None
 
     def batches(self) -> Iterator[Rows]:
-        """Yields the records in order, ``batch_rows`` at a time, in constant memory."""
+        """Yields the records in order, `batch_rows` at a time, in constant memory."""
         waiting: list[Rows] = []
         for read in self.unread():
             waiting.append(read().row_by_row())
-            rows = sum(map(len, waiting))
-            if rows >= self.batch_rows:
-                table, cut = Rows.concatenate(waiting), rows - rows % self.batch_rows
-                for start in range(0, cut, self.batch_rows):
-                    yield table.rows(slice(start, start + self.batch_rows))
-                waiting = [table.rows(slice(cut, None))]
+            row_count = sum(map(len, waiting))
+            if row_count < self.batch_rows:
+                continue
+            records = Rows.concatenate(waiting)
+            full = row_count - row_count % self.batch_rows
+            for start in range(0, full, self.batch_rows):
+                yield records.rows(slice(start, start + self.batch_rows))
+            waiting = [records.rows(slice(full, None))]
         if any(map(len, waiting)):
             yield Rows.concatenate(waiting)
 
     def unread(self) -> Iterator[Callable[[], Rows]]:
-        """Yields functions that encode at most ``batch_rows`` records each, to be called in any thread."""
+        """Yields functions that encode some records each, at most `batch_rows`.
+
+        They may be called in any thread. Reading and the count of units stay here, in
+        the order of the data.
+        """
         self.check()
-        counter = (
-            None
-            if self._units is None
-            else UnitCounter(self._units, self.schema.missing_values)
-        )
-        seen, batches = 0, itertools.count()
+        counter = None
+        if self._units is not None:
+            counter = UnitCounter(self._units, self.schema.missing_values)
+        row_count = 0
+        batches = itertools.count()
         share, shares = self._share
         for origin in self._origins:
             done = 0
             for piece, rows, units in self._pieces(origin):
-                # Units are counted here, one batch after the other.
-                count = None if counter is None else partial(counter.used, units)
-                used = self._kept(
-                    None
-                    if count is None
-                    else told(count, origin, done, show_values=False),
-                    rows,
-                )
+                within_limit = None
+                if counter is not None:
+                    count = partial(counter.used, units)
+                    within_limit = with_location(count, origin, done, show_values=False)
+                used = self._kept(within_limit, rows)
                 if next(batches) % shares == share:
                     yield partial(self._encoded, piece, used, origin, done)
                 done += rows
-            seen += done
-        if not seen and self._empty:
+            row_count += done
+        if not row_count and self._empty:
             raise self.no_records()
 
     def _kept(self, used: Mask | None, rows: int) -> Mask | None:
-        """Returns which records of a batch are used here, of those that are used anywhere; None for all."""
+        """Returns which records of a batch this share uses.
+
+        Args:
+            used: Which are used by any share, (rows,); None for all.
+            rows: Number of records in the batch.
+        """
         first, step = self._thinned
         if step == 1:
             return used
@@ -339,12 +434,7 @@ class Source(ABC, Generic[_Origin]):
 
 
 class TableSource(Source[Origin]):
-    """Private records in a CSV or Parquet file, a folder of either, or in memory; nothing of it is read yet.
-
-    Messages may quote private values where `show_values` says so; ``units`` says whose record each one is, and how many
-    of each are used, None to use all. A DataError if there is no such table, an OptionError for options that do not
-    fit.
-    """
+    """Private records in a CSV or Parquet file, a folder of either, or in memory."""
 
     def __init__(
         self,
@@ -355,6 +445,20 @@ class TableSource(Source[Origin]):
         batch_rows: int = 32768,
         units: UnitLimit | None = None,
     ) -> None:
+        """Opens a table; nothing of it is read yet.
+
+        Args:
+            source: A path, or a table in memory.
+            schema: What is public of the records.
+            show_values: Whether messages may quote private values.
+            batch_rows: Number of records in a batch.
+            units: Whose record each one is, and how many of each are used; None to use
+                all.
+
+        Raises:
+            DataError: if there is no such table.
+            OptionError: for options that do not fit.
+        """
         super().__init__(
             schema, show_values=show_values, batch_rows=batch_rows, units=units
         )
@@ -371,60 +475,66 @@ class TableSource(Source[Origin]):
                 check_unit_column(self._units.column, columns, origin.name)
                 names = [name for name in names if name != self._units.column]
             if names != list(self.schema.names):
-                check_header(
-                    names,
-                    self.schema,
-                    origin.name,
-                    show_names=origin.typed or self._show_values,
-                )
-            kinds = {
-                name: kind.value_type if pt.is_dictionary(kind) else kind
-                for name, kind in columns
+                # The names of a table with types were chosen by somebody; the first
+                # line of a CSV file may be a record.
+                show_names = origin.typed or self._show_values
+                check_header(names, self.schema, origin.name, show_names=show_names)
+            # Encoding no records tells whether each type fits its column.
+            types = {
+                name: arrow_type.value_type
+                if pt.is_dictionary(arrow_type)
+                else arrow_type
+                for name, arrow_type in columns
             }
-            empty = {name: pa.array([], kinds[name]) for name in self.schema.names}
-            told(partial(encode, empty, self.schema), origin, show_values=False)
+            empty = {name: pa.array([], types[name]) for name in self.schema.names}
+            encode_none = partial(encode, empty, self.schema)
+            with_location(encode_none, origin, show_values=False)
         if len(headers) > 1:
-            check_alike(
-                headers, show_names=True
-            )  # each is in the schema by now: described, ignored, or the unit
+            # Each name is public by now: described, ignored, or the unit's.
+            check_same_columns(headers, show_names=True)
 
     def check_parts(self) -> None:
         """Refuses a table in memory."""
         files_of(self._origins)
 
     def parts(self, size: int, shares: int = 1) -> Iterator[Part]:
-        """Yields parts of the files, in order, for which all bytes of CSV files are read; of units, shares."""
+        """Cuts the files into parts, in order; with limited units, into shares.
+
+        All bytes of CSV files are read for it. The records of a unit may stand in
+        several files, so whoever counts them must see all.
+        """
         files = files_of(self._origins)
         self.check()
         if self._units is not None:
             yield from self.shares(shares)
             return
         for file in files:
-            for part, known in file_parts(file, size):
+            for part, file_stamp in file_parts(file, size):
                 records = copy(self)
-                records._origins, records._empty = (
-                    [part],
-                    "",
-                )  # a part without records is none of its own business
-                yield Part(records, {part.path: known})
+                records._origins = [part]
+                # A part without records is not wrong.
+                records._empty = ""
+                yield Part(records, {part.path: file_stamp})
 
     def _anywhere(self) -> tuple[Self, Mapping[Path, Stamp]]:
-        whole = copy(self)
-        whole._origins = files = [
+        """Returns all records by absolute paths, with the stamp of each file."""
+        files = [
             replace(file, path=absolute(file.path)) for file in files_of(self._origins)
         ]
+        whole = copy(self)
+        whole._origins = files
         return whole, {file.path: stamp(file.path) for file in files}
 
     def _pieces(
         self, origin: Origin
     ) -> Iterator[tuple[Mapping[str, pa.Array], int, pa.Array | None]]:
-        unit = () if self._units is None else (self._units.column,)
-        for arrays in origin.batches((*self.schema.names, *unit), self.batch_rows):
-            yield (
-                arrays,
-                len(next(iter(arrays.values()))),
-                arrays[unit[0]] if unit else None,
-            )
+        names = list(self.schema.names)
+        if self._units is not None:
+            names.append(self._units.column)
+        for columns in origin.batches(names, self.batch_rows):
+            rows = len(next(iter(columns.values())))
+            units = None if self._units is None else columns[self._units.column]
+            yield columns, rows, units
 
     def _encoded(
         self,
@@ -433,10 +543,10 @@ class TableSource(Source[Origin]):
         origin: Origin,
         done: int,
     ) -> Rows:
-        records = told(
-            partial(encode, piece, self.schema),
-            origin,
-            done,
-            show_values=self._show_values,
+        encode_piece = partial(encode, piece, self.schema)
+        records = with_location(
+            encode_piece, origin, done, show_values=self._show_values
         )
-        return records if used is None or used.all() else records.rows(used)
+        if used is None or used.all():
+            return records
+        return records.rows(used)
