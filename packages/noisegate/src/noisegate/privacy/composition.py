@@ -191,6 +191,8 @@ def _epsilon_on_lattices(
 ) -> float | None:
     """Computes the least ε of several tilts, each of which gives an upper bound.
 
+    The least of several upper bounds is one, so tilts may be chosen by any rule.
+
     Args:
         lattices: Losses of each kind of step, with one interval.
         delta: δ of the guarantee.
@@ -224,6 +226,8 @@ def _discretise(
 ) -> list[LatticeLosses] | None:
     """Puts the losses of each kind of step on a lattice.
 
+    All steps together cut off at most `_CUT_PART` of δ in their tails.
+
     Args:
         steps: Kinds of steps.
         pair: Which outputs are mixtures.
@@ -254,15 +258,23 @@ def lattice_losses(
 ) -> LatticeLosses | None:
     """Puts the losses of one step on a lattice, rounded up (G-03, *One step*).
 
+    The line of outcomes is cut where the loss is a multiple of h. Between two cuts P
+    has mass p and Q mass q, and losses lie between those of the cuts; so p is split
+    between these two (`_mass_moved_up`). For whatever it is composed with, δ is no less
+    than with the step itself, since it grows with all that is rounded here: p is
+    rounded up, q is rounded down, what moves up is rounded up, and all losses are to be
+    raised by `widening`, as the cuts are where the loss is a multiple of h but nearly.
+
     Args:
         steps: The step.
         pair: Which outputs are mixtures.
         interval: Distance h between two losses.
         reach: How many standard deviations of the noise are covered. What lies below
-            goes to the lowest loss, and above to an infinite one.
+            goes to the lowest loss, and above to an infinite one: both go up.
 
     Returns:
-        Losses that dominate those of the step; None if there are too many of them.
+        Losses that dominate those of the step; None if there are more than
+        `_MAX_POINTS`.
     """
     highest_mean = steps.shift if pair.upper else 0.0
     lowest_mean = steps.shift if steps.rate == 1 and pair.upper else 0.0
@@ -322,7 +334,8 @@ def _mass_moved_up(
         widening: How far the losses of outcomes may be from those of the lattice.
 
     Returns:
-        y, rounded up to at most p, (losses − 1,).
+        y, rounded up to at most p, (losses − 1,): mass that is moved too far costs δ,
+        and never saves it.
     """
     lower_losses = losses[:-1]
     q_times_ratio = q * np.exp(np.minimum(lower_losses - widening, _MAX_EXPONENT))
@@ -388,6 +401,9 @@ def _privacy_loss_error(outcomes: Floats, steps: Steps) -> Floats:
 def _outcomes_with_loss(losses: Floats, steps: Steps, pair: Pair) -> Floats:
     """Finds about which outcomes have given losses, by a formula.
 
+    Errors of the formula are no matter: the loss at what is found is computed again,
+    and `_max_loss_mismatch` bounds how far it is off.
+
     Args:
         losses: Losses, ascending, (losses,).
         steps: The step.
@@ -437,8 +453,9 @@ def _max_loss_mismatch(
         pair: Which outputs are mixtures.
 
     Returns:
-        The largest difference with its rounding error. Of infinite outcomes, which
-        stand for losses that none has, the side counts on which the mass lies.
+        The largest difference, plus its rounding error: by so much all losses are to be
+        raised. Of infinite outcomes, which stand for losses that none has, the side
+        counts on which the mass lies.
     """
     difference = _privacy_loss(outcomes, steps, pair) - losses
     off = np.where(
@@ -476,6 +493,8 @@ def _mixture_masses(
 
 def _normal_masses(outcomes: Floats) -> tuple[Floats, Floats]:
     """Computes the masses of N(0, 1) below, between and above outcomes.
+
+    Their errors are bounded on both sides, as P is rounded up with them, and Q down.
 
     Args:
         outcomes: Outcomes, ascending, (losses,).
@@ -532,7 +551,12 @@ class _ComposedLosses:
     widening: float
 
     def epsilon(self, delta: float) -> float:
-        """Computes an upper bound on the least ε ≥ 0 for δ; it may be infinite."""
+        """Computes an upper bound on the least ε ≥ 0 for δ; it may be infinite.
+
+        `log_delta` falls with ε. So its root is searched between 0 and Chernoff's ε,
+        and what is returned is above the root: it was evaluated, and its δ does not
+        exceed `delta`.
+        """
         from scipy.optimize import brentq
 
         target = math.log(delta)
@@ -562,7 +586,12 @@ class _ComposedLosses:
         return high + self.widening
 
     def log_delta(self, epsilon: float) -> float:
-        """Computes the logarithm of an upper bound on δ at `epsilon` + `widening`."""
+        """Computes the logarithm of an upper bound on δ at `epsilon` + `widening`.
+
+        It is the sum of `_compose`, in logarithms, as Mᴷ and e^(−θε) alone may
+        overflow. Masses are rounded up already; the sum is multiplied with what its own
+        rounding and that of the weights may take away.
+        """
         start, weights = self._weights_beyond(epsilon)
         # Sums and exponents are off by less than a billionth, however long.
         largest = float(np.max(np.abs(self.losses)) + abs(epsilon))
@@ -575,7 +604,10 @@ class _ComposedLosses:
         return log_finite
 
     def error_part(self, epsilon: float) -> float:
-        """Computes which part of δ at `epsilon` is there for errors alone."""
+        """Computes which part of δ at `epsilon` is there for errors alone, from 0 to 1.
+
+        Where it is large, another tilt gives a tighter bound.
+        """
         start, weights = self._weights_beyond(max(epsilon - self.widening, 0.0))
         total = float(np.dot(self.tilted_masses[start:], weights)) + self.outside_mass
         error = self.error * float(np.sum(weights)) + self.outside_mass
@@ -594,14 +626,32 @@ class _ComposedLosses:
 
 
 def _compose(lattices: Sequence[LatticeLosses], tilt: float) -> _ComposedLosses | None:
-    """Composes all steps at a tilt (G-03, *Many steps*).
+    """Composes the losses of all steps, so that no δ computed from them is too small.
+
+    Losses of steps add up, so the distribution of their sum is the convolution of those
+    of the steps. It is computed for tilted masses x = p·e^(θ·loss)/M, as the
+    transform's error is then small beside the tail that decides. With K steps (G-03,
+    *Many steps*)::
+
+        δ(ε) = K·p(∞) + Mᴷ·e^(−θε) · Σ_{loss > ε} x^{*K}(loss)·weight(loss)
+
+    Whatever is computed inexactly is rounded to the side where δ grows:
+
+    - each x^{*K}(loss) is raised by the bound on the error of the transform;
+    - sums beyond the window wrap around into it, where they count once more. What they
+      would have counted in their own place is at most `outside_mass`, which is added;
+    - ln Mᴷ is raised by the relative rounding error of all weights e^(θ·loss);
+    - the chance of an infinite loss is the sum of those of the steps (union bound);
+    - losses are raised by the widenings of all steps together.
+
+    So any θ gives an upper bound, and a bad one a loose bound.
 
     Args:
         lattices: Losses of each kind of step, with one interval.
         tilt: θ, positive.
 
     Returns:
-        The losses of all together; None if there would be too many to look at.
+        The losses of all steps together; None if the window would be too large.
     """
     window = _find_window(lattices, tilt)
     if window is None:
@@ -614,7 +664,8 @@ def _compose(lattices: Sequence[LatticeLosses], tilt: float) -> _ComposedLosses 
         [lattice.count for lattice in lattices],
         size,
     )
-    # The transform is periodic; it begins at the sum of the lowest losses of all steps.
+    # Entry 0 of the convolution is the sum of the lowest losses of all steps, and the
+    # others are known modulo `size` only: turn it until the window's first loss leads.
     lowest_index = sum(lattice.count * lattice.first_index for lattice in lattices)
     in_window = np.roll(convolution, -((first_index - lowest_index) % size))
     infinite_mass = math.fsum(
@@ -623,18 +674,32 @@ def _compose(lattices: Sequence[LatticeLosses], tilt: float) -> _ComposedLosses 
     widening = math.fsum(lattice.count * lattice.widening for lattice in lattices)
     return _ComposedLosses(
         losses=interval * (np.arange(size, dtype=np.float64) + float(first_index)),
+        # Rounding may leave an entry below zero, where the exact one cannot be.
         tilted_masses=np.maximum(in_window, 0.0) + error,
         error=error,
         tilt=tilt,
         log_factor=_log_moment(lattices, tilt) + _tilting_error(lattices, tilt),
-        outside_mass=2.1 * _OUTSIDE,  # on both sides, rounded up
+        # `_OUTSIDE` on each side of the window; 2.1 and 1.01 round up.
+        outside_mass=2.1 * _OUTSIDE,
         infinite_mass=1.01 * infinite_mass,
         widening=widening * (1 + 1e-9),
     )
 
 
 def _tilting_error(lattices: Sequence[LatticeLosses], tilt: float) -> float:
-    """Bounds the relative error of all tilted masses, as a logarithm."""
+    """Bounds the relative rounding error of all steps' tilted masses together.
+
+    In each step the exponent θ·loss, its exp, the product with a mass, their sum M and
+    the quotient are rounded: (8·max|θ·loss| + 128)u relative to a mass, with u = 2⁻⁵³.
+
+    Args:
+        lattices: Losses of each kind of step.
+        tilt: θ.
+
+    Returns:
+        An upper bound on the logarithm of the factor by which a product of masses, one
+        of each step, may be off.
+    """
     errors = []
     for lattice in lattices:
         end_index = lattice.first_index + len(lattice.masses)
@@ -645,11 +710,14 @@ def _tilting_error(lattices: Sequence[LatticeLosses], tilt: float) -> float:
 
 
 def _tilt(lattice: LatticeLosses, tilt: float) -> tuple[float, Floats]:
-    """Tilts the losses of one step.
+    """Weighs the losses of one step by e^(θ·loss), so that large ones are not rare.
+
+    The masses of a step add up to nearly 1, and so do the tilted ones, which are
+    divided by their sum M. What M takes away is put back at the end (`_compose`).
 
     Args:
-        lattice: Losses of the step.
-        tilt: θ.
+        lattice: Losses of the step, of which the infinite one is left out.
+        tilt: θ, of either sign.
 
     Returns:
         ln M with M = Σ p·e^(θ·loss), and the tilted masses p·e^(θ·loss)/M, (losses,).
@@ -664,12 +732,20 @@ def _tilt(lattice: LatticeLosses, tilt: float) -> tuple[float, Floats]:
 
 
 def _log_moment(lattices: Sequence[LatticeLosses], tilt: float) -> float:
-    """Computes ln E[e^(θ·loss)] of all steps together."""
+    """Computes ln E[e^(θ·loss)] of all steps together: what Chernoff's bound needs.
+
+    It is the sum of K·ln M over the kinds of steps, since steps are independent.
+    """
     return math.fsum(lattice.count * _tilt(lattice, tilt)[0] for lattice in lattices)
 
 
 def _best_tilt(lattices: Sequence[LatticeLosses], delta: float) -> float:
-    """Finds about the θ for which Chernoff's bound is δ at the least ε."""
+    """Finds about the θ for which Chernoff's bound is δ at the least ε.
+
+    The bound is P(loss > ε) ≤ E[e^(θ·loss)]·e^(−θε) for every θ > 0; it equals δ at
+    ε = (ln E[e^(θ·loss)] − ln δ)/θ. The search need not be exact, since every θ gives
+    an upper bound in `_compose`.
+    """
     from scipy.optimize import minimize_scalar
 
     def chernoff_epsilon(log_tilt: float) -> float:
@@ -688,27 +764,38 @@ def _best_tilt(lattices: Sequence[LatticeLosses], delta: float) -> float:
 def _find_window(
     lattices: Sequence[LatticeLosses], tilt: float
 ) -> tuple[int, int] | None:
-    """Finds where nearly all tilted losses lie, by Chernoff's bound on either side.
+    """Finds a window that holds the tilted sum of all losses but with tiny probability.
+
+    Let X be that sum, in the distribution that θ tilts to, and E[·] be without a tilt.
+    By Chernoff's bound, for every step s > 0::
+
+        P(X ≥ b) ≤ E[e^((θ + s)·loss)] / E[e^(θ·loss)] · e^(−s·b)
+
+    which is `_OUTSIDE` at b = (ln of the quotient − ln `_OUTSIDE`)/s, and likewise with
+    −s on the other side. Each s gives a right bound, so the tightest of several is
+    taken. Bounds are rounded outwards to the lattice, with one point more as room for
+    rounding.
 
     Args:
         lattices: Losses of each kind of step, with one interval.
         tilt: θ.
 
     Returns:
-        The index of the first loss, and how many losses there are, a power of two; None
-        if too many. At most `_OUTSIDE` of the tilted probability is outside on each
-        side.
+        The index of the window's first loss, which is the index times the interval; and
+        the number of losses in it, a power of two, as the transform wants it. At most
+        `_OUTSIDE` of the tilted probability is outside on each side. None if more than
+        `_MAX_WINDOW` losses would be needed.
     """
     interval = lattices[0].interval
     log_moment = _log_moment(lattices, tilt)
-    # The whole support to begin with.
+    # No sum is outside of these; so nothing is cut off to begin with.
     first_index = sum(lattice.count * lattice.first_index for lattice in lattices)
     last_index = sum(
         lattice.count * (lattice.first_index + len(lattice.masses) - 1)
         for lattice in lattices
     )
-    # Every further tilt gives a bound; the best is about some multiple of the
-    # reciprocal of the standard deviation.
+    # The best s is some multiple of the reciprocal of the standard deviation of X: were
+    # X normal, 7.4 of it for 10⁻¹².
     variance = _tilted_variance(lattices, tilt)
     reciprocal_std = 1 / (interval * math.sqrt(max(variance, 1.0)))
     for multiple in (0.25, 0.5, 1, 2, 4, 6, 8, 12, 16):
@@ -718,7 +805,7 @@ def _find_window(
         down = _log_moment(lattices, tilt - step) - log_moment - math.log(_OUTSIDE)
         first_index = max(first_index, math.floor(-down / step / interval) - 1)
 
-    # The transform needs room for each step alone.
+    # The transform must hold the losses of a single step without wrapping them around.
     min_size = max(
         last_index - first_index + 1, *(len(lattice.masses) for lattice in lattices), 2
     )
@@ -742,30 +829,46 @@ def _tilted_variance(lattices: Sequence[LatticeLosses], tilt: float) -> float:
 def _convolve(
     masses: Sequence[Floats], counts: Sequence[int], size: int
 ) -> tuple[Floats, float]:
-    """Convolves masses[j] counts[j] times each, for all j, modulo `size` (G-03).
+    """Convolves distributions with each other, and bounds the error of the result.
+
+    The circular convolution is the inverse transform of the product of the transforms:
+    Π Fⱼ^counts[j], with Fⱼ that of masses[j]. Errors are followed through it as upper
+    bounds on moduli (G-03, *Many steps*), in units u = 2⁻⁵³:
+
+    1. Masses add up to 1, so |F| ≤ 1, and each computed F is off by at most
+       γ = 16u·log₂ size.
+    2. A factor F that is taken K times has K relative errors of (γ + 3u)/(|F| + γ), 3u
+       for the complex product; the exact modulus is at most (|F| + γ)^K.
+    3. An entry of the inverse transform is a mean over the frequencies, so it is off by
+       at most the mean of these errors, and of γ times the moduli for its own rounding.
 
     Args:
-        masses: Masses of each kind, which add up to 1, (losses,) each.
-        counts: How often each kind is there.
-        size: Period of the result, a power of two.
+        masses: Masses of each distribution, which add up to 1, (losses,) each; at most
+            `size` of them.
+        counts: How often each distribution occurs.
+        size: Length of the result, a power of two. Sums that exceed it wrap around.
 
     Returns:
-        The convolution, (size,), and a bound on the error of each entry.
+        The convolution, (size,), whose entries may be slightly negative; and an upper
+        bound on the error of each entry, whichever its sign.
+
+    Example: convolving [0.5, 0.5] twice gives [0.25, 0.5, 0.25, 0] for size 4, and
+    [0.5, 0.5] for size 2, as the sum 2 wraps around to 0.
     """
-    # Error of an entry of a spectrum: rounding along a path of log₂ size stages.
     gamma = 16 * UNIT * (size.bit_length() - 1)
-    product = np.ones(size // 2 + 1, dtype=np.complex128)
-    # Bounds on the moduli of `product` before rounding, and on its relative errors.
-    moduli = np.ones(len(product))
-    relative_errors = np.zeros(len(product))
+    frequency_count = size // 2 + 1  # of real data; the others are their conjugates
+    product = np.ones(frequency_count, dtype=np.complex128)
+    # Upper bounds on the moduli of the exact product, and on its relative errors.
+    moduli = np.ones(frequency_count)
+    relative_errors = np.zeros(frequency_count)
     for part, count in zip(masses, counts, strict=True):
         spectrum = np.fft.rfft(part, size)
         product *= _power(spectrum, count)
         max_modulus = np.abs(spectrum) + gamma
         moduli *= max_modulus ** float(count)
         relative_errors += count * (gamma + 3 * UNIT) / max_modulus
-    # Twice, as only half of the frequencies are stored; a hundredth for the rounding of
-    # this bound itself.
+    # Doubled for the conjugate frequencies. 1.01 covers the rounding of the bound
+    # itself.
     error = 1.01 * 2 * float(np.sum(moduli * (relative_errors + gamma))) / size
     return np.fft.irfft(product, size), error
 
@@ -773,9 +876,21 @@ def _convolve(
 def _power(
     values: npt.NDArray[np.complex128], exponent: int
 ) -> npt.NDArray[np.complex128]:
-    """Computes a power by repeated squaring, off by as many products as `exponent`."""
+    """Computes values^exponent by repeated squaring.
+
+    Each squaring doubles the relative error so far and adds one product's. So the
+    result is off by no more than after `exponent` products one by one, which
+    `_convolve` charges.
+
+    Args:
+        values: Complex numbers, of any shape.
+        exponent: Positive.
+
+    Returns:
+        The powers, in the shape of `values`.
+    """
     power = np.ones_like(values)
-    square = values
+    square = values  # values^(2^i) in the i-th round
     remaining = exponent
     while remaining:
         if remaining & 1:
