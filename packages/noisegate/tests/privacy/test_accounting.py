@@ -18,7 +18,7 @@ from noisegate.privacy.events import (
     GaussianEvent,
     SampledGaussianEvent,
     Sampler,
-    used,
+    describe_unit,
 )
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.noise import WIDTH, multipliers
@@ -390,10 +390,10 @@ def test_the_unit_is_named_by_its_column_and_not_by_the_limit():
         == "all records of one patient"
     )
     assert (
-        used("all records of one patient", 3)
+        describe_unit("all records of one patient", 3)
         == "all records of one patient, at most 3 used"
     )
-    assert used("record", None) == "record"
+    assert describe_unit("record", None) == "record"
 
 
 SEVERAL = "all records of one patient", " All  records of ONE patient"

@@ -25,10 +25,10 @@ from noisegate.privacy.events import (
     ThresholdedGaussianEvent,
     ZeroConcentratedEvent,
     check_unit,
+    describe_unit,
     event_to_json,
     events_from_json,
-    several,
-    used,
+    names_unit_column,
 )
 from noisegate.privacy.silos import Silos, Stream
 
@@ -148,7 +148,7 @@ class Certificate(Shown):
     def guarantee(self) -> str:
         """(ε, δ), the neighbours and the privacy unit, in words."""
         promised = f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency.value}"
-        return f"{promised}, unit: {used(self.unit, self.contributions)}"
+        return f"{promised}, unit: {describe_unit(self.unit, self.contributions)}"
 
     @property
     def composed(self) -> tuple[Event, ...]:
@@ -309,7 +309,7 @@ class Certificate(Shown):
             raise ModelError(
                 "the certificate states contributions under replace-one, for which there is no proof."
             )
-        if self.contributions is not None and not several(self.unit):
+        if self.contributions is not None and not names_unit_column(self.unit):
             raise ModelError(
                 f"the certificate states contributions, but its unit={self.unit!r} names no unit column."
             )
@@ -436,7 +436,7 @@ def render(certificate: Certificate) -> str:
     relation = (
         f"{adjacency.sentence()}. Privacy unit: one {unit}."
         if limit is None
-        else f"{adjacency.sentence(unit)}. Privacy unit: {used(unit, limit)}."
+        else f"{adjacency.sentence(unit)}. Privacy unit: {describe_unit(unit, limit)}."
     )
     factor = (
         f"{math.exp(certificate.epsilon):.4g}"

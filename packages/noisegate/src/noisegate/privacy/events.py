@@ -1,7 +1,23 @@
-"""The vocabulary of guarantees: what neighbours are, and what was run. How it is analysed says `accounting`.
+"""Defines what a guarantee speaks of: neighbours, privacy units, and what was run.
 
-Rules for this file: an event class, its fields and their meaning are never changed or removed, since ledgers and
-certificates hold them; a new mechanism is a new class.
+An *event* states one mechanism that ran on private records: its sensitivity, its noise,
+and how many numbers came out. Plans, ledgers and certificates hold events, and
+`accounting` computes ε from them alone. There is a class for each mechanism with a
+proof::
+
+    GaussianEvent              one noisy sum over all records
+      ContinualGaussianEvent   noisy sums of the periods of a stream          (G-34)
+    SampledGaussianEvent       steps, each a noisy sum over a Poisson sample  (G-19)
+      BatchGaussianEvent       steps, each a noisy vector of a whole sample   (G-24)
+      ShardGaussianEvent       steps, each a noisy sum over disjoint shards   (G-26)
+    ZeroConcentratedEvent      an adaptive mechanism that is ρ-zCDP           (G-16)
+    ThresholdedGaussianEvent   noisy counts above a threshold                 (G-15)
+
+Rules for this file: an event class, its fields and their meaning are never changed or
+removed, since ledgers and certificates hold them. A new mechanism is a new class.
+
+Sensitivities and noise are in grid units, the whole numbers that vectors are rounded to
+(`grid`). All sensitivities are in the L2 norm.
 """
 
 from __future__ import annotations
@@ -15,22 +31,41 @@ from typing import Any
 
 from noisegate.errors import OptionError, UserError, said
 
+TOEPLITZ = 256
+"""The weights of a stream's Toeplitz factor are integers, in parts of one over this."""
+MOST_PERIODS = 1000
+"""Largest number of periods of a stream."""
+
+# Larger integers than 2¹⁰⁰⁰ do not fit into float64, and mean nothing.
+_MAX_BITS = 1000
+# A stated sensitivity may fall below the exact one by this much, relatively: what
+# squaring it in float64 rounds.
+_ROUNDING = 1e-12
+# What the square of a record's sensitivity is multiplied with in a stream: 1 if records
+# stay as they are; otherwise each may be withdrawn or amended once (G-34).
+_CORRECTION_FACTORS = (1, 3, 5, 9)
+
 
 class Adjacency(Enum):
-    """The neighbouring relation of a guarantee. Closed: a new relation needs a new proof.
+    """The neighbouring relation: which two data sets are to be hard to tell apart.
+
+    A new relation would need a new proof, so nobody can add one.
 
     ADD_REMOVE
-        Neighbours differ by one record that is present in one of them only. The number of records is private.
-        The default.
+        Neighbours differ by one record that is present in one of them only. The number
+        of records is private. The default.
     REPLACE_ONE
-        Neighbours have the same, public, number of records and differ in one of them. Use it to compare with the
-        papers, which state their results for it.
+        Neighbours have the same, public, number of records and differ in one of them.
+        Use it to compare with the papers, which state their results for it.
 
     Examples:
         >>> from noisegate import Adjacency
         >>> from noisegate.privacy.grid import Grid
         >>> bound = Grid(norm=1.0).bound  # signed vectors
-        >>> {each.value: bound.sensitivity(each) / bound.units for each in Adjacency}
+        >>> {
+        ...     adjacency.value: bound.sensitivity(adjacency) / bound.units
+        ...     for adjacency in Adjacency
+        ... }
         {'add-remove': 1.0, 'replace-one': 2.0}
     """
 
@@ -39,7 +74,11 @@ class Adjacency(Enum):
 
     @classmethod
     def parse(cls, value: Adjacency | str) -> Adjacency:
-        """Returns the relation named by `value`."""
+        """Returns the relation of a name, such as `"add-remove"`.
+
+        Raises:
+            OptionError: if there is none of that name.
+        """
         try:
             return cls(value)
         except ValueError:
@@ -48,20 +87,42 @@ class Adjacency(Enum):
                 f"adjacency={value!r} is not known; choose one of {names}."
             ) from None
 
-    def sentence(self, more: str = "exactly one record") -> str:
-        """Returns the relation in plain words; under add-remove, one of two neighbours has `more`."""
+    def sentence(self, difference: str = "exactly one record") -> str:
+        """Returns the relation in plain words.
+
+        Args:
+            difference: Under add-remove, what one of two neighbours has more.
+        """
         if self is Adjacency.ADD_REMOVE:
-            return f"two data sets are neighbours when one of them has {more} more; the number of records is private"
-        return "two data sets are neighbours when they have the same public number of records and differ in one of them"
+            return (
+                f"two data sets are neighbours when one of them has {difference} more; "
+                "the number of records is private"
+            )
+        return (
+            "two data sets are neighbours when they have the same public number of "
+            "records and differ in one of them"
+        )
 
 
 class Sampler(Enum):
-    """How Gaussian noise was drawn. Closed: each sampler has its own proof in docs/guarantees.md.
+    """How Gaussian noise was drawn: each way with its own proof.
+
+    DISCRETE_GAUSSIAN
+        Exactly, on the integers, by OpenDP (G-04).
+    ROUNDED_GAUSSIAN
+        In float64, and rounded to a grid (G-05). Only certificates of earlier versions
+        state it; it is drawn no more.
+    CONVOLVED_GAUSSIAN
+        As a weighted sum of samples from a table of a discrete Gaussian (G-18).
+    SUMMED_GAUSSIAN
+        As the sum of discrete Gaussians, of which each silo draws one (G-32).
 
     Examples:
         >>> from noisegate.privacy.events import Sampler
-        >>> [sampler.value for sampler in Sampler]
-        ['discrete-gaussian', 'rounded-gaussian', 'convolved-gaussian', 'summed-gaussian']
+        >>> [sampler.value for sampler in Sampler][:2]
+        ['discrete-gaussian', 'rounded-gaussian']
+        >>> [sampler.value for sampler in Sampler][2:]
+        ['convolved-gaussian', 'summed-gaussian']
     """
 
     DISCRETE_GAUSSIAN = "discrete-gaussian"
@@ -71,11 +132,20 @@ class Sampler(Enum):
 
 
 class EventError(UserError):
-    """A stored event cannot be understood; no guarantee can be computed from it."""
+    """A stored event is unusable; no guarantee can be computed from it."""
+
+
+# Events.
 
 
 @dataclass(frozen=True, kw_only=True)
 class _NamedEvent:
+    """What every event has: a name, and fields that are checked when it is made.
+
+    Events are read from files that anybody may have edited. So each field that is
+    annotated as `int` or `float` must be a positive finite number.
+    """
+
     name: str
 
     def __post_init__(self) -> None:
@@ -83,33 +153,47 @@ class _NamedEvent:
             raise EventError(f"event name={self.name!r} is not text.")
         for field in fields(self):
             value = getattr(self, field.name)
+            # Annotations are text in this file.
             if field.type == "int" and not isinstance(value, int):
                 raise EventError(
-                    f"event {self.name!r}: {field.name}={value!r} is not a whole number."
+                    f"event {self.name!r}: {field.name}={value!r} is not a whole "
+                    "number."
                 )
-            if field.type not in ("int", "float"):
-                continue
-            if isinstance(value, int) and value.bit_length() > 1000:
-                raise EventError(
-                    f"event {self.name!r}: {field.name} is too large to mean anything."
-                )
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int | float)
-                or not 0 < value < math.inf
-            ):
-                raise EventError(
-                    f"event {self.name!r}: {field.name}={value!r} is not a positive finite number."
-                )
+            if field.type in ("int", "float"):
+                self._check_positive(field.name, value)
+
+    def _check_positive(self, field_name: str, value: object) -> None:
+        """Checks that the value of a field is a positive finite number, and no bool.
+
+        Raises:
+            EventError: otherwise.
+        """
+        if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+            # Not quoted: it may have thousands of digits.
+            raise EventError(
+                f"event {self.name!r}: {field_name} is too large to mean anything."
+            )
+        is_positive_number = (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and 0 < value < math.inf
+        )
+        if not is_positive_number:
+            raise EventError(
+                f"event {self.name!r}: {field_name}={value!r} is not a positive finite "
+                "number."
+            )
 
 
 class _NoisySum:
+    """The noise of an event that has Gaussian noise on a sum."""
+
     noise_std: float
     sensitivity: float
 
     @property
     def noise_multiplier(self) -> float:
-        """Noise standard deviation over sensitivity."""
+        """Standard deviation of the noise over the sensitivity."""
         return self.noise_std / self.sensitivity
 
 
@@ -118,7 +202,7 @@ class GaussianEvent(_NoisySum, _NamedEvent):
     """One sum over all records, with Gaussian noise added once to each coordinate.
 
     Attributes:
-        name: The question that was answered.
+        name: The query that was answered.
         sensitivity: L2 sensitivity of the sum, in grid units.
         noise_std: Standard deviation of the noise on each coordinate, in grid units.
         coordinates: How many coordinates were released.
@@ -141,24 +225,42 @@ class GaussianEvent(_NoisySum, _NamedEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class ContinualGaussianEvent(GaussianEvent):
-    """Sums of the records of `periods`, one after the other, with noise that cancels in their total (G-34).
+    """Noisy sums of the periods of a stream; in totals, noise partly cancels (G-34).
+
+    In each period fresh noise is drawn, and parts of the noise of earlier periods are
+    taken back. How much of it follows from a Toeplitz matrix with the first column
+    `weights`/256. All periods together are one event, paid before the first.
 
     Attributes, beside those of `GaussianEvent`:
-        sensitivity: L2 norm of what one record, with its correction, moves in all periods together, in grid units.
-        noise_std: Of the fresh noise of each period.
-        periods: How many sums there are at most; `coordinates` counts the numbers of all.
-        weights: First column of the Toeplitz factor, times 256: which parts of earlier noise a period takes back.
+        sensitivity: L2 norm, in grid units, of what one record, with its correction,
+            moves in all periods together.
+        noise_std: Standard deviation of the fresh noise of each period, in grid units.
+        coordinates: Numbers released in all periods together.
+        periods: Largest number of periods.
+        weights: First column of the Toeplitz factor, times 256; the first is 256, and
+            no other is larger in magnitude. Zeros at the end are left out.
         record: L2 sensitivity of the sum of one period, in grid units.
-        corrected: 1; where a record may be withdrawn or amended once, the square of what that multiplies: 5 or 9,
-            whatever is withdrawn, or 3, where it is to the bit what was given and the weights fall.
+        corrected: What the square of the sensitivity is multiplied with for a record
+            that is withdrawn or amended: 1 if none may be; 5 or 9, whatever record is
+            withdrawn; or 3, if it is to the bit the one that was given, for weights
+            that fall and are not negative.
 
     Examples:
         >>> from noisegate.privacy.events import ContinualGaussianEvent, Sampler
         >>> from noisegate.privacy.accounting import prefix_noise
-        >>> noise = {"noise_std": 2e6, "coordinates": 8, "sampler": Sampler.DISCRETE_GAUSSIAN}
-        >>> factor = {"periods": 2, "weights": (256, 128), "record": 100_000, "corrected": 1, "sensitivity": 111_812}
-        >>> sums = ContinualGaussianEvent(name="sums", **noise, **factor)
-        >>> [round(prefix_noise(sums.weights, period) * sums.noise_multiplier, 2) for period in (1, 2)]
+        >>> sums = ContinualGaussianEvent(
+        ...     name="sums",
+        ...     sensitivity=111_812,
+        ...     noise_std=2e6,
+        ...     coordinates=8,
+        ...     sampler=Sampler.DISCRETE_GAUSSIAN,
+        ...     periods=2,
+        ...     weights=(256, 128),
+        ...     record=100_000,
+        ...     corrected=1,
+        ... )
+        >>> multiplier = sums.noise_multiplier
+        >>> [round(prefix_noise(sums.weights, n) * multiplier, 2) for n in (1, 2)]
         [17.89, 20.0]
     """
 
@@ -169,40 +271,57 @@ class ContinualGaussianEvent(GaussianEvent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        # JSON has lists; equal events must have equal weights.
         object.__setattr__(self, "weights", tuple(self.weights))
-        whole = all(type(one) is int and abs(one) <= TOEPLITZ for one in self.weights)
-        whole = whole and self.corrected in (1, 3, 5, 9)
-        if (
-            not whole
-            or self.weights[:1] != (TOEPLITZ,)
-            or not len(self.weights) <= self.periods <= MOST_PERIODS
-        ):
-            raise EventError(
-                f"event {self.name!r}: its weights, or corrected={self.corrected}, mean nothing."
+        weights_are_valid = (
+            all(
+                type(weight) is int and abs(weight) <= TOEPLITZ
+                for weight in self.weights
             )
-        falling = all(one >= other for one, other in pairwise((*self.weights, 0)))
-        if self.corrected == 3 and not falling:
+            and self.weights[:1] == (TOEPLITZ,)
+            and len(self.weights) <= self.periods <= MOST_PERIODS
+        )
+        if not weights_are_valid or self.corrected not in _CORRECTION_FACTORS:
             raise EventError(
-                f"event {self.name!r}: corrected=3 is proved for weights that fall and are not negative, and these "
-                "are others; do not rely on it."
+                f"event {self.name!r}: its weights, or corrected={self.corrected}, "
+                "mean nothing."
+            )
+        weights_fall = all(
+            weight >= next_weight
+            for weight, next_weight in pairwise((*self.weights, 0))
+        )
+        if self.corrected == 3 and not weights_fall:
+            raise EventError(
+                f"event {self.name!r}: corrected=3 is proved for weights that fall and "
+                "are not negative, and these are others; do not rely on it."
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampledGaussianEvent(_NoisySum, _NamedEvent):
-    """`steps` sums over independent Poisson samples of the records, each with Gaussian noise.
+    """Steps, each a noisy sum over an independent Poisson sample of the records (G-19).
 
     Attributes, beside those of `GaussianEvent`:
         rate: Probability with which each record enters a step's sample, in (0, 1].
         steps: How many steps were run.
-        sensitivity: Largest L2 norm of one record's vector, in grid units, whatever the adjacency: what a replaced
-            record does to a sampled sum is the accountant's business.
+        sensitivity: Largest L2 norm of one record's vector, in grid units, whatever the
+            adjacency. The accountant knows what a replaced record does to a sampled
+            sum.
+        noise_std: Standard deviation of the noise of each step, in grid units.
+        coordinates: Numbers released in each step.
 
     Examples:
         >>> from noisegate.privacy.accounting import epsilon
         >>> from noisegate.privacy.events import SampledGaussianEvent, Sampler
-        >>> noise = {"sensitivity": 32, "noise_std": 64.0, "coordinates": 4, "sampler": Sampler.CONVOLVED_GAUSSIAN}
-        >>> steps = SampledGaussianEvent(name="gradients", rate=0.0625, steps=10, **noise)
+        >>> steps = SampledGaussianEvent(
+        ...     name="gradients",
+        ...     rate=0.0625,
+        ...     steps=10,
+        ...     sensitivity=32,
+        ...     noise_std=64.0,
+        ...     coordinates=4,
+        ...     sampler=Sampler.CONVOLVED_GAUSSIAN,
+        ... )
         >>> round(epsilon([steps], 1e-5), 3)
         0.489
     """
@@ -221,23 +340,33 @@ class SampledGaussianEvent(_NoisySum, _NamedEvent):
 
     @property
     def uses(self) -> int:
-        """How many steps one record can take part in."""
+        """How many steps one record can take part in: all of them."""
         return self.steps
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchGaussianEvent(SampledGaussianEvent):
-    """`steps` vectors of whole samples, each from any function of its sample, with Gaussian noise (G-24).
+    """Steps, each a noisy vector of a sample, from any function of the sample (G-24).
 
     Attributes, beside those of `SampledGaussianEvent`:
-        sensitivity: Largest L2 distance between the vectors of any two samples, in grid units: twice the norm that
-            vectors are clipped to, whatever the adjacency.
-        shards: Number of disjoint shards that are used in turn; 1 for Poisson samples of all records.
+        sensitivity: Largest L2 distance between the vectors of any two samples, in grid
+            units, whatever the adjacency: twice the norm that vectors are clipped to.
+        shards: Number of disjoint shards that are used in turn, one a step; 1 for
+            Poisson samples of all records. With several, `rate` is 1.
 
     Examples:
         >>> from noisegate.privacy.events import BatchGaussianEvent, Sampler
-        >>> noise = {"sensitivity": 32, "noise_std": 64.0, "coordinates": 4, "sampler": Sampler.CONVOLVED_GAUSSIAN}
-        >>> BatchGaussianEvent(name="vectors", rate=1.0, steps=10, shards=5, **noise).uses
+        >>> vectors = BatchGaussianEvent(
+        ...     name="vectors",
+        ...     rate=1.0,
+        ...     steps=10,
+        ...     shards=5,
+        ...     sensitivity=32,
+        ...     noise_std=64.0,
+        ...     coordinates=4,
+        ...     sampler=Sampler.CONVOLVED_GAUSSIAN,
+        ... )
+        >>> vectors.uses
         2
     """
 
@@ -247,29 +376,41 @@ class BatchGaussianEvent(SampledGaussianEvent):
         super().__post_init__()
         if self.shards > 1 and self.rate != 1:
             raise EventError(
-                f"event {self.name!r}: rate={self.rate} with {self.shards} shards; nothing is proved."
+                f"event {self.name!r}: rate={self.rate} with {self.shards} shards; "
+                "nothing is proved."
             )
 
     @property
     def uses(self) -> int:
-        """How many steps one record can take part in: those of its shard."""
+        """How many steps one record can take part in, at most: those of its shard."""
         return -(-self.steps // self.shards)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShardGaussianEvent(SampledGaussianEvent):
-    """`steps` sums of one vector of each disjoint shard that is asked, with Gaussian noise (G-26).
+    """Steps, each a noisy sum of one vector of each queried shard (G-26).
 
     Attributes, beside those of `SampledGaussianEvent`:
-        rate: Probability with which each shard, by itself, is asked in a step; 1 if all are.
-        sensitivity: Largest L2 distance between two vectors of a shard, in grid units, whatever the adjacency.
+        rate: Probability with which each shard, independently, is queried in a step; 1
+            if all are.
+        sensitivity: Largest L2 distance between two vectors of a shard, in grid units,
+            whatever the adjacency.
         shards: Number of disjoint shards.
 
     Examples:
         >>> from noisegate.privacy.accounting import epsilon
         >>> from noisegate.privacy.events import Sampler, ShardGaussianEvent
-        >>> noise = {"sensitivity": 32, "noise_std": 640.0, "coordinates": 4, "sampler": Sampler.CONVOLVED_GAUSSIAN}
-        >>> round(epsilon([ShardGaussianEvent(name="votes", rate=1.0, steps=10, shards=50, **noise)], 1e-5), 3)
+        >>> votes = ShardGaussianEvent(
+        ...     name="votes",
+        ...     rate=1.0,
+        ...     steps=10,
+        ...     shards=50,
+        ...     sensitivity=32,
+        ...     noise_std=640.0,
+        ...     coordinates=4,
+        ...     sampler=Sampler.CONVOLVED_GAUSSIAN,
+        ... )
+        >>> round(epsilon([votes], 1e-5), 3)
         0.561
     """
 
@@ -281,7 +422,8 @@ class ZeroConcentratedEvent(_NamedEvent):
     """An adaptive mechanism that as a whole is ρ-zCDP under the adjacency of the run.
 
     Attributes:
-        name: What was asked; the names of the values that came of it begin with it and a slash.
+        name: The query; the names of the values that came of it begin with it and a
+            slash.
         rho: The ρ that the mechanism was given to spend.
         mechanism: What ran, and whose proof the ρ rests on.
 
@@ -300,27 +442,40 @@ class ZeroConcentratedEvent(_NamedEvent):
         super().__post_init__()
         if not isinstance(self.mechanism, str) or not self.mechanism:
             raise EventError(
-                f"event {self.name!r}: mechanism={self.mechanism!r} must name a mechanism."
+                f"event {self.name!r}: mechanism={self.mechanism!r} must name a "
+                "mechanism."
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdedGaussianEvent(_NoisySum, _NamedEvent):
-    """Noisy counts of keys that nobody listed beforehand: of those that occur, the ones that reach a threshold.
+    """Noisy counts of the keys that occur, where they reach a threshold (G-15).
+
+    Nobody has listed the keys beforehand: which ones occur is private.
 
     Attributes, beside those of `GaussianEvent`:
-        sensitivity: L2 sensitivity of the counts of all keys that occur in both neighbours, in grid units.
+        sensitivity: L2 sensitivity of the counts of all keys that occur in both
+            neighbours, in grid units.
         threshold: Smallest noisy count that is released, in grid units.
         weight: What one record adds to the count of each of its keys, in grid units.
         keys: How many keys one record may have.
-        coordinates: Public upper bound on the number of keys that can occur; the number itself is private.
+        coordinates: Public upper bound on the number of keys that can occur; the number
+            itself is private.
         sampler: How the noise was drawn; proved for the discrete Gaussian only.
 
     Examples:
         >>> from noisegate.privacy.accounting import epsilon, threshold_odds
         >>> from noisegate.privacy.events import Sampler, ThresholdedGaussianEvent
-        >>> noise = {"sensitivity": 16, "noise_std": 320.0, "coordinates": 1000, "sampler": Sampler.DISCRETE_GAUSSIAN}
-        >>> levels = ThresholdedGaussianEvent(name="levels", threshold=1700, weight=16, keys=1, **noise)
+        >>> levels = ThresholdedGaussianEvent(
+        ...     name="levels",
+        ...     sensitivity=16,
+        ...     noise_std=320.0,
+        ...     threshold=1700,
+        ...     weight=16,
+        ...     keys=1,
+        ...     coordinates=1000,
+        ...     sampler=Sampler.DISCRETE_GAUSSIAN,
+        ... )
         >>> threshold_odds([levels]) < 1e-6, round(epsilon([levels], 1e-5), 3)
         (True, 0.16)
     """
@@ -337,23 +492,29 @@ class ThresholdedGaussianEvent(_NoisySum, _NamedEvent):
         super().__post_init__()
         if self.sampler is not Sampler.DISCRETE_GAUSSIAN:
             raise EventError(
-                f"event {self.name!r}: a threshold is proved for the discrete Gaussian only."
+                f"event {self.name!r}: a threshold is proved for the discrete Gaussian "
+                "only."
             )
-        if self.sensitivity**2 < self.keys * self.weight**2 * (1 - 1e-12):
+        min_squared_sensitivity = self.keys * self.weight**2
+        if self.sensitivity**2 < min_squared_sensitivity * (1 - _ROUNDING):
             raise EventError(
-                f"event {self.name!r}: sensitivity={self.sensitivity:g} is below that of {self.keys} keys."
+                f"event {self.name!r}: sensitivity={self.sensitivity:g} is below that "
+                f"of {self.keys} keys."
             )
 
 
-TOEPLITZ, MOST_PERIODS = 256, 1000
-"""What the weights of a Toeplitz factor are parts of, and how many periods a stream has at most."""
 Event = (
     GaussianEvent
     | SampledGaussianEvent
     | ZeroConcentratedEvent
     | ThresholdedGaussianEvent
 )
-_KINDS: dict[str, type[Event]] = {
+
+
+# Events as JSON.
+
+# Names of the classes in ledgers and certificates, for ever.
+_EVENT_CLASSES: dict[str, type[Event]] = {
     "gaussian": GaussianEvent,
     "batch-gaussian": BatchGaussianEvent,
     "continual-gaussian": ContinualGaussianEvent,
@@ -365,25 +526,37 @@ _KINDS: dict[str, type[Event]] = {
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
-    """Returns the event as a JSON object; floats survive exactly."""
-    kind = next(kind for kind, cls in _KINDS.items() if type(event) is cls)
-    return {"kind": kind} | {
-        name: getattr(value, "value", value) for name, value in asdict(event).items()
-    }
+    """Returns an event as a JSON object: its kind, then its fields.
+
+    Numbers in float64 survive JSON exactly, so the event that is read back is equal.
+    """
+    # Subclasses have kinds of their own.
+    kind = next(kind for kind, cls in _EVENT_CLASSES.items() if type(event) is cls)
+    data: dict[str, Any] = {"kind": kind}
+    for name, value in asdict(event).items():
+        data[name] = value.value if isinstance(value, Sampler) else value
+    return data
 
 
 def event_from_json(data: Mapping[str, Any]) -> Event:
-    """Returns the event that `event_to_json` wrote; an unknown kind, field or value is an EventError, never skipped."""
+    """Returns the event that `event_to_json` wrote.
+
+    Raises:
+        EventError: if its kind, a field or a value is unknown. Nothing is skipped: what
+            is not understood may have cost something.
+    """
     values = dict(data)
     kind = values.pop("kind", None)
-    if kind not in _KINDS:
+    if kind not in _EVENT_CLASSES:
         raise EventError(
-            f"event kind {kind!r} is not known to this version of noisegate; use a newer one."
+            f"event kind {kind!r} is not known to this version of noisegate; use a "
+            "newer one."
         )
+    has_sampler = kind != "zero-concentrated"
     try:
-        if kind != "zero-concentrated":
+        if has_sampler:
             values["sampler"] = Sampler(values.get("sampler"))
-        return _KINDS[kind](**values)
+        return _EVENT_CLASSES[kind](**values)
     except (TypeError, ValueError) as error:
         raise EventError(
             f"event {data.get('name')!r} of kind {kind!r} has unusable fields: {error}"
@@ -391,45 +564,74 @@ def event_from_json(data: Mapping[str, Any]) -> Event:
 
 
 def events_from_json(data: Sequence[Mapping[str, Any]]) -> tuple[Event, ...]:
-    """Returns the events in a JSON list."""
+    """Returns the events of a JSON list, in order; raises an EventError as for one."""
     return tuple(event_from_json(item) for item in data)
 
 
+# Privacy units, in words. A certificate states only these words and a number, and a
+# ledger adds up costs of equal words. So the words themselves tell the units of records
+# from those of a unit column and of linked tables, and each run may only use its own.
+
 RECORD = "record"
+"""The unit of a run that states no other: every record is one."""
 SEVERAL = "all records of one"
+"""How the words of a run with a unit column begin; the name of the column follows."""
 LINKED = "one record of the table"
+"""How the words of a run on linked tables begin; the name of the first follows."""
 
 
 def check_unit(unit: str, contributions: int | None) -> None:
-    """Checks the words for a privacy unit: a run that bounds no unit's records must not claim to protect them all.
+    """Checks the words for a privacy unit, so that none claims more than was protected.
 
-    A ledger tells costs of units from costs of records by these words only.
+    Args:
+        unit: What one record stands for, or whose records belong together.
+        contributions: How many records of one unit are used at most; None if every
+            record is a unit.
+
+    Raises:
+        OptionError: if it is not a line of text, or claims all records of a unit in a
+            run that bounds no unit's records.
     """
     if not isinstance(unit, str) or not unit.strip() or not unit.isprintable():
         raise OptionError(
-            f"unit={unit!r} must say in one line what one record stands for, such as 'patient'."
+            f"unit={unit!r} must say in one line what one record stands for, such as "
+            "'patient'."
         )
-    if contributions is None and several(unit):
+    if contributions is None and names_unit_column(unit):
         raise OptionError(
-            f"unit={unit!r} is what a run with a unit column says, and here every record is a unit of its own; give "
-            f"{said('unit_column')} and {said('contributions')} in a run, or say what a record stands for."
+            f"unit={unit!r} is what a run with a unit column says, and here every "
+            f"record is a unit of its own; give {said('unit_column')} and "
+            f"{said('contributions')} in a run, or say what a record stands for."
         )
 
 
-def several(unit: str) -> bool:
-    """Returns whether the words for a privacy unit say that several records belong together."""
-    return _begins(unit, SEVERAL)
+def names_unit_column(unit: str) -> bool:
+    """Returns whether the words for a privacy unit are those of a unit column.
+
+    >>> names_unit_column("all records of one patient"), names_unit_column("patient")
+    (True, False)
+    """
+    return _starts_with(unit, SEVERAL)
 
 
-def linked(unit: str) -> bool:
+def names_linked_tables(unit: str) -> bool:
     """Returns whether the words for a privacy unit are those of linked tables."""
-    return _begins(unit, LINKED)
+    return _starts_with(unit, LINKED)
 
 
-def _begins(unit: str, words: str) -> bool:
+def _starts_with(unit: str, words: str) -> bool:
+    """Returns whether a unit begins with words, whatever its case and blanks."""
     return " ".join(unit.split()).casefold().startswith(words)
 
 
-def used(unit: str, contributions: int | None) -> str:
-    """Returns the unit with what is used of it: what one vector of the sums stands for."""
-    return unit if contributions is None else f"{unit}, at most {contributions} used"
+def describe_unit(unit: str, contributions: int | None) -> str:
+    """Returns what one vector of the sums stands for, in words.
+
+    >>> describe_unit("all records of one patient", 3)
+    'all records of one patient, at most 3 used'
+    >>> describe_unit("record", None)
+    'record'
+    """
+    if contributions is None:
+        return unit
+    return f"{unit}, at most {contributions} used"

@@ -18,7 +18,7 @@ from noisegate.privacy.events import (
     GaussianEvent,
     Sampler,
     check_unit,
-    used,
+    describe_unit,
 )
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.noise import choose_samplers, reached
@@ -286,7 +286,7 @@ class PricedPlan(Shown):
         }
         asked = [Sheet(title="Queries", headings=_HEADINGS, rows=rows)] if rows else []
         price = f"epsilon = {budget.epsilon:g}, delta = {budget.delta:g}, {budget.adjacency.value}"
-        price += f", unit: {used(budget.unit, budget.contributions)}"
+        price += f", unit: {describe_unit(budget.unit, budget.contributions)}"
         return ResultCard(
             title=f"{type(self).__name__}: {price}", facts=facts, sheets=asked
         )
@@ -428,7 +428,7 @@ def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
     It does not name `contributions`: what neighbours are, and so which costs may be added up, does not depend on it.
     """
     if column is None and contributions is None:
-        if isinstance(unit, str) and events.linked(unit):
+        if isinstance(unit, str) and events.names_linked_tables(unit):
             raise OptionError(
                 f"unit={unit!r} is what a run on linked tables says, and here every record is a unit of its own; give "
                 "their schema, with [tables.NAME], or say what one record stands for."

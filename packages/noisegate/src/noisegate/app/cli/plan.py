@@ -19,7 +19,7 @@ from noisegate.app.cli.console import (
 )
 from noisegate.app.cli.options import Json, RunOptions, one_by_one
 from noisegate.errors import OptionError
-from noisegate.privacy.events import used
+from noisegate.privacy.events import describe_unit
 
 if TYPE_CHECKING:
     from noisegate.privacy.plan import PricedPlan
@@ -244,7 +244,7 @@ def show_plan(plan: PricedPlan, records: int | None, *, details: bool = False) -
         return
     title = f"ε = {budget.epsilon:g}, δ = {budget.delta:g}, {budget.adjacency.value}"
     if budget.contributions is not None:
-        title += f", privacy unit: {used(budget.unit, budget.contributions)}"
+        title += f", privacy unit: {describe_unit(budget.unit, budget.contributions)}"
     queries, steps = data["releases"], data.get("steps")
     if not details:
         values = sum(query["dim"] * query["columns"] for query in queries)

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from noisegate.app.cli.console import OUT, print_json
 from noisegate.app.cli.options import Json
-from noisegate.privacy.events import used
+from noisegate.privacy.events import describe_unit
 
 
 def verify_command(
@@ -58,7 +58,7 @@ def verify_command(
     OUT.print(
         f"[green]The certificate holds.[/green] {what} epsilon = {certificate.epsilon:g} (recomputed: "
         f"{found.recomputed_epsilon:.9g}) at delta = {certificate.delta:g}, {certificate.adjacency.value}, unit: "
-        f"{used(certificate.unit, certificate.contributions)}."
+        f"{describe_unit(certificate.unit, certificate.contributions)}."
     )
     if isinstance(found, SchemaVerification):
         now = (
