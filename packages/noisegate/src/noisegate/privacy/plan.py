@@ -1,4 +1,20 @@
-"""Plan before data: queries and budget shares, calibrated to noise before the first record is read."""
+"""Plans queries before data: what is asked of the records, with how much noise.
+
+A method describes its queries, each with a bound on the norm of a record's vector and a
+share of the budget. `Plan.calibrate` chooses the least noise that keeps the budget, and
+everything is fixed before the first record is read::
+
+    Query, Query, …  ──►  Plan  ──► calibrate(Budget) ──►  CalibratedPlan
+    (dim, norm, share)                                     (PlannedRelease, …)
+
+A calibrated plan prices itself when it is made: one that costs more than its budget, or
+that states too small a sensitivity, cannot exist (`PricedPlan`). Gate, ledger and
+certificate take sensitivities and noise from it, and from nothing else. Plans of steps
+on samples are in `gradient_plan` and `shard_plan`.
+
+Noise and sensitivities are in grid units, unless a name says *natural*: the units of a
+record's vector.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +22,7 @@ import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.errors import CalibrationError, OptionError, said
@@ -23,25 +39,71 @@ from noisegate.privacy.events import (
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.noise import choose_samplers, reached
 
+_MIN_EPSILON = 0.01
+_MAX_EPSILON = 1000.0
+_MIN_DELTA = 1e-12
+_MAX_DELTA = math.nextafter(0.5, 0)
+# More records of one unit need more noise than any result would bear.
+_MAX_CONTRIBUTIONS = 1000
+
 _HEADINGS = ("query", "values", "sensitivity", "noise", "noise multiplier")
+# What a plan's card states of steps and of adaptive mechanisms, by the names in
+# `describe`; sums over all records have none of these.
+_CARD_NUMBERS = ("steps", "rate", "noise_multiplier", "rho")
+
+# Rough, on one core: seconds to count a record in a table, features of a record
+# computed a second, exact draws of noise a second.
+_SECONDS_A_TABLE = 5e-9
+_FEATURES_A_SECOND = 4e8
+_DRAWS_A_SECOND = 1e5
+# Rough: libraries, and two int64 sums in each of four threads.
+_MEGABYTES_OF_LIBRARIES = 300
+_BYTES_A_COORDINATE = 8 * 8
+
+# Noise is wider than calibrated by this much, relatively, so that rounding of the few
+# operations that led to it cannot make it too narrow.
+_ROUNDING = 1e-12
+
+
+class BoundedMap(Protocol):
+    """What a query needs to know of a feature map: how its vectors are bounded."""
+
+    @property
+    def dim(self) -> int:
+        """Length of a record's vector."""
+
+    @property
+    def norm(self) -> float:
+        """Largest L2 norm of a record's vector."""
+
+    @property
+    def nonnegative(self) -> bool:
+        """Whether no coordinate is negative."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The guarantee that is asked for.
+    """The guarantee that a run must keep.
 
     Attributes:
-        epsilon: In [0.01, 1000].
-        delta: In [1e-12, 0.5). Choose it well below one over the number of records.
+        epsilon: ε, in [0.01, 1000].
+        delta: δ, in [1e-12, 0.5). Choose it well below one over the number of records.
         adjacency: The neighbouring relation.
-        unit: What one record stands for, in the words of the certificate; or whose records belong together.
-        contributions: How many records of one unit are used at most; None when every record is a unit.
+        unit: The privacy unit: what one record stands for, or whose records belong
+            together, in the words of the certificate.
+        contributions: How many records of one unit are used at most, up to 1000; None
+            when every record is a unit.
+
+    Raises:
+        OptionError: if a value is out of range, or the unit and the number of its
+            records do not go together or with the adjacency.
 
     Examples:
         >>> from noisegate import Budget, DPMERF, Schema
         >>> from noisegate.schema import Integer
         >>> schema = Schema([Integer(name="age", lower=0, upper=99)])
-        >>> plan = DPMERF(frequencies=50).plan(schema, Budget(epsilon=1.0, delta=1e-6))
+        >>> budget = Budget(epsilon=1.0, delta=1e-6)
+        >>> plan = DPMERF(frequencies=50).plan(schema, budget)
         >>> plan.epsilon <= 1.0, round(plan.epsilon, 6), plan.coordinates
         (True, 1.0, 101)
     """
@@ -53,56 +115,95 @@ class Budget:
     contributions: int | None = None
 
     def __post_init__(self) -> None:
-        for name, low, high, hint in (
-            ("epsilon", 0.01, 1000.0, f"for instance {said('epsilon', 1)}"),
-            (
-                "delta",
-                1e-12,
-                math.nextafter(0.5, 0),
-                f"for instance {said('delta', 1e-5)}",
-            ),
-        ):
-            value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not low <= value <= high:
-                if name == "epsilon" and number and value > high:
-                    hint = "above that hardly any privacy is left"
-                raise OptionError(
-                    f"{name}={value!r} must be a number from {low:g} to {high:g}; {hint}."
-                )
-            # A certificate is hashed as JSON, where 1 is not 1.0, and read back it has floats.
-            object.__setattr__(self, name, float(value))
+        if _is_number(self.epsilon) and self.epsilon > _MAX_EPSILON:
+            epsilon_hint = "above that hardly any privacy is left"
+        else:
+            epsilon_hint = f"for instance {said('epsilon', 1)}"
+        delta_hint = f"for instance {said('delta', 1e-5)}"
+        _check_range("epsilon", self.epsilon, _MIN_EPSILON, _MAX_EPSILON, epsilon_hint)
+        _check_range("delta", self.delta, _MIN_DELTA, _MAX_DELTA, delta_hint)
+        # Certificates are hashed as JSON, where 1 is not 1.0, and are read as floats.
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "delta", float(self.delta))
+        self._check_unit()
+
+    def _check_unit(self) -> None:
+        """Checks the privacy unit, and how many records of it are used.
+
+        Raises:
+            OptionError: if they mean nothing, or for several records of a unit under
+                replace-one, where the number of all records is public.
+        """
         if self.contributions is not None and not (
-            type(self.contributions) is int and 1 <= self.contributions <= 1000
+            type(self.contributions) is int
+            and 1 <= self.contributions <= _MAX_CONTRIBUTIONS
         ):
             raise OptionError(
-                f"contributions={self.contributions!r} must be a whole number from 1 to 1000; noise grows in "
-                "proportion to it, so choose what most units have."
+                f"contributions={self.contributions!r} must be a whole number from 1 "
+                f"to {_MAX_CONTRIBUTIONS}; noise grows in proportion to it, so choose "
+                "what most units have."
             )
         check_unit(self.unit, self.contributions)
         if self.contributions is not None and self.adjacency is Adjacency.REPLACE_ONE:
             raise OptionError(
-                "adjacency='replace-one' takes the number of records as public, which depends on how many records each "
-                "unit has; with unit_column use adjacency='add-remove'."
+                "adjacency='replace-one' takes the number of records as public, which "
+                "depends on how many records each unit has; with unit_column use "
+                "adjacency='add-remove'."
             )
+
+
+def _is_number(value: object) -> bool:
+    """Returns whether a value is an integer or a float; True and False are neither."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _check_range(name: str, value: float, low: float, high: float, hint: str) -> None:
+    """Checks that an option is a number in [low, high].
+
+    Args:
+        name: The option.
+        value: Its value, of whatever type the user gave.
+        low: Smallest value.
+        high: Largest value.
+        hint: What the message suggests.
+
+    Raises:
+        OptionError: otherwise.
+    """
+    if not _is_number(value) or not low <= value <= high:
+        raise OptionError(
+            f"{name}={value!r} must be a number from {low:g} to {high:g}; {hint}."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
     """One sum over all records of a vector of bounded norm.
 
+    With labels, the vector of a record goes to the column of its label, so the answer
+    is a matrix, (dim, columns).
+
     Attributes:
         name: Unique within the plan.
-        dim: Length of one record's vector; with `adaptive`, the largest that it may have.
-        columns: How many columns (label values) a record's vector may go to; 1 without labels.
+        dim: Length of one record's vector; with `adaptive`, the largest that it may
+            have.
+        columns: How many columns (label values) a record's vector may go to; 1 without
+            labels.
         norm: L2 norm that every vector is clipped to.
-        share: Part of the budget, positive; shares are relative to their sum, in units of Gaussian-DP μ².
+        share: Part of the budget, positive. Shares are relative to their sum, and
+            divide the squared Gaussian-DP parameter μ².
         nonnegative: Whether vectors are non-negative; enforced by the gate.
         centre: Public centre to subtract, or None.
-        adaptive: Whether the map is chosen after earlier answers of the same plan. Its norm, its share and its noise
-            are fixed now all the same (docs/guarantees.md, G-13).
-        tables: Number of contingency tables, where the query is about these. Only for forecasts of time.
-        feature_map: From a record to its vector; None where it is known only when other answers are.
+        adaptive: Whether the map is chosen after earlier answers of the same plan. Its
+            norm, its share and its noise are fixed now all the same
+            (docs/guarantees.md, G-13).
+        tables: Number of contingency tables, where the query is about these. Only for
+            forecasts of time.
+        feature_map: The `FeatureMap` from a record to its vector; None where it is
+            known only when other queries are answered.
+
+    Raises:
+        OptionError: if a size is below 1, or the share is not positive and finite.
 
     Examples:
         >>> from noisegate import Adjacency, Budget
@@ -110,8 +211,9 @@ class Query:
         >>> query = Query(name="means", dim=10, columns=2, norm=1.0, share=1.0)
         >>> query.coordinates
         20
-        >>> [query.sensitivity(Budget(epsilon=1.0, adjacency=each)) / query.grid.bound.units for each in Adjacency]
-        [1.0, 2.0]
+        >>> replace_one = Budget(epsilon=1.0, adjacency=Adjacency.REPLACE_ONE)
+        >>> query.sensitivity(replace_one) / query.grid.bound.units
+        2.0
     """
 
     name: str
@@ -123,53 +225,65 @@ class Query:
     centre: tuple[float, ...] | None = None
     adaptive: bool = False
     tables: int | None = None
+    # Of a room that this one does not know.
     feature_map: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(
         cls,
         name: str,
-        feature_map: Any,
+        feature_map: BoundedMap,
         *,
         columns: int,
         share: float,
         bound: float = 1.0,
     ) -> Query:
-        """Returns the query for the sum of a `FeatureMap`'s vectors, clipped to a share `bound` of its norm."""
-        vector: dict[str, Any] = {
-            "dim": feature_map.dim,
-            "nonnegative": feature_map.nonnegative,
-        }
-        norm = feature_map.norm * bound
+        """Returns the query for the sum of a feature map's vectors.
+
+        Args:
+            name: Unique within the plan.
+            feature_map: The map, which states the length and the norm of its vectors.
+            columns: How many columns a record's vector may go to.
+            share: Part of the budget.
+            bound: What the norm of the map is multiplied with, to clip vectors to;
+                below 1, long ones are shortened.
+        """
         return cls(
             name=name,
+            dim=feature_map.dim,
             columns=columns,
-            norm=norm,
+            norm=feature_map.norm * bound,
             share=share,
+            nonnegative=feature_map.nonnegative,
             feature_map=feature_map,
-            **vector,
         )
 
     def __post_init__(self) -> None:
         if self.dim < 1 or self.columns < 1:
             raise OptionError(
-                f"query {self.name!r}: dim={self.dim} and columns={self.columns} must be at least 1."
+                f"query {self.name!r}: dim={self.dim} and columns={self.columns} must "
+                "be at least 1."
             )
         if not (math.isfinite(self.share) and self.share > 0):
             raise OptionError(
-                f"query {self.name!r}: share={self.share!r} must be positive and finite."
+                f"query {self.name!r}: share={self.share!r} must be positive and "
+                "finite."
             )
 
     @property
     def grid(self) -> Grid:
-        """The grid on which this query is summed."""
+        """The grid that vectors are clipped and rounded on, and summed."""
         return Grid(norm=self.norm, nonnegative=self.nonnegative, centre=self.centre)
 
     def sensitivity(self, budget: Budget) -> int:
-        """Returns the L2 sensitivity of the sum for one privacy unit of `budget`, in grid units."""
-        return self.grid.bound.of_unit(budget.contributions or 1).sensitivity(
-            budget.adjacency
-        )
+        """Returns the L2 sensitivity of the sum to one privacy unit, in grid units.
+
+        Args:
+            budget: States the neighbouring relation, and how many records a unit has.
+        """
+        record_bound = self.grid.bound
+        unit_bound = record_bound.of_unit(budget.contributions or 1)
+        return unit_bound.sensitivity(budget.adjacency)
 
     @property
     def coordinates(self) -> int:
@@ -179,7 +293,14 @@ class Query:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRelease:
-    """A query with its noise: everything the gate needs, and everything the certificate states."""
+    """A query with its noise: all that the gate needs and the certificate states.
+
+    Attributes:
+        query: What is asked.
+        sensitivity: L2 sensitivity of the sum, in grid units.
+        noise_std: Standard deviation of the noise on each coordinate, in grid units.
+        sampler: How the noise is drawn.
+    """
 
     query: Query
     sensitivity: int
@@ -188,7 +309,7 @@ class PlannedRelease:
 
     @property
     def event(self) -> GaussianEvent:
-        """The private event that answering this query is."""
+        """The event that answering this query is."""
         return GaussianEvent(
             name=self.query.name,
             sensitivity=self.sensitivity,
@@ -203,9 +324,18 @@ class PlannedRelease:
         return self.noise_std / self.query.grid.scale
 
     def describe(self, records: int | None) -> dict[str, Any]:
-        """Returns the release as a JSON object; `records` is a public guess of their number."""
+        """Returns the release as a JSON object.
+
+        Args:
+            records: Public guess of the number of records, or None. With it, the signal
+                to noise is stated: the largest norm of the sum over that of the noise.
+        """
         query = self.query
-        noise_norm = self.noise_std_natural * math.sqrt(query.coordinates)
+        if records is None:
+            signal_to_noise = None
+        else:
+            noise_norm = self.noise_std_natural * math.sqrt(query.coordinates)
+            signal_to_noise = records * query.norm / noise_norm
         return {
             "name": query.name,
             "dim": query.dim,
@@ -218,30 +348,43 @@ class PlannedRelease:
             "noise_std_grid": self.noise_std,
             "noise_multiplier": self.event.noise_multiplier,
             "sampler": self.sampler.value,
-            "signal_to_noise": None
-            if records is None
-            else records * query.norm / noise_norm,
+            "signal_to_noise": signal_to_noise,
         }
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PricedPlan(Shown):
-    """What will be run, and the budget that pays for it: a plan that costs more cannot be made."""
+    """What will be run, and the budget that pays for it.
+
+    Base of all calibrated plans: whoever makes one, by whatever way, its price is
+    computed from its events, and it cannot be made if that exceeds its budget.
+
+    Attributes:
+        budget: The guarantee that is kept.
+        releases: Sums over all records, with their noise.
+
+    Raises:
+        CalibrationError: if it costs more than the budget, or a release states a
+            sensitivity below that of its query.
+    """
 
     budget: Budget
-    releases: tuple[PlannedRelease, ...] = ()  # sums over all records, with their noise
+    releases: tuple[PlannedRelease, ...] = ()
 
     def __post_init__(self) -> None:
         for release in self.releases:
             if release.sensitivity < release.query.sensitivity(self.budget):
                 raise CalibrationError(
-                    f"query {release.query.name!r}: sensitivity={release.sensitivity} is below that of "
-                    f"{self.budget.adjacency.value}; make plans with Plan.calibrate."
+                    f"query {release.query.name!r}: sensitivity={release.sensitivity} "
+                    f"is below that of {self.budget.adjacency.value}; make plans with "
+                    "Plan.calibrate."
                 )
         spent = self.epsilon
+        # Also where ε is not a number.
         if not spent <= self.budget.epsilon:
             raise CalibrationError(
-                f"the plan costs epsilon={spent:g}, more than the {self.budget.epsilon:g} asked for."
+                f"the plan costs epsilon={spent:g}, more than the "
+                f"{self.budget.epsilon:g} asked for."
             )
 
     @property
@@ -251,7 +394,7 @@ class PricedPlan(Shown):
 
     @cached_property
     def epsilon(self) -> float:
-        """ε of the whole plan at the budget's δ, recomputed from its events."""
+        """ε of the complete plan at the budget's δ, computed from its events."""
         return accounting.epsilon(self.events, self.budget.delta, self.budget.adjacency)
 
     @property
@@ -260,112 +403,155 @@ class PricedPlan(Shown):
         return sum(release.query.coordinates for release in self.releases)
 
     def release(self, name: str) -> PlannedRelease:
-        """Returns the planned release of the query called `name`."""
+        """Returns the planned release of a query, by its name."""
         return next(release for release in self.releases if release.query.name == name)
 
     def card(self) -> ResultCard:
-        """Returns what will be asked and what it costs, as a card for a terminal or a notebook."""
-        told, budget = self.describe(None), self.budget
-        rows = [
-            [one["name"], f"{one['dim']} x {one['columns']}"]
-            + [
-                f"{one[name]:.4g}"
-                for name in ("sensitivity", "noise_std", "noise_multiplier")
-            ]
-            for one in told.get("releases", ())
-        ]
-        facts: dict[str, str] = {}
-        facts |= {
-            name: f"{told[name]:.6g}"
-            for name in ("steps", "rate", "noise_multiplier", "rho")
-            if name in told
+        """Returns queries and costs, as a card for a terminal or a notebook."""
+        description = self.describe(None)
+        rows = [_card_row(release) for release in description.get("releases", ())]
+        facts = {
+            name: f"{description[name]:.6g}"
+            for name in _CARD_NUMBERS
+            if name in description
         }
-        facts |= {
-            row[0]: f"{row[1]} values, noise {row[3]}, noise multiplier {row[4]}"
-            for row in rows
-        }
-        asked = [Sheet(title="Queries", headings=_HEADINGS, rows=rows)] if rows else []
-        price = f"epsilon = {budget.epsilon:g}, delta = {budget.delta:g}, {budget.adjacency.value}"
-        price += f", unit: {describe_unit(budget.unit, budget.contributions)}"
-        return ResultCard(
-            title=f"{type(self).__name__}: {price}", facts=facts, sheets=asked
+        for name, size, _, noise, noise_multiplier in rows:
+            facts[name] = (
+                f"{size} values, noise {noise}, noise multiplier {noise_multiplier}"
+            )
+        budget = self.budget
+        title = (
+            f"{type(self).__name__}: epsilon = {budget.epsilon:g}, "
+            f"delta = {budget.delta:g}, {budget.adjacency.value}, "
+            f"unit: {describe_unit(budget.unit, budget.contributions)}"
         )
+        sheets = []
+        if rows:
+            sheets.append(Sheet(title="Queries", headings=_HEADINGS, rows=rows))
+        return ResultCard(title=title, facts=facts, sheets=sheets)
 
     def describe(self, records: int | None) -> dict[str, Any]:
-        """Returns the plan as a JSON object; `records` is a public guess of their number."""
-        budget = self.budget
-        asked = {"epsilon": budget.epsilon, "delta": budget.delta}
-        return {**asked, "adjacency": budget.adjacency.value, "unit": budget.unit}
+        """Returns the plan as a JSON object.
+
+        Args:
+            records: Public guess of the number of records, or None.
+        """
+        return {
+            "epsilon": self.budget.epsilon,
+            "delta": self.budget.delta,
+            "adjacency": self.budget.adjacency.value,
+            "unit": self.budget.unit,
+        }
+
+
+def _card_row(release: dict[str, Any]) -> list[str]:
+    """Returns a release as a row of the card, under `_HEADINGS`.
+
+    Args:
+        release: What `PlannedRelease.describe` returned.
+    """
+    return [
+        release["name"],
+        f"{release['dim']} x {release['columns']}",
+        f"{release['sensitivity']:.4g}",
+        f"{release['noise_std']:.4g}",
+        f"{release['noise_multiplier']:.4g}",
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CalibratedPlan(PricedPlan):
-    """Queries with noise that together cost at most `budget`. Made by `Plan.calibrate` only.
+    """Queries with noise that together cost at most `budget`, from `Plan.calibrate`.
 
-    `design` is what a method made the plan from, carried for its own use: neither the gate nor the price looks at it.
+    Attributes:
+        design: What a method made the plan from, carried for its own use. Neither the
+            gate nor the price depends on it.
     """
 
     design: Any = field(default=None, compare=False, repr=False)
 
     @property
     def maps(self) -> dict[str, Any]:
-        """The feature map of each query that has one already."""
-        queries = (release.query for release in self.releases)
+        """The feature map of each query that has one already, by the query's name."""
         return {
-            query.name: query.feature_map
-            for query in queries
-            if query.feature_map is not None
+            release.query.name: release.query.feature_map
+            for release in self.releases
+            if release.query.feature_map is not None
         }
 
-    def only(self, names: Container[str]) -> CalibratedPlan:
-        """Returns the plan of some of the queries, with the noise that they have in this one."""
-        return replace(
-            self,
-            releases=tuple(one for one in self.releases if one.query.name in names),
-        )
+    def restricted_to(self, names: Container[str]) -> CalibratedPlan:
+        """Returns the plan of some of the queries, with the noise that they have here.
 
-    def summed(self) -> CalibratedPlan:
-        """Returns the plan with noise that several silos draw in shares (G-32), of the same price."""
-        return replace(
-            self,
-            releases=tuple(
-                replace(one, sampler=Sampler.SUMMED_GAUSSIAN) for one in self.releases
-            ),
+        Args:
+            names: Names of the queries; others are left out.
+        """
+        releases = tuple(
+            release for release in self.releases if release.query.name in names
         )
+        return replace(self, releases=releases)
+
+    def with_shared_noise(self) -> CalibratedPlan:
+        """Returns the plan with noise that several silos draw in shares (G-32).
+
+        Standard deviations stay, and it costs the same.
+        """
+        releases = tuple(
+            replace(release, sampler=Sampler.SUMMED_GAUSSIAN)
+            for release in self.releases
+        )
+        return replace(self, releases=releases)
 
     def describe(self, records: int | None) -> dict[str, Any]:
-        """Returns the plan as a JSON object; `records` is a public guess of their number."""
-        queries = [release.query for release in self.releases]
-        # What a core needs, roughly: reading a cell of each table, or computing every feature.
-        per_record = sum(
-            5e-9 * query.tables if query.tables else query.dim / 4e8
-            for query in queries
-        )
+        """Returns the plan as a JSON object.
+
+        Args:
+            records: Public guess of the number of records, or None. With it, the time
+                at the gate is stated, roughly, in seconds of one core.
+        """
+        if records is None:
+            seconds = None
+        else:
+            seconds_a_record = sum(
+                _seconds_a_record(release.query) for release in self.releases
+            )
+            seconds = records * seconds_a_record + self.coordinates / _DRAWS_A_SECOND
         return {
             **super().describe(records),
             "contributions": self.budget.contributions,
             "releases": [release.describe(records) for release in self.releases],
             "coordinates": self.coordinates,
-            # Rough: about 1e5 draws a second on one core, and two int64 sums a thread beside 300 MB of libraries.
-            "seconds_at_the_gate": None
-            if records is None
-            else records * per_record + self.coordinates / 1e5,
-            "megabytes_at_the_gate": 300 + self.coordinates * 8 * 8 / 1e6,
+            "seconds_at_the_gate": seconds,
+            "megabytes_at_the_gate": _MEGABYTES_OF_LIBRARIES
+            + self.coordinates * _BYTES_A_COORDINATE / 1e6,
         }
+
+
+def _seconds_a_record(query: Query) -> float:
+    """Estimates the time for a record: to count it, or to compute its features."""
+    if query.tables:
+        return _SECONDS_A_TABLE * query.tables
+    return query.dim / _FEATURES_A_SECOND
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a method wants to ask of the private data, before any budget is fixed.
+    """What a method asks of the private data, before any budget is fixed.
+
+    Attributes:
+        queries: At least one, each with its own name.
+        design: What the method made the plan from, carried for its own use.
+
+    Raises:
+        OptionError: if there is no query, or two have one name.
 
     Examples:
         >>> from noisegate import Budget
         >>> from noisegate.privacy.plan import Plan, Query
         >>> means = Query(name="means", dim=10, columns=2, norm=1.0, share=0.97)
-        >>> counts = Query(name="counts", dim=1, columns=2, norm=1.0, share=0.03, nonnegative=True)
-        >>> plan = Plan(queries=(means, counts)).calibrate(Budget(epsilon=1.0))
-        >>> {release.query.name: round(release.noise_std_natural, 2) for release in plan.releases}
-        {'means': 3.79, 'counts': 21.56}
+        >>> total = Query(name="total", dim=1, columns=1, norm=1.0, share=0.03)
+        >>> plan = Plan(queries=(means, total)).calibrate(Budget(epsilon=1.0))
+        >>> [round(release.noise_std_natural, 2) for release in plan.releases]
+        [3.79, 21.56]
         >>> round(plan.epsilon, 6)
         1.0
     """
@@ -375,26 +561,36 @@ class Plan:
 
     def __post_init__(self) -> None:
         names = [query.name for query in self.queries]
-        if not names or len(set(names)) != len(names):
+        has_duplicates = len(set(names)) != len(names)
+        if not names or has_duplicates:
             raise OptionError(
-                f"queries={names!r}: a plan needs at least one query, each with its own name."
+                f"queries={names!r}: a plan needs at least one query, each with its "
+                "own name."
             )
 
     def calibrate(self, budget: Budget) -> CalibratedPlan:
-        """Returns the plan with the least noise that keeps `budget`.
+        """Returns the plan with the least noise that keeps a budget.
 
-        The Gaussian-DP budget μ² is split in proportion to the shares (exact composition, so nothing is lost by asking
-        several queries), and each query's noise follows from its own sensitivity.
+        Queries with parameters μᵢ compose to μ² = Σ μᵢ², exactly. So the μ² that the
+        budget allows is split in proportion to the shares, nothing is lost by several
+        queries, and the noise of each is its sensitivity over its μᵢ.
+
+        Args:
+            budget: The guarantee that all queries together must keep.
+
+        Raises:
+            CalibrationError: if a query would need more or less noise than can be
+                drawn.
         """
         sizes = [query.coordinates for query in self.queries]
         samplers = choose_samplers(sizes, epsilon=budget.epsilon)
         mu = accounting.mu_for(budget.epsilon, budget.delta)
-        total = math.fsum(query.share for query in self.queries)
+        total_share = math.fsum(query.share for query in self.queries)
         releases = tuple(
             with_noise(
                 query,
                 sampler,
-                mu * math.sqrt(query.share / total),
+                mu * math.sqrt(query.share / total_share),
                 query.sensitivity(budget),
             )
             for query, sampler in zip(self.queries, samplers, strict=True)
@@ -405,39 +601,69 @@ class Plan:
 def with_noise(
     query: Query, sampler: Sampler, mu: float, sensitivity: int
 ) -> PlannedRelease:
-    """Returns a query with the least noise that makes it μ-GDP at a sensitivity, in grid units."""
-    ideal = math.sqrt((sensitivity / mu) ** 2 + accounting.SMOOTHING_VARIANCE)
-    if not accounting.MINIMUM_STD <= ideal < accounting.MAXIMUM_STD:
+    """Returns a query with the least noise that makes it μ-GDP.
+
+    Noise is on the integers. Of variance s², it is charged as continuous noise of
+    variance s² − 4 (G-04); so s² must be (sensitivity/μ)² + 4.
+
+    Args:
+        query: The query.
+        sampler: How the noise is to be drawn. A convolved one draws certain standard
+            deviations only, of which the next larger is taken.
+        mu: Gaussian-DP parameter, the sensitivity over the noise.
+        sensitivity: L2 sensitivity of the query, in grid units.
+
+    Raises:
+        CalibrationError: if that noise is outside of what can be drawn.
+    """
+    exact_std = math.sqrt((sensitivity / mu) ** 2 + accounting.SMOOTHING_VARIANCE)
+    if not accounting.MINIMUM_STD <= exact_std < accounting.MAXIMUM_STD:
         raise CalibrationError(
-            f"query {query.name!r} would need noise of {ideal:g} grid units, outside [16, 2^50]; "
-            "give it a larger share, or ask for another epsilon."
+            f"query {query.name!r} would need noise of {exact_std:g} grid units, "
+            "outside [16, 2^50]; give it a larger share, or ask for another epsilon."
         )
-    noise_std = ideal * (1 + 1e-12)
+    noise_std = exact_std * (1 + _ROUNDING)
     if sampler is Sampler.CONVOLVED_GAUSSIAN:
-        noise_std = reached(
-            noise_std
-        )  # convolutions come in steps; the event states what is drawn
+        noise_std = reached(noise_std)
     return PlannedRelease(
         query=query, sensitivity=sensitivity, noise_std=noise_std, sampler=sampler
     )
 
 
-def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
-    """Returns the privacy unit in the words of plan, ledger and certificate.
+# Privacy units, in the words of plan, ledger and certificate.
 
-    It does not name `contributions`: what neighbours are, and so which costs may be added up, does not depend on it.
+
+def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
+    """Returns the privacy unit of a run in words.
+
+    The number of a unit's records is not in them: what neighbours are, and so which
+    costs a ledger adds up, does not depend on it.
+
+    Args:
+        unit: What one record stands for.
+        column: The unit column, which says whose each record is; or None.
+        contributions: How many records of a unit are used at most; None without a
+            column.
+
+    Raises:
+        OptionError: if the options do not go together, or claim another kind of unit.
+
+    >>> unit_text("record", "patient", 3)
+    'all records of one patient'
     """
     if column is None and contributions is None:
         if isinstance(unit, str) and events.names_linked_tables(unit):
             raise OptionError(
-                f"unit={unit!r} is what a run on linked tables says, and here every record is a unit of its own; give "
-                "their schema, with [tables.NAME], or say what one record stands for."
+                f"unit={unit!r} is what a run on linked tables says, and here every "
+                "record is a unit of its own; give their schema, with [tables.NAME], "
+                "or say what a record stands for."
             )
         return unit
     if column is None or contributions is None:
         raise OptionError(
-            f"unit_column={column!r} and contributions={contributions!r} go together: give the column that says whose "
-            "record each one is, and how many records of a unit are used at most; or neither."
+            f"unit_column={column!r} and contributions={contributions!r} go together: "
+            "give the column that says whose record each one is, and how many records "
+            "of a unit are used at most; or neither."
         )
     if not isinstance(column, str) or not column.strip() or not column.isprintable():
         raise OptionError(
@@ -445,12 +671,22 @@ def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
         )
     if unit != RECORD:
         raise OptionError(
-            f"unit={unit!r} is of one record, unit_column={column!r} of several together; give one of the two."
+            f"unit={unit!r} is of one record, unit_column={column!r} of several "
+            "together; give one of the two."
         )
     return f"{events.SEVERAL} {column.strip()}"
 
 
 def linked_unit(tables: Sequence[str]) -> str:
-    """Returns the privacy unit of linked tables, the first of which holds the units, in the same words."""
-    root, *others = tables
-    return f"{events.LINKED} {root} with all that belongs to it in {', '.join(others)}"
+    """Returns the privacy unit of linked tables in words.
+
+    Args:
+        tables: Names of the tables; the first holds the units.
+
+    >>> linked_unit(["patients", "visits"])
+    'one record of the table patients with all that belongs to it in visits'
+    """
+    root, *children = tables
+    return (
+        f"{events.LINKED} {root} with all that belongs to it in {', '.join(children)}"
+    )

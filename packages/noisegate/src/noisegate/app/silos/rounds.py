@@ -44,9 +44,9 @@ class Round:
         """Returns the answers of this round, with a certificate that names plan, silo and round."""
         method, schema = self.run.method, gate.schema
         maps = self.maps(schema, plan)
-        part, facts, masking = plan.only(maps), self.facts(schema, plan), None
+        part, facts, masking = plan.restricted_to(maps), self.facts(schema, plan), None
         if self.secure is not None:
-            part = part.summed()
+            part = part.with_shared_noise()
             masking = self.secure.masking(
                 part, plan=facts["plan"], after=facts.get("after")
             )
@@ -315,7 +315,8 @@ def merged_noise(
     if silos.colluding is not None:  # each has a share, of which some suffice
         inflated = (len(plans) / (len(plans) - silos.colluding)) ** 0.5
         return {
-            name: std * inflated for name, std in noise_of(plans[0].summed()).items()
+            name: std * inflated
+            for name, std in noise_of(plans[0].with_shared_noise()).items()
         }
     noise = [noise_of(plan) for plan in plans]
     return {name: sum(one[name] ** 2 for one in noise) ** 0.5 for name in noise[0]}
