@@ -11,7 +11,12 @@ from tests.shared.stated import sampled, summed
 from noisegate import __version__
 from noisegate.errors import ModelError, OptionError
 from noisegate.privacy import accounting, events
-from noisegate.privacy.certificate import Certificate, canonical_json, render, row
+from noisegate.privacy.certificate import (
+    Certificate,
+    canonical_json,
+    markdown_row,
+    render,
+)
 from noisegate.privacy.events import (
     Adjacency,
     BatchGaussianEvent,
@@ -238,17 +243,19 @@ def test_a_row_says_which_records_a_step_asks():
         "coordinates": 9,
     }
     steps["sampler"] = Sampler.DISCRETE_GAUSSIAN
-    assert " x 40 steps at rate 0.05 |" in row(SampledGaussianEvent(**steps))
-    assert "at rate 0.05, each of a sample as a whole" in row(
+    assert " x 40 steps at rate 0.05 |" in markdown_row(SampledGaussianEvent(**steps))
+    assert "at rate 0.05, each of a sample as a whole" in markdown_row(
         BatchGaussianEvent(**steps, shards=1)
     )
-    assert "3 disjoint shards in turn" in row(
+    assert "3 disjoint shards in turn" in markdown_row(
         BatchGaussianEvent(**{**steps, "rate": 1.0}, shards=3)
     )
-    assert "3 disjoint shards, each independently at rate 0.05 queried" in row(
+    assert "3 disjoint shards, each independently at rate 0.05 queried" in markdown_row(
         ShardGaussianEvent(**steps, shards=3)
     )
-    assert "all queried" in row(ShardGaussianEvent(**{**steps, "rate": 1.0}, shards=3))
+    assert "all queried" in markdown_row(
+        ShardGaussianEvent(**{**steps, "rate": 1.0}, shards=3)
+    )
 
 
 # The silos in a certificate: which events one unit can be in, and what a false claim meets.

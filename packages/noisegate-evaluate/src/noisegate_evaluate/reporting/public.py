@@ -16,7 +16,7 @@ import numpy as np
 from noisegate.answers.verdict import Verdict
 from noisegate.models.tables.associations import WEAKENED
 from noisegate.privacy import accounting
-from noisegate.privacy.certificate import Certificate, schema_cost
+from noisegate.privacy.certificate import Certificate, schema_cost_sentence
 from noisegate.privacy.events import (
     Adjacency,
     BatchGaussianEvent,
@@ -395,7 +395,7 @@ def promised(release: Release) -> dict[str, Any]:
         "tradeoff": tradeoff_chart(curve),
         "caught": math.ceil(1000 * curve.catches(0.05) - 1e-9) / 10,
         "questions": questions(certificate, release.noise_std),
-        "bought": schema_cost(certificate),
+        "bought": schema_cost_sentence(certificate),
         "settings": [(str(name), str(value)) for name, value in settings.items()]
         if isinstance(settings, dict)
         else [],

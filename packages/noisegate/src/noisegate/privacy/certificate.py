@@ -1,4 +1,19 @@
-"""The statement that is handed out with every result, and its verification without the data."""
+"""States what a result cost in privacy, and verifies such statements without the data.
+
+A certificate goes with every result. It lists the events that ran on private records,
+with their sensitivities and their noise, and claims an (ε, δ) for all of them together.
+Anybody can check the claim: ε follows from the events alone::
+
+    certificate.json ──► Certificate.from_json     every field is understood, none is
+    left
+                     ──► Certificate.check         ε of the events ≤ the claimed ε
+                     ──► canonical_json, digest    the bytes that hashes are taken of
+                     ──► render                    the page in plain words, Markdown
+
+Stored certificates must load for ever, and their digests and pages stay the same to the
+byte: a digest stands in the ledger, and `noisegate verify` compares the page. So a new
+field is left out of JSON where it has no value.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +34,7 @@ from noisegate.privacy.events import (
     BatchGaussianEvent,
     ContinualGaussianEvent,
     Event,
+    GaussianEvent,
     SampledGaussianEvent,
     Sampler,
     ShardGaussianEvent,
@@ -32,69 +48,17 @@ from noisegate.privacy.events import (
 )
 from noisegate.privacy.silos import Silos, Stream
 
-HEADINGS = (
-    "query",
-    "values released",
-    "sensitivity (grid)",
-    "noise (grid)",
-    "noise multiplier",
-    "noise drawn by",
-)
-_SAMPLERS = {
-    Sampler.DISCRETE_GAUSSIAN: "exact discrete Gaussian (OpenDP)",
-    Sampler.ROUNDED_GAUSSIAN: "float64 Gaussian from ChaCha20, rounded to a grid",
-    Sampler.CONVOLVED_GAUSSIAN: "discrete Gaussian, convolved from a table",
-    Sampler.SUMMED_GAUSSIAN: "exact discrete Gaussians (OpenDP), a share by each silo",
-}
-
-
-def in_words(event: Event) -> str:
-    """Returns the query, with its noise multiplier."""
-    if isinstance(event, ZeroConcentratedEvent):
-        return f"{event.name}: adaptively chosen noisy marginals, rho {event.rho:.4g} together"
-    if isinstance(event, ContinualGaussianEvent):
-        return f"{event.name}: {event.periods} sums, noise multiplier {event.noise_multiplier:.4g} of all together"
-    if isinstance(event, ThresholdedGaussianEvent):
-        return f"{event.name}: counts above a threshold, noise multiplier {event.noise_multiplier:.4g}"
-    return f"{event.name}: {event.coordinates} values, noise multiplier {event.noise_multiplier:.4g}"
-
-
-def row(event: Event) -> str:
-    """Returns the event as a row of a table in Markdown, under `HEADINGS`."""
-    if isinstance(event, ZeroConcentratedEvent):
-        return f"| {event.name} | adaptively chosen marginals | - | rho = {event.rho:.6g} | - | {event.mechanism} |"
-    times = (
-        f" x {event.steps} steps at rate {event.rate:g}"
-        if isinstance(event, SampledGaussianEvent)
-        else ""
-    )
-    if isinstance(event, BatchGaussianEvent):
-        samples = (
-            f"on {event.shards} disjoint shards in turn"
-            if event.shards > 1
-            else f"at rate {event.rate:g}"
-        )
-        times = f" x {event.steps} steps {samples}, each of a sample as a whole"
-    if isinstance(event, ShardGaussianEvent):
-        queried = (
-            "all" if event.rate == 1 else f"each independently at rate {event.rate:g}"
-        )
-        times = f" x {event.steps} steps, each a sum over {event.shards} disjoint shards, {queried} queried"
-    if isinstance(event, ContinualGaussianEvent):
-        times = f" in {event.periods} periods, C of column ({', '.join(map(str, event.weights[:4]))}, ...) / 256"
-    released = f"{event.coordinates}{times}"
-    if isinstance(event, ThresholdedGaussianEvent):
-        released = f"those of at least {event.threshold}"
-    return (
-        f"| {event.name} | {released} | {event.sensitivity:g} | {event.noise_std:.1f} "
-        f"| {event.noise_multiplier:.4g} | {_SAMPLERS[event.sampler]} |"
-    )
-
-
 FORMAT = 1
-# There is no way to seed private noise in this library, so this is a constant.
+"""Version of the stored format."""
 NOISE_SOURCE = "operating system, unseeded"
-_LONGEST_TEXT = 1000
+"""Where the noise came from. This library cannot seed private noise: so a constant."""
+
+_MAX_TEXT_LENGTH = 1000
+# A claimed ε may be this much below the recomputed one, relatively, as the mathematical
+# functions of another machine may round differently.
+_ROUNDING = 1e-9
+# exp of more would be near the largest float64.
+_MAX_EXPONENT = 700
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -105,23 +69,39 @@ class Certificate(Shown):
         epsilon: Upper bound for the events at `delta`; anyone can recompute it.
         delta: δ of the guarantee.
         adjacency: The neighbouring relation.
-        unit: The privacy unit: what one record stands for, or whose records belong together.
+        unit: The privacy unit: what one record stands for, or whose records belong
+            together.
         events: Everything that was computed from private records.
         method: Name of the method.
-        public: What was taken as public knowledge: schema, hyper-parameters, the seed for non-private randomness.
-        hashes: SHA-256 of what was released.
-        ledger: Data set and reservation in the ledger that the cost was recorded under, or None.
-        contributions: How many records of one unit were used at most; None when every record is a unit.
-        silos: Whose releases were added up, where several were; `events` are then those of the silo that paid most.
+        public: What was taken as public knowledge: schema, hyper-parameters, the seed
+            for non-private randomness. By name, as JSON.
+        hashes: SHA-256 of what was released, by name.
+        ledger: Data set and reservation in the ledger that the cost was recorded under,
+            or None.
+        contributions: How many records of one unit were used at most; None when every
+            record is a unit.
+        silos: Whose releases were added up, where several were; `events` are then those
+            of the silo that paid most.
         version: Version of noisegate that wrote it.
 
     Examples:
         >>> from noisegate import Adjacency, Certificate
         >>> from noisegate.privacy.events import GaussianEvent, Sampler
-        >>> noise = {"noise_std": 20.0, "sampler": Sampler.DISCRETE_GAUSSIAN}
-        >>> counts = GaussianEvent(name="counts", sensitivity=1, coordinates=4, **noise)
-        >>> guarantee = {"epsilon": 0.25, "delta": 1e-5, "adjacency": Adjacency.ADD_REMOVE, "unit": "record"}
-        >>> certificate = Certificate(events=(counts,), method="counts", **guarantee)
+        >>> counts = GaussianEvent(
+        ...     name="counts",
+        ...     sensitivity=1,
+        ...     coordinates=4,
+        ...     noise_std=20.0,
+        ...     sampler=Sampler.DISCRETE_GAUSSIAN,
+        ... )
+        >>> certificate = Certificate(
+        ...     epsilon=0.25,
+        ...     delta=1e-5,
+        ...     adjacency=Adjacency.ADD_REMOVE,
+        ...     unit="record",
+        ...     events=(counts,),
+        ...     method="counts",
+        ... )
         >>> round(certificate.check(), 4)
         0.1609
         >>> Certificate.from_json(certificate.to_json()) == certificate
@@ -142,122 +122,105 @@ class Certificate(Shown):
     version: str = __version__
 
     def __str__(self) -> str:
-        return f"{self.guarantee}, method: {self.method}. Released {'; '.join(map(in_words, self.events))}."
+        released = "; ".join(
+            f"{event.name}: {describe_event(event)}" for event in self.events
+        )
+        return f"{self.guarantee}, method: {self.method}. Released {released}."
 
     @property
     def guarantee(self) -> str:
         """(ε, δ), the neighbours and the privacy unit, in words."""
-        promised = f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency.value}"
-        return f"{promised}, unit: {describe_unit(self.unit, self.contributions)}"
+        return (
+            f"({self.epsilon:g}, {self.delta:g})-differential privacy, "
+            f"{self.adjacency.value}, "
+            f"unit: {describe_unit(self.unit, self.contributions)}"
+        )
 
     @property
     def composed(self) -> tuple[Event, ...]:
         """All events that one unit can be in: what ε is computed from."""
-        return (
-            self.events
-            if self.silos is None
-            else self.silos.costliest(self.delta, self.adjacency)
-        )
+        if self.silos is None:
+            return self.events
+        return self.silos.costliest(self.delta, self.adjacency)
 
     @property
     def stream(self) -> Stream | None:
-        """How far a stream has come; None of no stream."""
-        return Stream.of(self.public, self.events) if "stream" in self.public else None
+        """How far a stream has come; None if the release is of no stream."""
+        if "stream" not in self.public:
+            return None
+        return Stream.of(self.public, self.events)
 
     def card(self) -> ResultCard:
-        """Returns the statement as a card for a terminal or a notebook; `render` makes the page to sign."""
-        book = (
-            "not recorded"
-            if self.ledger is None
-            else f"recorded for the data set {self.ledger.get('dataset')!r}"
-        )
-        facts = {"method": f"{self.method}, noisegate {self.version}", "ledger": book}
+        """Returns the statement as a card for a terminal or a notebook.
+
+        `render` makes the page that a person signs for.
+        """
+        facts = {"method": f"{self.method}, noisegate {self.version}"}
         if self.silos is not None:
-            facts["ledger"], facts["silos"] = (
-                "recorded by each silo",
-                self.silos.sentence,
-            )
-        if (bought := schema_cost(self)) is not None:
-            facts["schema"] = bought
-        facts |= {} if self.stream is None else {"stream": self.stream.sentence}
-        facts |= {
-            event.name: in_words(event).removeprefix(f"{event.name}: ")
-            for event in self.events
-        }
-        rows = [
-            [cell.strip() for cell in row(event).strip("| ").split(" | ")]
-            for event in self.events
-        ]
-        asked = Sheet(
-            title="What was computed from private records", headings=HEADINGS, rows=rows
+            facts["ledger"] = "recorded by each silo"
+            facts["silos"] = self.silos.sentence
+        elif self.ledger is None:
+            facts["ledger"] = "not recorded"
+        else:
+            dataset = self.ledger.get("dataset")
+            facts["ledger"] = f"recorded for the data set {dataset!r}"
+        schema_cost = schema_cost_sentence(self)
+        if schema_cost is not None:
+            facts["schema"] = schema_cost
+        if self.stream is not None:
+            facts["stream"] = self.stream.sentence
+        for event in self.events:
+            facts[event.name] = describe_event(event)
+        events_sheet = Sheet(
+            title="What was computed from private records",
+            headings=_HEADINGS,
+            rows=[_event_cells(event) for event in self.events],
         )
         return ResultCard(
-            title=f"Certificate: {self.guarantee}", facts=facts, sheets=[asked]
+            title=f"Certificate: {self.guarantee}", facts=facts, sheets=[events_sheet]
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the certificate as a JSON object."""
-        # Left out where there is none: certificates of one record a unit keep their digests.
-        limit = (
-            {} if self.contributions is None else {"contributions": self.contributions}
-        )
-        added = {} if self.silos is None else {"silos": self.silos.to_json()}
-        return {
+        """Returns the certificate as a JSON object, from which an equal one is read."""
+        guarantee: dict[str, Any] = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "adjacency": self.adjacency.value,
+            "unit": self.unit,
+        }
+        # Left out where there is none, so that certificates keep their digests.
+        if self.contributions is not None:
+            guarantee["contributions"] = self.contributions
+        data: dict[str, Any] = {
             "format": FORMAT,
             "noisegate": self.version,
-            "guarantee": {
-                "epsilon": self.epsilon,
-                "delta": self.delta,
-                "adjacency": self.adjacency.value,
-                "unit": self.unit,
-                **limit,
-            },
+            "guarantee": guarantee,
             "method": self.method,
             "events": [event_to_json(event) for event in self.events],
             "public": dict(self.public),
             "hashes": dict(self.hashes),
             "noise_source": NOISE_SOURCE,
             "ledger": dict(self.ledger) if self.ledger else None,
-            **added,
         }
+        if self.silos is not None:
+            data["silos"] = self.silos.to_json()
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Certificate:
-        """Returns the certificate in a JSON object.
+        """Returns the certificate in a JSON object that anybody may have edited.
+
+        The claim is not checked against the events; `check` does that.
 
         Raises:
-            ModelError: if a field is missing, unusable or not known: a claim that is not understood is not checked.
+            ModelError: if a field is missing, unusable or unknown: a claim that is not
+                understood is not checked.
         """
         try:
-            if data["format"] != FORMAT:
-                raise ModelError(
-                    f"certificate format {data['format']!r} is not known; this version reads {FORMAT}."
-                )
-            if data["noise_source"] != NOISE_SOURCE:
-                raise ModelError(
-                    f"the certificate states noise_source={data['noise_source']!r}; a guarantee is proved for "
-                    f"{NOISE_SOURCE!r} only: do not rely on it."
-                )
-            guarantee = data["guarantee"]
-            limit = guarantee.get("contributions")
-            if limit is not None and (type(limit) is not int or limit < 1):
-                raise ModelError(
-                    f"the certificate states contributions={limit!r}, which means nothing."
-                )
-            found = cls(
-                epsilon=float(guarantee["epsilon"]),
-                delta=float(guarantee["delta"]),
-                adjacency=Adjacency.parse(guarantee["adjacency"]),
-                unit=str(guarantee["unit"]),
-                contributions=limit,
-                silos=Silos.from_json(data["silos"]) if "silos" in data else None,
-                events=events_from_json(data["events"]),
-                method=str(data["method"]),
-                **{name: data[name] for name in ("public", "hashes", "ledger")},
-                version=str(data["noisegate"]),
-            )
-            _check_fields(found)
-            _check_nothing_else(found.to_json(), data)
+            certificate = cls._read(data)
+            _check_texts(certificate)
+            _check_tables(certificate)
+            _check_nothing_else(certificate.to_json(), data)
         except (
             KeyError,
             TypeError,
@@ -269,16 +232,64 @@ class Certificate(Shown):
             raise ModelError(
                 f"the certificate is broken: {type(error).__name__} at {error}."
             ) from None
-        return found
+        return certificate
+
+    @classmethod
+    def _read(cls, data: Mapping[str, Any]) -> Certificate:
+        """Reads the fields of a JSON object; texts and tables are not checked yet.
+
+        Raises:
+            ModelError: if format, source of the noise, or contributions are unusable.
+            KeyError, TypeError, ValueError, AttributeError, OverflowError: if another
+                field is missing, or has the wrong type.
+        """
+        if data["format"] != FORMAT:
+            raise ModelError(
+                f"certificate format {data['format']!r} is not known; this version "
+                f"reads {FORMAT}."
+            )
+        if data["noise_source"] != NOISE_SOURCE:
+            raise ModelError(
+                f"the certificate states noise_source={data['noise_source']!r}; a "
+                f"guarantee is proved for {NOISE_SOURCE!r} only: do not rely on it."
+            )
+        guarantee = data["guarantee"]
+        contributions = guarantee.get("contributions")
+        # `type` and not `isinstance`, for which True is an integer.
+        if contributions is not None and (
+            type(contributions) is not int or contributions < 1
+        ):
+            raise ModelError(
+                f"the certificate states contributions={contributions!r}, which means "
+                "nothing."
+            )
+        return cls(
+            epsilon=float(guarantee["epsilon"]),
+            delta=float(guarantee["delta"]),
+            adjacency=Adjacency.parse(guarantee["adjacency"]),
+            unit=str(guarantee["unit"]),
+            contributions=contributions,
+            silos=Silos.from_json(data["silos"]) if "silos" in data else None,
+            events=events_from_json(data["events"]),
+            method=str(data["method"]),
+            public=data["public"],
+            hashes=data["hashes"],
+            ledger=data["ledger"],
+            version=str(data["noisegate"]),
+        )
 
     def digest(self) -> str:
-        """Returns the SHA-256 of the canonical JSON form."""
+        """Returns the SHA-256 of the canonical JSON form, in hexadecimal digits."""
         return hashlib.sha256(canonical_json(self.to_json())).hexdigest()
 
     def verify(self) -> float:
-        """Returns ε recomputed from the events, after every field was read as from a file; needs no data.
+        """Recomputes ε from the events, after every field was read as from a file.
 
-        `noisegate.verify` also checks its files, and what it states of a discovery of the schema before it.
+        It needs no data. `noisegate.verify` also checks the files that belong to the
+        certificate, and what it states of a discovery of the schema before it.
+
+        Returns:
+            ε at `delta`, at most the claimed one but for rounding.
 
         Raises:
             ModelError: if a field is unusable, or as `check` does.
@@ -288,30 +299,38 @@ class Certificate(Shown):
             >>> from noisegate import Schema, synthesize
             >>> from noisegate.schema import Boolean
             >>> table = pa.table({"ill": [True, False] * 100})
-            >>> made = synthesize(table, schema=Schema([Boolean(name="ill")]), epsilon=1.0)
-            >>> made.certificate.verify() <= 1.0
+            >>> schema = Schema([Boolean(name="ill")])
+            >>> synthetic = synthesize(table, schema=schema, epsilon=1.0)
+            >>> synthetic.certificate.verify() <= 1.0
             True
         """
-        return Certificate.from_json(json.loads(canonical_json(self.to_json()))).check()
+        stored = canonical_json(self.to_json())
+        return Certificate.from_json(json.loads(stored)).check()
 
     def check(self) -> float:
-        """Returns ε recomputed from the events.
+        """Recomputes ε from the events, and compares it with the claimed one.
+
+        Returns:
+            ε at `delta`, at most the claimed one but for rounding.
 
         Raises:
-            ModelError: if the stated ε is lower than what the events cost, or the certificate claims no event, or a
-                unit that no run can have.
+            ModelError: if the claimed ε is lower than what the events cost, or the
+                certificate claims no event, or a unit that no run can have.
         """
         if not (0 < self.delta < 1 and 0 <= self.epsilon < math.inf):
             raise ModelError(
-                f"the certificate states epsilon={self.epsilon} at delta={self.delta}, which means nothing."
+                f"the certificate states epsilon={self.epsilon} at delta={self.delta}, "
+                "which means nothing."
             )
         if self.contributions is not None and self.adjacency is Adjacency.REPLACE_ONE:
             raise ModelError(
-                "the certificate states contributions under replace-one, for which there is no proof."
+                "the certificate states contributions under replace-one, for which "
+                "there is no proof."
             )
         if self.contributions is not None and not names_unit_column(self.unit):
             raise ModelError(
-                f"the certificate states contributions, but its unit={self.unit!r} names no unit column."
+                "the certificate states contributions, but its "
+                f"unit={self.unit!r} names no unit column."
             )
         try:
             check_unit(self.unit, self.contributions)
@@ -320,51 +339,67 @@ class Certificate(Shown):
             raise ModelError(
                 f"the certificate's unit or events mean nothing: {error}"
             ) from None
-        if (
-            not self.events
-            or not math.isfinite(recomputed)
-            or recomputed > self.epsilon * (1 + 1e-9)
-        ):
+        max_epsilon = self.epsilon * (1 + _ROUNDING)
+        if not self.events or not math.isfinite(recomputed) or recomputed > max_epsilon:
             raise ModelError(
-                f"the certificate states epsilon={self.epsilon:g} at delta={self.delta:g}, "
-                f"but its {len(self.composed)} events cost epsilon={recomputed:g}: do not rely on it."
+                f"the certificate states epsilon={self.epsilon:g} at "
+                f"delta={self.delta:g}, but its {len(self.composed)} events cost "
+                f"epsilon={recomputed:g}: do not rely on it."
             )
-        if self.silos is not None and self.events not in [
-            silo.events for silo in self.silos.members
-        ]:
-            raise ModelError(
-                "the certificate's events are those of none of its silos: do not rely on it."
-            )
+        if self.silos is not None:
+            events_of_silos = [silo.events for silo in self.silos.members]
+            if self.events not in events_of_silos:
+                raise ModelError(
+                    "the certificate's events are those of none of its silos: do not "
+                    "rely on it."
+                )
         return recomputed
 
 
-def _check_fields(certificate: Certificate) -> None:
-    """Checks what from_json() takes as it comes: that a text is a line, and a table holds no other things."""
+# What may stand in a file.
+
+
+def _check_texts(certificate: Certificate) -> None:
+    """Checks that every text is one line that a page can show.
+
+    Raises:
+        ModelError: if one is blank, too long, or has control characters.
+    """
     texts = {
         "unit": certificate.unit,
         "method": certificate.method,
         "noisegate": certificate.version,
     }
-    texts |= {
-        f"name of event {number}": event.name
-        for number, event in enumerate(certificate.events)
-    }
+    for number, event in enumerate(certificate.events):
+        texts[f"name of event {number}"] = event.name
     for name, text in texts.items():
-        if not text.strip() or not text.isprintable() or len(text) > _LONGEST_TEXT:
+        if not text.strip() or not text.isprintable() or len(text) > _MAX_TEXT_LENGTH:
             raise ModelError(
-                f"the certificate's {name} is not a line of text of at most {_LONGEST_TEXT} characters."
+                f"the certificate's {name} is not a line of text of at most "
+                f"{_MAX_TEXT_LENGTH} characters."
             )
-    if not isinstance(certificate.public, dict) or not all(
-        map(str.isprintable, certificate.public)
+
+
+def _check_tables(certificate: Certificate) -> None:
+    """Checks the tables that `Certificate.from_json` takes as they come.
+
+    Raises:
+        ModelError: if public knowledge is no table by printable names; or hashes or the
+            ledger are no table of printable texts. The ledger may be None.
+    """
+    public = certificate.public
+    if not isinstance(public, dict) or not all(
+        str.isprintable(name) for name in public
     ):
         raise ModelError(
             "the certificate's public knowledge is not a table of names and values."
         )
-    for name, table in (("hashes", certificate.hashes), ("ledger", certificate.ledger)):
-        if name == "ledger" and table is None:
-            continue
+    text_tables = {"hashes": certificate.hashes}
+    if certificate.ledger is not None:
+        text_tables["ledger"] = certificate.ledger
+    for name, table in text_tables.items():
         if not isinstance(table, dict) or not all(
-            isinstance(one, str) and one.isprintable() for one in table.values()
+            isinstance(text, str) and text.isprintable() for text in table.values()
         ):
             raise ModelError(
                 f"the certificate's {name} is not a table of names and texts."
@@ -374,153 +409,329 @@ def _check_fields(certificate: Certificate) -> None:
 def _check_nothing_else(
     understood: Mapping[str, Any], stored: Mapping[str, Any]
 ) -> None:
-    """Checks that a certificate says what was understood, in the same words, and nothing beside it."""
+    """Checks that a file holds what was understood, in the same words, and no more.
+
+    Otherwise a file could state something that nobody has checked.
+
+    Args:
+        understood: The certificate that was read, as JSON.
+        stored: What the file holds.
+
+    Raises:
+        ModelError: naming a field that differs.
+    """
     for name in sorted({*understood, *stored}):
-        if name not in understood or canonical_json(understood[name]) != canonical_json(
-            stored.get(name)
-        ):
+        is_understood = name in understood and (
+            canonical_json(understood[name]) == canonical_json(stored.get(name))
+        )
+        if not is_understood:
             raise ModelError(
-                f"the certificate's field {name!r} holds something that this version of noisegate does not know or "
-                "would not have written; use the version that wrote it, and do not rely on it if it is this one."
+                f"the certificate's field {name!r} holds something that this version "
+                "of noisegate does not know or would not have written; use the version "
+                "that wrote it, and do not rely on it if it is this one."
             )
 
 
 def canonical_json(data: Any) -> bytes:
-    """Returns the one byte form of a JSON value that hashes are taken of."""
-    return json.dumps(
+    """Returns the bytes of a JSON value that hashes are taken of.
+
+    Equal values have equal bytes, as names are sorted and nothing is optional.
+
+    Raises:
+        ValueError: if a number is not finite.
+
+    >>> canonical_json({"b": [1, 2.0], "a": "é"}).decode()
+    '{"a":"é","b":[1,2.0]}'
+    """
+    text = json.dumps(
         data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode()
+    )
+    return text.encode()
 
 
-def schema_cost(certificate: Certificate) -> str | None:
-    """Returns what the schema cost, if it was bought from private records, and what both cost, at one δ."""
-    claim = certificate.public.get("discovery")
-    if not isinstance(claim, Mapping):
+# In words.
+
+
+def describe_event(event: Event) -> str:
+    """Returns what an event released, with its noise multiplier, in a few words."""
+    if isinstance(event, ZeroConcentratedEvent):
+        return f"adaptively chosen noisy marginals, rho {event.rho:.4g} together"
+    noise = f"noise multiplier {event.noise_multiplier:.4g}"
+    if isinstance(event, ContinualGaussianEvent):
+        return f"{event.periods} sums, {noise} of all together"
+    if isinstance(event, ThresholdedGaussianEvent):
+        return f"counts above a threshold, {noise}"
+    return f"{event.coordinates} values, {noise}"
+
+
+_HEADINGS = (
+    "query",
+    "values released",
+    "sensitivity (grid)",
+    "noise (grid)",
+    "noise multiplier",
+    "noise drawn by",
+)
+_SAMPLER_NAMES = {
+    Sampler.DISCRETE_GAUSSIAN: "exact discrete Gaussian (OpenDP)",
+    Sampler.ROUNDED_GAUSSIAN: "float64 Gaussian from ChaCha20, rounded to a grid",
+    Sampler.CONVOLVED_GAUSSIAN: "discrete Gaussian, convolved from a table",
+    Sampler.SUMMED_GAUSSIAN: "exact discrete Gaussians (OpenDP), a share by each silo",
+}
+
+
+def _event_cells(event: Event) -> list[str]:
+    """Returns an event as the cells of a row under `_HEADINGS`."""
+    if isinstance(event, ZeroConcentratedEvent):
+        return [
+            event.name,
+            "adaptively chosen marginals",
+            "-",
+            f"rho = {event.rho:.6g}",
+            "-",
+            event.mechanism,
+        ]
+    return [
+        event.name,
+        _released_values(event),
+        f"{event.sensitivity:g}",
+        f"{event.noise_std:.1f}",
+        f"{event.noise_multiplier:.4g}",
+        _SAMPLER_NAMES[event.sampler],
+    ]
+
+
+def _released_values(
+    event: GaussianEvent | SampledGaussianEvent | ThresholdedGaussianEvent,
+) -> str:
+    """Returns how many numbers an event released, and in which steps, in words."""
+    if isinstance(event, ThresholdedGaussianEvent):
+        return f"those of at least {event.threshold}"
+    if isinstance(event, ContinualGaussianEvent):
+        first_weights = ", ".join(str(weight) for weight in event.weights[:4])
+        return (
+            f"{event.coordinates} in {event.periods} periods, "
+            f"C of column ({first_weights}, ...) / 256"
+        )
+    if not isinstance(event, SampledGaussianEvent):
+        return f"{event.coordinates}"
+    steps = f"{event.coordinates} x {event.steps} steps"
+    if isinstance(event, BatchGaussianEvent) and event.shards > 1:
+        return (
+            f"{steps} on {event.shards} disjoint shards in turn, "
+            "each of a sample as a whole"
+        )
+    if isinstance(event, BatchGaussianEvent):
+        return f"{steps} at rate {event.rate:g}, each of a sample as a whole"
+    if isinstance(event, ShardGaussianEvent):
+        if event.rate == 1:
+            queried = "all"
+        else:
+            queried = f"each independently at rate {event.rate:g}"
+        return (
+            f"{steps}, each a sum over {event.shards} disjoint shards, "
+            f"{queried} queried"
+        )
+    return f"{steps} at rate {event.rate:g}"
+
+
+def markdown_row(event: Event) -> str:
+    """Returns an event as a row of the page's table, in Markdown."""
+    return f"| {' | '.join(_event_cells(event))} |"
+
+
+def schema_cost_sentence(certificate: Certificate) -> str | None:
+    """Returns what a schema cost that was estimated from private records, in words.
+
+    The certificate of a fit then states the discovery (`schema_certificate`), and if
+    possible the cost of both together, for the case that they read the same records.
+    The sum is given at the fit's δ if all events are Gaussian; otherwise at the sum of
+    both δ, as it was stated.
+
+    Args:
+        certificate: The certificate of a fit.
+
+    Returns:
+        One or two sentences; None if no schema was discovered.
+    """
+    discovery = certificate.public.get("discovery")
+    if not isinstance(discovery, Mapping):
         return None
-    stated = f"The schema was estimated with ({claim['epsilon']:g}, {claim['delta']:g})-differential privacy"
-    if claim.get("together") is None:
-        return f"{stated}, for another adjacency or another privacy unit: this is additional and cannot be combined."
-    before, delta = events_from_json(claim["certificate"]["events"]), certificate.delta
+    cost = (
+        "The schema was estimated with "
+        f"({discovery['epsilon']:g}, {discovery['delta']:g})-differential privacy"
+    )
+    if discovery.get("together") is None:
+        return (
+            f"{cost}, for another adjacency or another privacy unit: this is "
+            "additional and cannot be combined."
+        )
     costs = accounting.together(
-        before, certificate.composed, delta, certificate.adjacency
+        events_from_json(discovery["certificate"]["events"]),
+        certificate.composed,
+        certificate.delta,
+        certificate.adjacency,
     )
     if costs is None:
-        costs, delta = (
-            (claim["epsilon"], claim["together"]["epsilon"]),
-            claim["together"]["delta"],
-        )
-    schema, both, table = (
-        accounting.upwards(Decimal(repr(cost)), 4)
-        for cost in (*costs, certificate.epsilon)
+        schema_epsilon = discovery["epsilon"]
+        joint_epsilon = discovery["together"]["epsilon"]
+        delta = discovery["together"]["delta"]
+    else:
+        schema_epsilon, joint_epsilon = costs
+        delta = certificate.delta
+    return (
+        f"{cost}. If it used the same records, ε of both together: "
+        f"schema {_rounded_up(schema_epsilon):g} "
+        f"+ table {_rounded_up(certificate.epsilon):g} "
+        f"= {_rounded_up(joint_epsilon):g} at δ = {delta:g}."
     )
-    sums = f"schema {schema:g} + table {table:g} = {both:g} at δ = {delta:g}"
-    return f"{stated}. If it used the same records, ε of both together: {sums}."
 
+
+def _rounded_up(epsilon: float) -> float:
+    """Rounds an ε up to four significant digits."""
+    return accounting.upwards(Decimal(repr(epsilon)), 4)
+
+
+# The page.
 
 _MASKED = (
-    "The values beside this page are the masked share of one silo and reveal nothing by themselves. The guarantee is "
-    "that of the sum of all shares.\n"
+    "The values beside this page are the masked share of one silo and reveal nothing "
+    "by themselves. The guarantee is that of the sum of all shares."
 )
 
 
 def render(certificate: Certificate) -> str:
-    """Returns the certificate as a page that a person can read and sign for, Markdown."""
-    unit, limit, adjacency = (
-        certificate.unit,
-        certificate.contributions,
-        certificate.adjacency,
-    )
-    somebody, them = (
-        (f"any one {unit}", f"that {unit}") if limit is None else (unit, "them")
-    )
-    relation = (
-        f"{adjacency.sentence()}. Privacy unit: one {unit}."
-        if limit is None
-        else f"{adjacency.sentence(unit)}. Privacy unit: {describe_unit(unit, limit)}."
-    )
-    factor = (
-        f"{math.exp(certificate.epsilon):.4g}"
-        if certificate.epsilon < 700
-        else "beyond any meaning"
-    )
-    lines = [
-        "# Privacy certificate",
-        "",
-        f"What was made from the private records satisfies {headline(certificate)}: {relation}",
-        "",
-        "In words: somebody who sees the synthetic records, the model and this page, and knows all other records, can "
-        f"hardly tell whether {somebody} took part. The probability of any conclusion with and without {them} differs "
-        f"by a factor of at most exp({certificate.epsilon:g}) = {factor}, except with probability "
-        f"{certificate.delta:g}.",
-        "",
-        *([] if (bought := schema_cost(certificate)) is None else [bought, ""]),
+    """Returns the certificate as a page that a person can read and sign for, Markdown.
+
+    It is a function of the certificate alone, so that a page can be compared.
+    """
+    lines = [*_claim_lines(certificate), ""]
+    schema_cost = schema_cost_sentence(certificate)
+    if schema_cost is not None:
+        lines += [schema_cost, ""]
+    lines += [
         f"Method: {certificate.method}. Written by noisegate {certificate.version}.",
         "",
-        "## What was computed from private records",
+        *_event_lines(certificate),
         "",
-        "Nothing else. Every value released is a sum over records of vectors of bounded norm, with noise added once.",
-        "",
-        *(
-            []
-            if certificate.silos is None
-            else [f"{certificate.silos.sentence} The table is of one silo.", ""]
-        ),
-        *([] if certificate.stream is None else [certificate.stream.sentence, ""]),
-        f"| {' | '.join(HEADINGS)} |",
-        "| --- | --- | --- | --- | --- | --- |",
-        *map(row, certificate.events),
-        "",
-        "The noise has no seed: its randomness comes from the operating system.",
-        "",
-        *_public(certificate),
+        *_public_lines(certificate),
         "",
         "## How to check this",
         "",
-        "`noisegate verify FOLDER` recomputes ε from the table above and checks the hashes, without the data. The "
-        "proofs of the bounds are in the documentation, under Guarantees. This page says nothing about other releases "
-        "from the same records: their costs add up, and a ledger tracks them.",
+        "`noisegate verify FOLDER` recomputes ε from the table above and checks the "
+        "hashes, without the data. The proofs of the bounds are in the documentation, "
+        "under Guarantees. This page says nothing about other releases from the same "
+        "records: their costs add up, and a ledger tracks them.",
     ]
     return "\n".join(lines) + "\n"
 
 
 def headline(certificate: Certificate) -> str:
-    """Returns the claim, as it stands on the page of every version."""
+    """Returns the claim in the words that the page of every version has."""
     return f"**({certificate.epsilon:g}, {certificate.delta:g})-differential privacy**"
 
 
-def _public(certificate: Certificate) -> list[str]:
-    schema = certificate.public.get("schema")
-    described = schema.get("columns") if isinstance(schema, dict) else None
-    listed = described if isinstance(described, list) else []
-    columns = ", ".join(
-        str(column.get("name")) for column in listed if isinstance(column, dict)
-    )
-    records = certificate.public.get("records")
-    masked = (
-        []
-        if certificate.silos is not None or "secure_sum" not in certificate.public
-        else [_MASKED]
-    )
+def _claim_lines(certificate: Certificate) -> list[str]:
+    """Returns the lines of the page that state the guarantee and what it means."""
+    unit = certificate.unit
+    adjacency = certificate.adjacency
+    described_unit = describe_unit(unit, certificate.contributions)
+    if certificate.contributions is None:
+        neighbours = f"{adjacency.sentence()}. Privacy unit: one {described_unit}."
+        participant = f"any one {unit}"
+        pronoun = f"that {unit}"
+    else:
+        neighbours = f"{adjacency.sentence(unit)}. Privacy unit: {described_unit}."
+        participant = unit
+        pronoun = "them"
+    if certificate.epsilon < _MAX_EXPONENT:
+        factor = f"{math.exp(certificate.epsilon):.4g}"
+    else:
+        factor = "beyond any meaning"
+    return [
+        "# Privacy certificate",
+        "",
+        f"What was made from the private records satisfies {headline(certificate)}: "
+        f"{neighbours}",
+        "",
+        "In words: somebody who sees the synthetic records, the model and this page, "
+        "and knows all other records, can hardly tell whether "
+        f"{participant} took part. The probability of any conclusion with and without "
+        f"{pronoun} differs by a factor of at most exp({certificate.epsilon:g}) = "
+        f"{factor}, except with probability {certificate.delta:g}.",
+    ]
+
+
+def _event_lines(certificate: Certificate) -> list[str]:
+    """Returns the lines of the page that list what was computed from records."""
     lines = [
-        *masked,
+        "## What was computed from private records",
+        "",
+        "Nothing else. Every value released is a sum over records of vectors of "
+        "bounded norm, with noise added once.",
+        "",
+    ]
+    if certificate.silos is not None:
+        lines += [f"{certificate.silos.sentence} The table is of one silo.", ""]
+    if certificate.stream is not None:
+        lines += [certificate.stream.sentence, ""]
+    return [
+        *lines,
+        f"| {' | '.join(_HEADINGS)} |",
+        "| --- | --- | --- | --- | --- | --- |",
+        *(markdown_row(event) for event in certificate.events),
+        "",
+        "The noise has no seed: its randomness comes from the operating system.",
+    ]
+
+
+def _public_lines(certificate: Certificate) -> list[str]:
+    """Returns the lines of the page that list what was taken as public knowledge."""
+    public = certificate.public
+    lines = []
+    is_masked_share = "secure_sum" in public and certificate.silos is None
+    if is_masked_share:
+        lines += [_MASKED, ""]
+    columns = _column_names(public.get("schema"))
+    shown_columns = f" ({', '.join(columns)})" if columns else ""
+    lines += [
         "## Assumed public knowledge",
         "",
-        f"* The schema: names, kinds, bounds and levels of the columns{f' ({columns})' if columns else ''}.",
+        f"* The schema: names, kinds, bounds and levels of the columns{shown_columns}.",
         "* The settings of the method, in `certificate.json`.",
     ]
+    records = public.get("records")
     if records is not None:
-        exact = certificate.adjacency is Adjacency.REPLACE_ONE
-        lines.append(
-            f"* {'The number of records' if exact else 'A guess of the number of records'}: {records}."
-        )
-    if isinstance(discovery := certificate.public.get("discovery"), Mapping):
+        if certificate.adjacency is Adjacency.REPLACE_ONE:
+            lines.append(f"* The number of records: {records}.")
+        else:
+            lines.append(f"* A guess of the number of records: {records}.")
+    discovery = public.get("discovery")
+    if isinstance(discovery, Mapping):
         lines += [
             "",
-            f"The certificate of the schema's discovery has the SHA-256 {discovery['digest']}.",
+            "The certificate of the schema's discovery has the SHA-256 "
+            f"{discovery['digest']}.",
         ]
     if certificate.ledger:
+        dataset = certificate.ledger.get("dataset")
         lines += [
             "",
-            f"The cost is recorded in a ledger under the data set {certificate.ledger.get('dataset')!r}.",
+            f"The cost is recorded in a ledger under the data set {dataset!r}.",
         ]
     return lines
+
+
+def _column_names(schema: Any) -> list[str]:
+    """Returns the names of the columns of a schema, as a certificate states it.
+
+    Args:
+        schema: JSON from a file that anybody may have edited.
+
+    Returns:
+        The names; empty if it is not the schema of a table.
+    """
+    columns = schema.get("columns") if isinstance(schema, dict) else None
+    if not isinstance(columns, list):
+        return []
+    return [str(column.get("name")) for column in columns if isinstance(column, dict)]

@@ -35,7 +35,7 @@ def verify_command(
     Example: `noisegate verify model --signed-by owner.pub`
     """
     from noisegate.models.folder import PUBLIC_PAGE, SIGNATURE, verify
-    from noisegate.privacy.certificate import schema_cost
+    from noisegate.privacy.certificate import schema_cost_sentence
     from noisegate.privacy.schema_certificate import SchemaVerification
 
     signed: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ def verify_command(
         )
         OUT.print(f"{found.schema} {now}.")
         return
-    bought = schema_cost(certificate)
+    bought = schema_cost_sentence(certificate)
     if bought is not None:
         OUT.print(bought, soft_wrap=True)
     for added in (certificate.silos, certificate.stream):
