@@ -218,5 +218,5 @@ noise-of-events-not-compared: A certificate may state more noise than the values
 multiples-of-the-noise-believed: A certificate may state twice the noise that the values have, as whole numbers are
         whole on a finer grid too.
     by test_an_event_with_other_noise_than_the_release_is_refused
-    rewrite release._whole: len(any_numbers) < _ENOUGH or any_rest => True
+    rewrite release._are_on_grid: len(any_numbers) < _MIN_NUMBERS_FOR_DIVISOR or any_rest => True
 """)

@@ -320,7 +320,7 @@ class Session(Single):
         self, values: Mapping[str, Values], noise_std: Mapping[str, float]
     ) -> Release:
         certificate = self._certify(array_hashes(release_arrays(values, noise_std)))
-        return Release.of(values, noise_std, certificate)
+        return Release.from_arrays(values, noise_std, certificate)
 
 
 # An interrupted run has confirmed if it drew noise; one of an earlier version has not.

@@ -1,4 +1,16 @@
-"""What leaves the gate, noisy sums and their certificate, and its files. Both sides may know it; it holds no record."""
+"""Holds what leaves the gate: noisy sums with their certificate, and their two files.
+
+A release holds no record, so every room may know it. Its folder has two files::
+
+    release.safetensors   NAME              noisy sum, float64, (dim, columns)
+                          noise_std/NAME    standard deviation of its noise, float64,
+                          (1,)
+    certificate.json      the certificate, which states the SHA-256 of each array
+
+Whoever gets a folder has to distrust it. So `Release.load` takes only what the
+certificate's hashes cover, and `check_stated_noise` compares the noise that the
+certificate states with what the values themselves show.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +31,32 @@ from noisegate.privacy.accounting import prefix_noise
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import (
     ContinualGaussianEvent,
-    Event,
     GaussianEvent,
     SampledGaussianEvent,
 )
 from noisegate.privacy.grid import Grid
-from noisegate.privacy.silos import OF_PERIODS, Stream
+from noisegate.privacy.silos import OF_PERIODS, Silos, Stream
 from noisegate.schema import Schema
 from noisegate.schema.schema import is_linked, schema_from_json
 
+Floats = npt.NDArray[np.float64]
+
 VALUES_FILE = "release.safetensors"
 CERTIFICATE_FILE = "certificate.json"
-_STD = "noise_std/"
+# Before the name of a query in its file: the standard deviation of the query's noise.
+_STD_PREFIX = "noise_std/"
+
+# Stated noise of steps may differ from that of the event by this much, relatively.
+_STD_TOLERANCE = 1e-9
+# Relative rounding error of a released number: of a few operations in float64, and of
+# as many additions as there are silos.
+_VALUE_TOLERANCE = 1e-14
+# Numbers that are rounded by more than this, in grid units, tell nothing of the grid.
+_MAX_ROUNDING = 1e-2
+# How far from an integer a multiple of the grid may be, beside the relative error.
+_INTEGER_TOLERANCE = 1e-6
+# So many noisy integers have a common divisor only once in 2⁴⁰ times.
+_MIN_NUMBERS_FOR_DIVISOR = 40
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -38,71 +64,89 @@ class Release(Shown):
     """Noisy sums over the private records.
 
     Attributes:
-        values: For each question, the noisy sum, float64 (dim, columns), in the units of the record's vector.
-        noise_std: For each question, the standard deviation of the noise on each coordinate, in the same units.
+        values: For each query, the noisy sum, float64 (dim, columns), in the units of
+            the record's vector.
+        noise_std: For each query, the standard deviation of the noise on each
+            coordinate, in the same units.
         certificate: What this cost and what was public.
-        by_period: Of a stream, for each question of few numbers, its noisy sums in single periods, float64
-            (dim * columns, periods). They add up to `values`, and are no questions of their own.
-        by_period_std: For each of these, the standard deviation of the noise in the last period.
+        by_period: Of a stream, for each query of few numbers, its noisy sums in single
+            periods, float64 (dim * columns, periods). They add up to `values`, and are
+            no queries of their own.
+        by_period_std: For each of these, the standard deviation of the noise in the
+            last period.
 
     Examples:
         >>> import pyarrow as pa
         >>> from noisegate import DPMERF, Gate, Schema
         >>> from noisegate.schema import Integer
         >>> schema = Schema([Integer(name="age", lower=0, upper=99)])
-        >>> release = DPMERF(frequencies=5).query(Gate(pa.table({"age": [31, 58, 44]}), schema=schema, epsilon=1.0))
+        >>> gate = Gate(pa.table({"age": [31, 58, 44]}), schema=schema, epsilon=1.0)
+        >>> release = DPMERF(frequencies=5).query(gate)
         >>> {name: value.shape for name, value in release.values.items()}
         {'fourier': (10, 1), 'counts': (1, 1)}
         >>> round(release.noise_std["counts"] / release.noise_std["fourier"], 2)
         5.77
     """
 
-    values: Mapping[str, npt.NDArray[np.float64]]
+    values: Mapping[str, Floats]
     noise_std: Mapping[str, float]
     certificate: Certificate
-    by_period: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+    by_period: Mapping[str, Floats] = field(default_factory=dict)
     by_period_std: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def from_arrays(
         cls,
-        values: Mapping[str, npt.NDArray[np.float64]],
+        arrays: Mapping[str, Floats],
         noise_std: Mapping[str, float],
         certificate: Certificate,
     ) -> Release:
-        """Returns the release of arrays by their stored names, which tell sums of single periods from questions."""
-        if any(
+        """Returns a release of arrays by their stored names.
+
+        In a stream, a prefix of the name tells sums of single periods from queries.
+        Elsewhere a query may have any name, the prefix among it.
+
+        Args:
+            arrays: Noisy sums, by stored name.
+            noise_std: Standard deviation of the noise of each, by the same names.
+            certificate: What they cost.
+        """
+        is_stream = any(
             isinstance(event, ContinualGaussianEvent) for event in certificate.events
-        ):
-            singles = {name for name in values if name.startswith(OF_PERIODS)}
+        )
+        if is_stream:
+            period_names = {name for name in arrays if name.startswith(OF_PERIODS)}
         else:
-            singles = set()
+            period_names = set()
         return cls(
             values={
-                name: value for name, value in values.items() if name not in singles
+                name: array
+                for name, array in arrays.items()
+                if name not in period_names
             },
             noise_std={
-                name: std for name, std in noise_std.items() if name not in singles
+                name: std for name, std in noise_std.items() if name not in period_names
             },
             certificate=certificate,
             by_period={
-                name.removeprefix(OF_PERIODS): values[name]
-                for name in values
-                if name in singles
+                name.removeprefix(OF_PERIODS): array
+                for name, array in arrays.items()
+                if name in period_names
             },
             by_period_std={
                 name.removeprefix(OF_PERIODS): noise_std[name]
-                for name in values
-                if name in singles
+                for name in arrays
+                if name in period_names
             },
         )
 
     def card(self) -> ResultCard:
         """Returns what was released, as a card for a terminal or a notebook."""
-        facts = {
-            name: f"{' x '.join(map(str, value.shape))} values, noise {self.noise_std.get(name, math.nan):.4g}"
-            for name, value in self.values.items()
-        }
+        facts = {}
+        for name, value in self.values.items():
+            shape = " x ".join(str(size) for size in value.shape)
+            noise = self.noise_std.get(name, math.nan)
+            facts[name] = f"{shape} values, noise {noise:.4g}"
         return ResultCard(
             title=f"Release: {self.certificate.guarantee}",
             facts=facts,
@@ -111,20 +155,28 @@ class Release(Shown):
 
     @property
     def schema(self) -> Schema:
-        """The public schema of a table or of images; a `ModelError` where the release is of linked tables."""
-        found = self.stated_schema
-        if is_linked(found):
+        """The public schema of a table or of images.
+
+        Raises:
+            ModelError: if the release is of linked tables, or states no schema.
+        """
+        schema = self.stated_schema
+        if is_linked(schema):
             raise ModelError(
-                f"the release is of linked tables ({', '.join(found.names)}), and not of one."
+                f"the release is of linked tables ({', '.join(schema.names)}), and not "
+                "of one."
             )
-        return cast("Schema", found)
+        return cast("Schema", schema)
 
     @property
     def stated_schema(self) -> Any:
-        """The public schema, as the certificate states it."""
+        """The public schema as the certificate states it, also that of linked tables.
+
+        Raises:
+            ModelError: if it states none that can be read.
+        """
         try:
-            stated = self.certificate.public["schema"]
-            return schema_from_json(stated)
+            return schema_from_json(self.certificate.public["schema"])
         except (
             KeyError,
             TypeError,
@@ -137,16 +189,16 @@ class Release(Shown):
             ) from None
 
     def save(self, folder: Path) -> None:
-        """Writes the values and the certificate into `folder`, which must exist."""
+        """Writes the values and the certificate into a folder, which must exist."""
         from safetensors.numpy import save_file
 
-        singles = {OF_PERIODS + name: value for name, value in self.by_period.items()}
-        single_stds = {
-            OF_PERIODS + name: std for name, std in self.by_period_std.items()
-        }
-        arrays = release_arrays(
-            {**self.values, **singles}, {**self.noise_std, **single_stds}
-        )
+        values = dict(self.values)
+        noise_std = dict(self.noise_std)
+        for name, sums in self.by_period.items():
+            values[OF_PERIODS + name] = sums
+        for name, std in self.by_period_std.items():
+            noise_std[OF_PERIODS + name] = std
+        arrays = release_arrays(values, noise_std)
         save_file(
             {name: np.ascontiguousarray(array) for name, array in arrays.items()},
             folder / VALUES_FILE,
@@ -158,49 +210,77 @@ class Release(Shown):
 
     @classmethod
     def load(cls, folder: Path) -> Release:
-        """Returns the release in `folder`, checked against the hashes in its certificate.
+        """Reads the release in a folder, and checks it against its certificate.
+
+        Every array must have the hash that the certificate states, and none be missing.
+        The claimed ε is not recomputed; `Certificate.check` does that.
 
         Raises:
-            ModelError: if a file is missing, broken, or not what the certificate speaks of.
+            ModelError: if a file is missing, broken, or not what the certificate speaks
+                of.
         """
         certificate = read_certificate(folder / CERTIFICATE_FILE)
-        arrays = read_arrays(folder / VALUES_FILE)
+        path = folder / VALUES_FILE
+        arrays = read_arrays(path)
         if (
             any(array.dtype != np.float64 for array in arrays.values())
             or array_hashes(arrays) != certificate.hashes
         ):
             raise ModelError(
-                f"{folder / VALUES_FILE} is not the release that its certificate speaks of: hashes differ."
+                f"{path} is not the release that its certificate speaks of: hashes "
+                "differ."
             )
-        values = {
-            name: array for name, array in arrays.items() if not name.startswith(_STD)
-        }
-        stds = {
-            name.removeprefix(_STD): array
-            for name, array in arrays.items()
-            if name.startswith(_STD)
-        }
-        for name in {*values, *stds}:
-            value, std = values.get(name), stds.get(name)
-            if (
-                value is None
-                or std is None
-                or std.shape != (1,)
-                or not 0 < std[0] < math.inf
-            ):
-                raise ModelError(
-                    f"{folder / VALUES_FILE}: {name!r} must be one array beside a standard deviation, above 0."
-                )
-            if value.ndim != 2 or not np.isfinite(value).all():
-                raise ModelError(
-                    f"{folder / VALUES_FILE}: the values of {name!r} must be a finite table of numbers."
-                )
-        noise_std = {name: float(std[0]) for name, std in stds.items()}
-        return cls.of(values, noise_std, certificate)
+        values = {}
+        noise_std = {}
+        for name, array in arrays.items():
+            if name.startswith(_STD_PREFIX):
+                noise_std[name.removeprefix(_STD_PREFIX)] = array
+            else:
+                values[name] = array
+        for name in sorted({*values, *noise_std}):
+            _check_value(name, values.get(name), noise_std.get(name), path)
+        return cls.from_arrays(
+            values,
+            {name: float(std[0]) for name, std in noise_std.items()},
+            certificate,
+        )
+
+
+def _check_value(
+    name: str, value: Floats | None, std: Floats | None, path: Path
+) -> None:
+    """Checks that a query has a table of numbers, and one positive standard deviation.
+
+    Args:
+        name: The query.
+        value: Its noisy sum, or None if it is missing.
+        std: The standard deviation of its noise, or None.
+        path: The file, for the message.
+
+    Raises:
+        ModelError: otherwise. The hashes may be right all the same, since whoever made
+            the file may have made the certificate.
+    """
+    if value is None or std is None or std.shape != (1,) or not 0 < std[0] < math.inf:
+        raise ModelError(
+            f"{path}: {name!r} must be one array beside a standard deviation, above 0."
+        )
+    if value.ndim != 2 or not np.isfinite(value).all():
+        raise ModelError(
+            f"{path}: the values of {name!r} must be a finite table of numbers."
+        )
+
+
+# Files.
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """Returns the arrays of a file, which must hold nothing else."""
+    """Reads the arrays of a safetensors file, by name.
+
+    Raises:
+        ModelError: if it cannot be read, is a link, or holds anything beside arrays,
+            which no hash would cover.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -208,7 +288,8 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         with safe_open(path, framework="numpy") as file:
             if file.metadata():
                 raise ModelError(
-                    f"{path} carries text beside its arrays, which no version of noisegate wrote."
+                    f"{path} carries text beside its arrays, which no version of "
+                    "noisegate wrote."
                 )
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (
@@ -224,19 +305,38 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def _check_own_file(path: Path) -> None:
+    """Checks that a path is a file itself and no link, whose target may change later.
+
+    A missing file passes, and is left to whoever opens it.
+
+    Raises:
+        ModelError: otherwise.
+    """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise ModelError(
-            f"{path} is a link or no file; what is verified must lie in the folder itself."
+            f"{path} is a link or no file; what is verified must lie in the folder "
+            "itself."
         )
 
 
 def read_json(path: Path) -> Any:
-    """Returns what a JSON file says, if it says it once and in numbers; a FileNotFoundError if there is none."""
+    """Reads a JSON file, strictly.
+
+    A name that stands twice in an object is refused, since programs differ in which of
+    its values they take; so are numbers that are not finite.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ModelError: if it is a link, or not such JSON.
+    """
     try:
         _check_own_file(path)
         text = path.read_text(encoding="utf-8")
         return json.loads(
-            text, object_pairs_hook=_table, parse_constant=_finite, parse_float=_finite
+            text,
+            object_pairs_hook=_object_of_unique_names,
+            parse_constant=_finite_number,
+            parse_float=_finite_number,
         )
     except FileNotFoundError:
         raise
@@ -244,21 +344,28 @@ def read_json(path: Path) -> Any:
         raise ModelError(f"{path} is not valid JSON: {error}.") from None
 
 
-def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_of_unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns a JSON object of its pairs; a ValueError if a name stands twice."""
     table = dict(pairs)
     if len(table) < len(pairs):
         raise ValueError("a name stands in a table twice")
     return table
 
 
-def _finite(text: str) -> float:
-    if not math.isfinite(value := float(text)):
+def _finite_number(text: str) -> float:
+    """Returns a number of JSON; a ValueError for NaN, Infinity, and what overflows."""
+    value = float(text)
+    if not math.isfinite(value):
         raise ValueError(f"{text} is not a number")
     return value
 
 
 def read_certificate(path: Path) -> Certificate:
-    """Returns the certificate in the file `path`."""
+    """Reads a certificate from a JSON file.
+
+    Raises:
+        ModelError: if the file is missing or broken, or the certificate is.
+    """
     try:
         stored = read_json(path)
     except FileNotFoundError:
@@ -269,108 +376,191 @@ def read_certificate(path: Path) -> Certificate:
 
 
 def release_arrays(
-    values: Mapping[str, npt.NDArray[np.float64]], noise_std: Mapping[str, float]
-) -> dict[str, npt.NDArray[np.float64]]:
-    """Returns everything that a release holds, by the names that its file and its hashes use."""
-    return {
-        **values,
-        **{_STD + name: np.asarray([std]) for name, std in noise_std.items()},
-    }
+    values: Mapping[str, Floats], noise_std: Mapping[str, float]
+) -> dict[str, Floats]:
+    """Returns everything that a release holds, by the names in its file and its hashes.
+
+    Args:
+        values: Noisy sums, by query.
+        noise_std: Standard deviation of the noise, by query.
+
+    Returns:
+        The sums as they are, and each standard deviation as an array, (1,).
+    """
+    arrays = dict(values)
+    for name, std in noise_std.items():
+        arrays[_STD_PREFIX + name] = np.asarray([std])
+    return arrays
 
 
-def array_hashes(values: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, str]:
-    """Returns the SHA-256 of each array: its shape, and its float64 bytes in little-endian order."""
-    return {
-        name: hashlib.sha256(
-            f"{'x'.join(map(str, array.shape))}:".encode()
-            + np.ascontiguousarray(array, dtype="<f8").tobytes()
-        ).hexdigest()
-        for name, array in sorted(values.items())
-    }
+def array_hashes(arrays: Mapping[str, Floats]) -> dict[str, str]:
+    """Computes the SHA-256 of each array, in hexadecimal digits.
+
+    What is hashed is the shape in text, as in `3x2:`, and the float64 bytes in
+    little-endian and row-major order.
+
+    Returns:
+        The hashes, by the name of the array, in alphabetical order.
+    """
+    hashes = {}
+    for name, array in sorted(arrays.items()):
+        shape = "x".join(str(size) for size in array.shape)
+        content = np.ascontiguousarray(array, dtype="<f8").tobytes()
+        hashes[name] = hashlib.sha256(f"{shape}:".encode() + content).hexdigest()
+    return hashes
 
 
-_SAME = 1e-9
-# Of a number in float64, a few operations and as many additions as there are silos later.
-_ROUNDED = 1e-14
-# So many whole numbers, noisy as they are, have no common divisor but once in 2⁴⁰ times.
-_ENOUGH = 40
+# Whether values have the noise that the certificate states.
 
 
 def check_stated_noise(release: Release, where: Path) -> None:
-    """Refuses a release whose noise is not that of its certificate's events, by a `ModelError`.
+    """Checks that a release has the noise of its certificate's events.
 
-    Shares under masks are left out: masked words tell nothing. (Their merged release is not.) An event whose noise is a
-    whole multiple of what it was is noticed where its answer has 40 numbers or more.
+    ε follows from the events alone, so a certificate could state more noise than the
+    values have. Of sums, the values themselves tell: with the right noise in grid
+    units, the size of a grid unit follows from the noise that the release states, and
+    every value is a multiple of it. Of steps, the norm that was clipped to tells the
+    grid.
+
+    A share under masks is left out, as masked words tell nothing; its merged release is
+    not. Noise that is a whole multiple of the right one is noticed where the answer has
+    40 numbers or more.
+
+    Args:
+        release: The release.
+        where: Its certificate, for the message.
+
+    Raises:
+        ModelError: if an event states other noise.
     """
     certificate = release.certificate
-    if "secure_sum" in certificate.public and certificate.silos is None:
+    is_masked_share = "secure_sum" in certificate.public and certificate.silos is None
+    if is_masked_share:
         return
     for event in certificate.events:
         if isinstance(event, SampledGaussianEvent):
-            stated = release.noise_std[event.name] * _scale(certificate, event.name)
-            fits = abs(stated - event.noise_std) <= _SAME * event.noise_std
+            fits = _fits_steps(release, event)
         elif isinstance(event, GaussianEvent):
-            scale = _total(certificate, event) / release.noise_std[event.name]
-            fits = _whole(release.values[event.name].reshape(-1) * scale)
+            fits = _fits_sum(release, event)
         else:
             continue
         if not fits:
             raise ModelError(
-                f"{where}: event {event.name!r} states noise_std={event.noise_std:g} in grid units, which is not the "
-                f"{release.noise_std[event.name]:g} of the release in the units of its values: do not rely on it."
+                f"{where}: event {event.name!r} states "
+                f"noise_std={event.noise_std:g} in grid units, which is not the "
+                f"{release.noise_std[event.name]:g} of the release in the units of its "
+                "values: do not rely on it."
             )
 
 
-def _total(certificate: Certificate, event: GaussianEvent) -> float:
-    """Returns the noise on a released sum in grid units: that of all silos, where several were added up."""
-    silos = certificate.silos
+def _fits_steps(release: Release, event: SampledGaussianEvent) -> bool:
+    """Returns whether the noise of steps, times the grid's scale, is that of the event.
+
+    The values of steps are what was trained on them, and show no grid.
+    """
+    natural_noise_std = release.noise_std[event.name]
+    scale = _scale_of_steps(release.certificate, event.name)
+    noise_std = natural_noise_std * scale
+    return abs(noise_std - event.noise_std) <= _STD_TOLERANCE * event.noise_std
+
+
+def _fits_sum(release: Release, event: GaussianEvent) -> bool:
+    """Returns whether a noisy sum lies on the grid that the event's noise implies."""
+    noise_std = _noise_of_total(release.certificate, event)  # in grid units
+    scale = noise_std / release.noise_std[event.name]  # grid units per natural unit
+    return _are_on_grid(release.values[event.name].reshape(-1) * scale)
+
+
+def _noise_of_total(certificate: Certificate, event: GaussianEvent) -> float:
+    """Computes the noise on a released sum, of however many answers it is the total.
+
+    Args:
+        certificate: States silos and streams, whose answers were added up.
+        event: The event of one silo or of the stream.
+
+    Returns:
+        The standard deviation, in grid units; not a number if a stream is not stated.
+    """
     if isinstance(event, ContinualGaussianEvent):
         stream = Stream.of(certificate.public, certificate.events)
-        return (
-            event.noise_std * prefix_noise(event.weights, stream.period, stream.window)
-            if stream
-            else math.nan
-        )
-    if silos is None:
+        if stream is None:
+            return math.nan
+        noise = prefix_noise(event.weights, stream.period, stream.window)
+        return event.noise_std * noise
+    if certificate.silos is None:
         return event.noise_std
-    if (
-        silos.colluding is not None
-    ):  # each has a share of the noise, of which those who do not collude suffice
-        return event.noise_std * math.sqrt(
-            len(silos.members) / (len(silos.members) - silos.colluding)
-        )
-    same: list[Event] = [
-        one for silo in silos.members for one in silo.events if one.name == event.name
+    return _noise_of_silos(certificate.silos, event)
+
+
+def _noise_of_silos(silos: Silos, event: GaussianEvent) -> float:
+    """Computes the noise on the sum of the answers of all silos, in grid units.
+
+    Args:
+        silos: The silos.
+        event: The event of one of them.
+    """
+    if silos.colluding is not None:
+        # Each silo draws a share of the noise, such that the shares of those that do
+        # not collude suffice (G-32): the event states these, the sum has all.
+        silo_count = len(silos.members)
+        honest_count = silo_count - silos.colluding
+        return event.noise_std * math.sqrt(silo_count / honest_count)
+    variances = [
+        silo_event.noise_std**2
+        for silo in silos.members
+        for silo_event in silo.events
+        if silo_event.name == event.name and isinstance(silo_event, GaussianEvent)
     ]
-    return math.sqrt(
-        math.fsum(one.noise_std**2 for one in same if isinstance(one, GaussianEvent))
+    return math.sqrt(math.fsum(variances))
+
+
+def _are_on_grid(numbers: Floats) -> bool:
+    """Returns whether numbers are integers, but for rounding, with no common divisor.
+
+    If the noise is stated k times too large, so is the scale, and all numbers come out
+    as multiples of k; if it is stated otherwise wrong, they are no integers.
+
+    Args:
+        numbers: Values times their scale, (numbers,).
+    """
+    # Where rounding is large, every number is an integer whatever the scale.
+    is_precise = np.abs(numbers) * _VALUE_TOLERANCE < _MAX_ROUNDING
+    precise_numbers = numbers[is_precise]
+    integers = np.rint(precise_numbers)
+    tolerances = _INTEGER_TOLERANCE + np.abs(integers) * _VALUE_TOLERANCE
+    if (np.abs(precise_numbers - integers) > tolerances).any():
+        return False
+    return (
+        len(integers) < _MIN_NUMBERS_FOR_DIVISOR or math.gcd(*map(int, integers)) <= 1
     )
 
 
-def _whole(numbers: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
-    """Returns whether numbers are whole but for rounding, and not all multiples of one: too coarse a grid."""
-    told = np.abs(numbers) * _ROUNDED < 1e-2  # larger ones are whole whatever the scale
-    nearest = np.rint(numbers[told])
-    if (np.abs(numbers[told] - nearest) > 1e-6 + np.abs(nearest) * _ROUNDED).any():
-        return False
-    return len(nearest) < _ENOUGH or math.gcd(*map(int, nearest)) <= 1
+def _scale_of_steps(certificate: Certificate, name: str) -> float:
+    """Returns the grid units per unit of what a step returns.
 
+    Args:
+        certificate: States, among what is public, the norm that was clipped to.
+        name: The event of the steps.
 
-def _scale(certificate: Certificate, name: str) -> float:
-    """Returns the grid units per unit of what a step returns."""
+    Raises:
+        ModelError: if it states no usable norm.
+    """
     try:
-        run = certificate.public["gradients"][name]
-        norm, factored = float(run["norm"]), run.get("factored", False)
+        settings = certificate.public["gradients"][name]
+        norm = float(settings["norm"])
+        is_factored = settings.get("factored", False)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise ModelError(
-            f"the certificate states no norm of the vectors of {name!r}: do not rely on it."
+            f"the certificate states no norm of the vectors of {name!r}: do not rely "
+            "on it."
         ) from None
     if not 0 < norm < math.inf:
         raise ModelError(
             f"the certificate states norm={norm!r} of {name!r}, which means nothing."
         )
     scale = Grid(norm=norm).scale
-    if factored:
+    if is_factored:
+        # Imported here, since most releases do not need plans of steps.
         from noisegate.privacy.gradient_plan import factored_scale
 
         return factored_scale(scale)
