@@ -9,7 +9,7 @@ from noisegate import Budget, Gate
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.methods.registry import method_of
 from noisegate.privacy.events import SampledGaussianEvent
-from noisegate.privacy.gradient_plan import unpacked
+from noisegate.privacy.gradient_plan import split_arrays
 from noisegate.schema import EncodedTable, pixel_schema
 from noisegate_papers.methods.mepf import ENCODER, FIRST, DPMEPFTrained
 
@@ -99,7 +99,7 @@ def test_the_encoder_learnt_to_tell_the_labels_apart(exact):
     images, down = striped()
     module = method_of(exact.certificate)._fresh(SCHEMA)
     shapes = {name: tuple(value.shape) for name, value in module.named_parameters()}
-    arrays = unpacked(exact.values[ENCODER], shapes)
+    arrays = split_arrays(exact.values[ENCODER], shapes)
     module.load_state_dict(
         {name: torch.from_numpy(value.copy()) for name, value in arrays.items()}
     )

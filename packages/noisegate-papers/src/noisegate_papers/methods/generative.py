@@ -31,7 +31,7 @@ from noisegate.models.checkpoint import FitState, FitSummary
 from noisegate.privacy.gradient_plan import (
     CalibratedGradientPlan,
     GradientPlan,
-    unpacked,
+    split_arrays,
 )
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
@@ -198,7 +198,7 @@ def released_arrays(
         )
     return {
         name: torch.from_numpy(array.copy())
-        for name, array in unpacked(values, shapes).items()
+        for name, array in split_arrays(values, shapes).items()
     }
 
 

@@ -1,4 +1,18 @@
-"""Queries in steps before data: how many, on how large samples, with how much noise; calibrated before any is taken."""
+"""Plans steps on samples before data: how many, on what samples, with how much noise.
+
+Training takes thousands of small answers, each a noisy vector over a random sample of
+the records. A plan fixes all of them before the first is taken::
+
+    StepPlan.calibrate(Budget)  ──►  CalibratedStepPlan: one event for all steps
+      GradientPlan   sums of clipped gradients over Poisson samples  (here, G-19 to
+      G-21) BatchPlan      one clipped vector of a whole sample
+      (`shard_plan`, G-24) ShardPlan      sums of one vector of each disjoint shard
+       (`shard_plan`, G-26)
+
+The least noise has no formula, as ε of many sampled steps is computed numerically. So
+`_least_noise` searches for it, and stops a little above it; the plan it is put into
+computes its own price and cannot be made if that is too high (`PricedPlan`).
+"""
 
 from __future__ import annotations
 
@@ -26,16 +40,30 @@ from noisegate.privacy.plan import Budget, Plan, PlannedRelease, PricedPlan, Que
 from noisegate.settings import Settings, Within, settings
 
 RATES = 2**32
-"""Rates are multiples of one over this, so that a 32-bit random word realises them exactly (G-19)."""
+"""Rates are multiples of one over this, so that a 32-bit random word realises them
+exactly (G-19)."""
 
-# Part of ε that calibration may leave unused; the pessimistic estimate gives away as much.
-_GIVEN_AWAY = 5e-4
+# Part of ε that calibration may leave unused: as much as accounting gives away anyway.
+_UNUSED_PART = 5e-4
+# Noise is searched until ends of the bracket are this close, relatively, ...
+_BRACKET_WIDTH = 1e-3
+# ... or for this many rounds; a few do.
+_MAX_ROUNDS = 100
+# The first step of the search, as a factor; each further one is the square.
+_FIRST_STEP = 1.3
+# A new point of the search is at most this far from the lower end, as a fraction of the
+# bracket: so both ends move.
+_MAX_FRACTION = 0.9
+# exp of more would be near the largest float64.
+_MAX_EXPONENT = 700.0
+# Smallest ε that a `Budget` can have.
+_MIN_EPSILON = 0.01
 _Shapes = Annotated[Mapping[str, tuple[int, ...]], "shapes by name"]
 
 
 @settings
 class StepPlan(Settings):
-    """Noisy vectors over samples of the records, step after step, before any budget is fixed."""
+    """Noisy vectors over samples of the records, step after step, before any budget."""
 
     renamed = {"rate": "sampling_probability", "norm": "clip_norm"}  # noqa: RUF012
 
@@ -56,7 +84,8 @@ class StepPlan(Settings):
     parameters: _Shapes
     """Shape of each array that a step returns."""
     trained: _Shapes | None = None
-    """Shape of what is trained on them and released, in the order of packing; None where that is the parameters."""
+    """Shape of what is trained on them and released, in the order of packing; None
+    where that is the parameters."""
     queries: tuple[Query, ...] = ()
     """Ordinary queries at the same gate; the budget covers both together."""
     share: Annotated[
@@ -67,26 +96,22 @@ class StepPlan(Settings):
     def __post_init__(self) -> None:
         if any(query.name == self.name for query in self.queries):
             raise OptionError(
-                f"a query and the gradients are both called {self.name!r}; rename one of them."
+                f"a query and the gradients are both called {self.name!r}; rename one "
+                "of them."
             )
-        for option, shapes in (
-            ("parameters", self.parameters),
-            ("trained", self.released),
-        ):
-            if not shapes or any(
-                size < 1 for shape in shapes.values() for size in shape
-            ):
-                raise OptionError(
-                    f"{option}={dict(shapes)!r}: at least one, and no size below 1."
-                )
-        object.__setattr__(
-            self,
-            "sampling_probability",
-            math.ceil(self.sampling_probability * RATES) / RATES,
-        )
+        _check_shapes("parameters", self.parameters)
+        _check_shapes("trained", self.released)
+        # Up, never down: a record must not be sampled more often than is paid for.
+        rounded_rate = math.ceil(self.sampling_probability * RATES) / RATES
+        object.__setattr__(self, "sampling_probability", rounded_rate)
 
     def event(self, noise_std: float, sampler: Sampler) -> SampledGaussianEvent:
-        """Returns the private event that all steps together are, with noise of so many grid units."""
+        """Returns the private event that all steps together are.
+
+        Args:
+            noise_std: Standard deviation of the noise in each step, in grid units.
+            sampler: How it is drawn.
+        """
         return SampledGaussianEvent(
             name=self.name,
             rate=self.sampling_probability,
@@ -114,7 +139,7 @@ class StepPlan(Settings):
 
     @property
     def grid(self) -> Grid:
-        """Where vectors are clipped and rounded."""
+        """The grid that vectors are clipped and rounded on."""
         return Grid(norm=self.clip_norm)
 
     @property
@@ -123,76 +148,140 @@ class StepPlan(Settings):
         return self.grid.scale
 
     def check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Checks that names and shapes of what is to be released are those planned."""
+        """Checks that what is to be released has the planned names and shapes.
+
+        Raises:
+            OptionError: otherwise.
+        """
         if dict(shapes) != dict(self.released):
             raise OptionError(
-                f"what was trained has shapes {dict(shapes)}, the plan has {dict(self.released)}."
+                f"what was trained has shapes {dict(shapes)}, the plan has "
+                f"{dict(self.released)}."
             )
 
     def pack(self, arrays: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
-        """Returns what was trained as one column, (numbers, 1)."""
+        """Puts the arrays that were trained one below the other, as a release has them.
+
+        Args:
+            arrays: What was trained, by name, in any order.
+
+        Returns:
+            All numbers in the planned order, each array row by row, (numbers, 1).
+
+        Raises:
+            OptionError: if names or shapes are others than planned.
+        """
         self.check({name: tuple(array.shape) for name, array in arrays.items()})
-        return np.concatenate(
-            [
-                np.asarray(arrays[name], np.float64).reshape(-1, 1)
-                for name in self.released
-            ]
-        )
+        columns = [
+            np.asarray(arrays[name], np.float64).reshape(-1, 1)
+            for name in self.released
+        ]
+        return np.concatenate(columns)
 
     def unpack(
         self, values: npt.NDArray[np.float64]
     ) -> dict[str, npt.NDArray[np.float32]]:
-        """Returns the numbers of a step, (count,), array by array, as float32."""
-        return unpacked(values, self.parameters)
+        """Splits the numbers of a step into arrays of the planned shapes.
+
+        Args:
+            values: The numbers, (count,).
+
+        Returns:
+            The arrays by name, float32.
+        """
+        return split_arrays(values, self.parameters)
 
     def calibrate(self, budget: Budget) -> CalibratedStepPlan:
-        """Returns the plan with about the least noise that keeps `budget`.
+        """Returns the plan with about the least noise that keeps a budget.
+
+        The queries get theirs first: their part of the Gaussian-DP μ² that the budget
+        allows. The steps get the least noise with which ε of all together is kept.
+
+        Args:
+            budget: The guarantee that steps and queries together must keep.
 
         Raises:
-            OptionError: if a unit of `budget` may have several records, for which no bound is proved on samples.
+            OptionError: if a unit of `budget` may have several records, for which no
+                bound is proved on samples.
             CalibrationError: if no noise can give the guarantee.
         """
         if budget.contributions is not None and budget.contributions > 1:
             raise OptionError(
-                f"contributions={budget.contributions}: records of one unit are sampled one by one, for which no bound "
-                "is proved. Use contributions=1, or a method that sums over all records, such as merf."
+                f"contributions={budget.contributions}: records of one unit are "
+                "sampled one by one, for which no bound is proved. Use "
+                "contributions=1, or a method that sums over all records, such as merf."
             )
-        part = self.share / math.fsum(
-            [self.share, *(query.share for query in self.queries)]
-        )
-        releases: tuple[PlannedRelease, ...] = ()
-        if self.queries:  # with the rest of the budget, measured in Gaussian-DP μ²
-            mu = accounting.mu_for(budget.epsilon, budget.delta) * math.sqrt(1 - part)
-            smaller = replace(
-                budget, epsilon=max(accounting.gaussian_epsilon(mu, budget.delta), 0.01)
-            )
-            releases = Plan(queries=self.queries).calibrate(smaller).releases
-        exact = budget.epsilon > CONVOLVED_UP_TO
-        asked = Sampler.DISCRETE_GAUSSIAN if exact else Sampler.CONVOLVED_GAUSSIAN
-        others = tuple(release.event for release in releases)
+        releases = self._calibrate_queries(budget)
+        if budget.epsilon > CONVOLVED_UP_TO:
+            sampler = Sampler.DISCRETE_GAUSSIAN
+        else:
+            sampler = Sampler.CONVOLVED_GAUSSIAN
+        query_events = tuple(release.event for release in releases)
         return CalibratedStepPlan(
             plan=self,
             budget=budget,
             releases=releases,
-            event=_least_noise(self, budget, others, asked),
+            event=_least_noise(self, budget, query_events, sampler),
+        )
+
+    def _calibrate_queries(self, budget: Budget) -> tuple[PlannedRelease, ...]:
+        """Returns the queries with noise that leaves the steps their part.
+
+        Args:
+            budget: The budget of steps and queries together.
+        """
+        if not self.queries:
+            return ()
+        shares = [self.share, *(query.share for query in self.queries)]
+        part_of_steps = self.share / math.fsum(shares)
+        mu_of_all = accounting.mu_for(budget.epsilon, budget.delta)
+        mu_of_queries = mu_of_all * math.sqrt(1 - part_of_steps)
+        epsilon_of_queries = accounting.gaussian_epsilon(mu_of_queries, budget.delta)
+        query_budget = replace(budget, epsilon=max(epsilon_of_queries, _MIN_EPSILON))
+        return Plan(queries=self.queries).calibrate(query_budget).releases
+
+
+def _check_shapes(option: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Checks that there is at least one array, and that none is empty.
+
+    Raises:
+        OptionError: otherwise.
+    """
+    has_empty = any(size < 1 for shape in shapes.values() for size in shape)
+    if not shapes or has_empty:
+        raise OptionError(
+            f"{option}={dict(shapes)!r}: at least one, and no size below 1."
         )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CalibratedStepPlan(PricedPlan):
-    """Steps, and maybe queries, with noise that together cost at most `budget`. Made by `StepPlan.calibrate`."""
+    """Steps, and maybe queries, that together cost at most `budget`.
+
+    Made by `StepPlan.calibrate`.
+
+    Attributes:
+        plan: The steps and queries, as a method planned them.
+        event: All steps together, with their noise.
+
+    Raises:
+        CalibrationError: if event or queries are not those of the plan, or all together
+            cost more than the budget.
+    """
 
     plan: StepPlan
-    event: SampledGaussianEvent  # all steps together
+    event: SampledGaussianEvent
 
     def __post_init__(self) -> None:
         if self.event != self.plan.event(self.event.noise_std, self.event.sampler):
             raise CalibrationError(
-                f"event {self.event.name!r} is not that of its plan; make plans with calibrate()."
+                f"event {self.event.name!r} is not that of its plan; make plans with "
+                "calibrate()."
             )
         if [release.query for release in self.releases] != list(self.plan.queries):
             raise CalibrationError(
-                "the calibrated queries are not those of the plan; make plans with calibrate()."
+                "the calibrated queries are not those of the plan; make plans with "
+                "calibrate()."
             )
         super().__post_init__()
 
@@ -203,66 +292,108 @@ class CalibratedStepPlan(PricedPlan):
 
     @property
     def noise_multiplier(self) -> float:
-        """Noise standard deviation of a step over its sensitivity."""
+        """Standard deviation of the noise of a step over its sensitivity."""
         return self.event.noise_multiplier
 
     @property
     def noise_std_natural(self) -> float:
-        """Standard deviation of the noise on each coordinate of a step's sum, in its own units."""
+        """Standard deviation of the noise on each coordinate, in units of a step."""
         return self.event.noise_std / self.plan.scale
 
     @property
     def coordinates(self) -> int:
         """How many numbers will be released, at most."""
-        return (
-            sum(math.prod(shape) for shape in self.plan.released.values())
-            + super().coordinates
-        )
+        trained = sum(math.prod(shape) for shape in self.plan.released.values())
+        return trained + super().coordinates
 
     def describe(self, records: int | None) -> dict[str, Any]:
-        """Returns the plan as a JSON object; `records` is a public guess of their number."""
-        plan, batch = (
-            self.plan,
-            None if records is None else self.plan.sampling_probability * records,
-        )
+        """Returns the plan as a JSON object.
+
+        It has the noise of a step in relation to what the step is to show: its norm
+        over the clipping norm, which bounds the norm of a mean gradient, and of the
+        vector of a whole sample or of a mean shard.
+
+        Args:
+            records: Public guess of the number of records, or None.
+        """
+        plan = self.plan
         event = self.event
-        of: dict[str, Any] = {}
-        # What exceeds the norm of no mean gradient, vector of a whole sample, or mean vector of the shards asked.
-        parts = batch
+        shard_facts: dict[str, Any] = {}
         if isinstance(event, BatchGaussianEvent):
-            of, parts = {"shards": event.shards, "vectors_of": "samples"}, 0.5
-            batch = None if batch is None else batch / event.shards
+            shard_facts = {"shards": event.shards, "vectors_of": "samples"}
         elif isinstance(event, ShardGaussianEvent):
-            of, batch = {"shards": event.shards, "vectors_of": "shards"}, None
-            parts = plan.units / event.sensitivity * event.rate * event.shards
-        loss = (
-            None
-            if parts is None
-            else self.noise_multiplier * math.sqrt(plan.count) / parts
-        )
+            shard_facts = {"shards": event.shards, "vectors_of": "shards"}
+
+        vectors = self._vectors_a_step(records)
+        if vectors is None:
+            relative_noise = None
+        else:
+            noise_norm = self.noise_multiplier * math.sqrt(plan.count)
+            relative_noise = noise_norm / vectors
         return {
             **super().describe(records),
             "steps": plan.steps,
             "rate": plan.sampling_probability,
-            **of,
-            "records_a_step": batch,
+            **shard_facts,
+            "records_a_step": self._records_a_step(records),
             "clipping_norm": plan.clip_norm,
             "parameters": plan.count,
             "noise_multiplier": self.noise_multiplier,
             "noise_std": self.noise_std_natural,
-            "noise_norm_over_clipping_norm": loss,
+            "noise_norm_over_clipping_norm": relative_noise,
             "sampler": self.event.sampler.value,
             "releases": [release.describe(records) for release in self.releases],
         }
+
+    def _records_a_step(self, records: int | None) -> float | None:
+        """Returns how many records a step is expected to use.
+
+        Args:
+            records: Public guess of the number of all records, or None.
+
+        Returns:
+            The number; None if it is not known, as it is not for shards that are
+            queried.
+        """
+        if records is None or isinstance(self.event, ShardGaussianEvent):
+            return None
+        sampled = self.plan.sampling_probability * records
+        if isinstance(self.event, BatchGaussianEvent):
+            return sampled / self.event.shards
+        return sampled
+
+    def _vectors_a_step(self, records: int | None) -> float | None:
+        """Returns how many vectors of the clipping norm a step adds up, at most.
+
+        The unit is the sensitivity. So of one vector that may be turned round, whose
+        sensitivity is twice the clipping norm, it is a half.
+
+        Args:
+            records: Public guess of the number of all records, or None.
+        """
+        event = self.event
+        if isinstance(event, BatchGaussianEvent):
+            return 0.5
+        if isinstance(event, ShardGaussianEvent):
+            return self.plan.units / event.sensitivity * event.rate * event.shards
+        return self._records_a_step(records)
 
 
 CalibratedGradientPlan = CalibratedStepPlan
 
 
-def unpacked(
+def split_arrays(
     values: npt.NDArray[np.float64], shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, npt.NDArray[np.float32]]:
-    """Returns arrays of these shapes from numbers that stand one after the other, as float32."""
+    """Splits numbers that stand one after the other into arrays.
+
+    Args:
+        values: The numbers of all arrays, of any shape.
+        shapes: Shape of each array, by name, in the order of the numbers.
+
+    Returns:
+        The arrays by name, float32.
+    """
     ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
     parts = np.split(values.reshape(-1).astype(np.float32), ends[:-1])
     return {
@@ -271,116 +402,201 @@ def unpacked(
     }
 
 
+# Calibration.
+
+
 def _least_noise(
-    plan: StepPlan, budget: Budget, others: tuple[Event, ...], sampler: Sampler
+    plan: StepPlan, budget: Budget, query_events: tuple[Event, ...], sampler: Sampler
 ) -> SampledGaussianEvent:
-    """Returns the event with about the least noise that costs, with `others`, at most ε; the plan prices it again."""
-    convolved, widest = (
-        sampler is Sampler.CONVOLVED_GAUSSIAN,
-        accounting.MAXIMUM_STD / 2,
-    )
-    narrowest = float(NARROWEST) if convolved else accounting.MINIMUM_STD
+    """Returns all steps as an event, with about the least noise that keeps a budget.
 
-    def event(noise: float) -> SampledGaussianEvent:
-        return plan.event(reached(noise) if convolved else noise, sampler)
+    ε falls as the noise grows. So from a guess, the noise is enlarged until it is
+    enough, or reduced until it is not, in steps that grow; the crossing is in between.
 
-    def excess(noise: float) -> float:
-        spent = accounting.epsilon(
-            (*others, event(noise)), budget.delta, budget.adjacency
-        )
+    Args:
+        plan: The steps.
+        budget: The guarantee that steps and queries together must keep.
+        query_events: What else is paid from the budget.
+        sampler: How the noise is to be drawn.
+
+    Raises:
+        CalibrationError: if the widest noise is not enough.
+    """
+    is_convolved = sampler is Sampler.CONVOLVED_GAUSSIAN
+    min_std = float(NARROWEST) if is_convolved else accounting.MINIMUM_STD
+    max_std = accounting.MAXIMUM_STD / 2
+
+    def event(noise_std: float) -> SampledGaussianEvent:
+        drawn_std = reached(noise_std) if is_convolved else noise_std
+        return plan.event(drawn_std, sampler)
+
+    def excess(noise_std: float) -> float:
+        """Returns ln of ε over that of the budget: positive if noise is too little."""
+        events = (*query_events, event(noise_std))
+        spent = accounting.epsilon(events, budget.delta, budget.adjacency)
         return math.log(spent / budget.epsilon) if spent > 0 else -math.inf
 
-    # The noise, in grid units, that would do if losses added up to a normal distribution.
-    mu = accounting.mu_for(budget.epsilon, budget.delta) / (
-        2 if budget.adjacency is Adjacency.REPLACE_ONE else 1
-    )
-    quiet = plan.event(NARROWEST, Sampler.CONVOLVED_GAUSSIAN)
-    spread = math.log1p(
-        math.expm1(min(mu**2 / quiet.uses, 700.0)) / plan.sampling_probability**2
-    )
-    guess = min(max(quiet.sensitivity / math.sqrt(spread), narrowest), widest)
-    low, high, step = guess, guess, 1.3
-    while excess(high) > 0:
-        if high >= widest:
-            raise CalibrationError(_too_little(plan, budget, others, event(widest)))
-        low, high, step = high, min(high * step, widest), step * step
-    while low == high or excess(low) <= 0:
-        if low <= narrowest:
-            return event(low)
-        low, high, step = max(low / step, narrowest), low, step * step
-    return event(_root(excess, low, high))
-
-
-def _root(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Returns where a function that falls from above zero at `low` to at most zero at `high` is barely below zero."""
-    # Regula falsi on logarithms, on which ε is nearly a straight line in the noise.
-    above, below = excess(low), excess(high)
-    for _ in range(100):
-        if below > -_GIVEN_AWAY or high <= low * (1 + 1e-3):
-            break
-        finite = math.isfinite(above) and math.isfinite(below)
-        # A little beyond the crossing, so that the end that is kept moves.
-        place = min(above / (above - below) + _GIVEN_AWAY, 0.9) if finite else 0.5
-        middle = low * (high / low) ** place
-        found = excess(middle)
-        if found > 0:
-            low, above = middle, found
+    enough = min(max(_guess_noise(plan, budget), min_std), max_std)
+    too_little: float | None = None
+    factor = _FIRST_STEP
+    # Wider noise, until it is enough ...
+    while excess(enough) > 0:
+        if enough >= max_std:
+            widest = event(max_std)
+            message = _no_noise_message(plan, budget, query_events, widest)
+            raise CalibrationError(message)
+        too_little = enough
+        enough = min(enough * factor, max_std)
+        factor *= factor
+    # ... or narrower noise, if the guess was enough, until it is not.
+    while too_little is None:
+        if enough <= min_std:
+            return event(enough)
+        narrower = max(enough / factor, min_std)
+        factor *= factor
+        if excess(narrower) > 0:
+            too_little = narrower
         else:
-            high, below = middle, found
-    return high
+            enough = narrower
+    return event(_find_crossing(excess, too_little, enough))
 
 
-def _too_little(
+def _guess_noise(plan: StepPlan, budget: Budget) -> float:
+    """Guesses the noise that keeps a budget, in grid units.
+
+    It is right where the losses of many steps add up to a normal distribution. Then k
+    steps at rate q with sensitivity Δ and noise σ are about as hard to tell apart as a
+    Gaussian mechanism with μ² = k·ln(1 + q²(e^(Δ²/σ²) − 1)), solved here for σ.
+
+    Args:
+        plan: The steps.
+        budget: The guarantee, whose μ is known.
+    """
+    if budget.adjacency is Adjacency.REPLACE_ONE:
+        moved_records = 2  # one goes and one comes
+    else:
+        moved_records = 1
+    mu = accounting.mu_for(budget.epsilon, budget.delta) / moved_records
+    # Any noise; of the event only sensitivity and number of steps are wanted.
+    event = plan.event(NARROWEST, Sampler.CONVOLVED_GAUSSIAN)
+    mu_squared_a_step = min(mu**2 / event.uses, _MAX_EXPONENT)
+    shift_squared = math.log1p(
+        math.expm1(mu_squared_a_step) / plan.sampling_probability**2
+    )
+    return event.sensitivity / math.sqrt(shift_squared)
+
+
+def _find_crossing(
+    excess: Callable[[float], float], too_little: float, enough: float
+) -> float:
+    """Finds noise that is barely enough, by regula falsi.
+
+    Both axes are logarithms, on which ε is nearly a straight line in the noise. The
+    search stops where at most `_UNUSED_PART` of ε is left, or the bracket is narrow.
+
+    Args:
+        excess: ln of the cost over the budget; it falls as the noise grows.
+        too_little: Noise with an excess above zero.
+        enough: Noise with an excess of at most zero.
+
+    Returns:
+        Noise that was tried, with an excess of at most zero.
+    """
+    excess_above = excess(too_little)
+    excess_below = excess(enough)
+    for _ in range(_MAX_ROUNDS):
+        is_tight = excess_below > -_UNUSED_PART
+        is_narrow = enough <= too_little * (1 + _BRACKET_WIDTH)
+        if is_tight or is_narrow:
+            break
+        if math.isfinite(excess_above) and math.isfinite(excess_below):
+            crossing = excess_above / (excess_above - excess_below)
+            # A little beyond the crossing, so that what is tried is enough.
+            fraction = min(crossing + _UNUSED_PART, _MAX_FRACTION)
+        else:
+            fraction = 0.5
+        middle = too_little * (enough / too_little) ** fraction
+        excess_middle = excess(middle)
+        if excess_middle > 0:
+            too_little = middle
+            excess_above = excess_middle
+        else:
+            enough = middle
+            excess_below = excess_middle
+    return enough
+
+
+def _no_noise_message(
     plan: StepPlan,
     budget: Budget,
-    others: tuple[Event, ...],
-    quietest: SampledGaussianEvent,
+    query_events: tuple[Event, ...],
+    widest: SampledGaussianEvent,
 ) -> str:
-    """Returns what would work instead: the least ε for the steps, and the most steps for the ε."""
+    """Returns why no noise keeps the budget, and what would work instead.
+
+    Args:
+        plan: The steps.
+        budget: The guarantee that cannot be kept.
+        query_events: What else is paid from the budget.
+        widest: The steps with the widest noise that can be drawn. They cost something
+            all the same, as a record may be sampled in one step whatever the noise.
+
+    Returns:
+        The least ε for the steps, and a number of steps for the ε, if there is one.
+    """
 
     def cost(steps: int) -> float:
-        return accounting.epsilon(
-            (*others, replace(quietest, steps=steps)), budget.delta, budget.adjacency
-        )
+        events = (*query_events, replace(widest, steps=steps))
+        return accounting.epsilon(events, budget.delta, budget.adjacency)
 
     steps = plan.steps
     while steps > 1 and cost(steps) > budget.epsilon:
         steps //= 2
-    least = cost(plan.steps)
-    cure = f"; {steps} steps would do" if cost(steps) <= budget.epsilon else ""
-    floor = (
-        f"they cost epsilon={least * 1.01:.3g} at least{cure}"
-        if math.isfinite(least)
-        else f"raise delta{cure}"
-    )
+    fewer_steps = ""
+    if cost(steps) <= budget.epsilon:
+        fewer_steps = f"; {steps} steps would do"
+    min_epsilon = cost(plan.steps)
+    if math.isfinite(min_epsilon):
+        remedy = f"they cost epsilon={min_epsilon * 1.01:.3g} at least{fewer_steps}"
+    else:
+        remedy = f"raise delta{fewer_steps}"
     return (
-        f"epsilon={budget.epsilon:g} at delta={budget.delta:g} is too little for {plan.steps} steps at rate "
-        f"{plan.sampling_probability:.3g}, whatever the noise: {floor}."
+        f"epsilon={budget.epsilon:g} at delta={budget.delta:g} is too little for "
+        f"{plan.steps} steps at rate {plan.sampling_probability:.3g}, whatever the "
+        f"noise: {remedy}."
     )
 
 
 @settings
 class GradientPlan(StepPlan):
-    """Sums of clipped per-example gradients over Poisson samples.
+    """Sums of clipped per-example gradients over Poisson samples (G-19 to G-21).
 
     Examples:
         >>> from noisegate import Budget
         >>> from noisegate.privacy.gradient_plan import GradientPlan
-        >>> shapes = {"parameters": {"weight": (3, 2)}}
-        >>> steps = GradientPlan(name="network", steps=100, sampling_probability=0.125, clip_norm=1.0, **shapes)
+        >>> steps = GradientPlan(
+        ...     name="network",
+        ...     steps=100,
+        ...     sampling_probability=0.125,
+        ...     clip_norm=1.0,
+        ...     parameters={"weight": (3, 2)},
+        ... )
         >>> plan = steps.calibrate(Budget(epsilon=1.0))
         >>> plan.events[0].coordinates, plan.epsilon <= 1.0
         (6, True)
     """
 
     factored: bool = False
-    """Whether gradients are products of two factors (`FactoredLoss`), of one parameter (groups, outputs, inputs)."""
+    """Whether gradients are products of two factors (`FactoredLoss`), of one parameter
+    (groups, outputs, inputs)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.factored and [len(shape) for shape in self.parameters.values()] != [3]:
+        dimensions = [len(shape) for shape in self.parameters.values()]
+        if self.factored and dimensions != [3]:
             raise OptionError(
-                "factored gradients have one parameter of shape (groups, outputs, inputs)."
+                "factored gradients have one parameter of shape (groups, outputs, "
+                "inputs)."
             )
 
     @property
@@ -395,6 +611,15 @@ class GradientPlan(StepPlan):
 
 
 def factored_scale(scale: float) -> float:
-    """Returns the grid units per unit of a product of two factors, one of which has so many on a whole grid (G-20)."""
-    shrink = UNITS / FACTOR_UNITS
-    return (Grid(norm=1.0).scale / shrink) * (scale / shrink)
+    """Returns the grid units per unit of a product of two factors (G-20).
+
+    One factor is a gradient with the clipping norm, the other a direction of norm 1.
+    Each is rounded to a grid that is coarser by the same factor, UNITS/FACTOR_UNITS.
+
+    Args:
+        scale: Grid units per unit of a gradient on its own grid, of `UNITS` a norm.
+    """
+    coarsening = UNITS / FACTOR_UNITS
+    direction_scale = Grid(norm=1.0).scale / coarsening
+    gradient_scale = scale / coarsening
+    return direction_scale * gradient_scale
