@@ -18,7 +18,7 @@ from PIL import Image
 from noisegate.gate.sessions import marginals
 from noisegate.methods.registry import METHODS
 from noisegate.privacy import noise
-from noisegate.privacy.shard_plan import marginal_name
+from noisegate.privacy.marginal_plan import marginal_name
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 from noisegate_evaluate.auditing.examples import IMAGES, example

@@ -28,10 +28,9 @@ from noisegate.gate.session import State
 from noisegate.gate.sessions import marginals
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
+from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Plan, Query
-from noisegate.privacy.shard_plan import BatchPlan, MarginalPlan
-from noisegate.queries.binning import NumericBins
-from noisegate.queries.feature_map import Counts
+from noisegate.privacy.shard_plan import BatchPlan
 from noisegate.schema import Boolean, Continuous
 
 CAP = 1.0

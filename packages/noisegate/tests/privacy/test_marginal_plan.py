@@ -3,8 +3,8 @@ import pytest
 from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting
 from noisegate.privacy.events import Adjacency, ZeroConcentratedEvent
+from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget
-from noisegate.privacy.shard_plan import MarginalPlan
 
 
 def planned(sizes=(3, 1, 4), candidates=((0, 2),), **budget):

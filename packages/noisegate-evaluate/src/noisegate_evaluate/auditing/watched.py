@@ -30,9 +30,9 @@ from noisegate.gate.sums import (
     sum_records,
 )
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
+from noisegate.privacy.marginal_plan import MarginalPlan, marginal_columns
 from noisegate.privacy.release import Release
-from noisegate.privacy.shard_plan import MarginalPlan, ShardPlan, marginal_columns
-from noisegate.queries.binning import NumericBins
+from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import EncodedTable
 from noisegate.sources.linked import LinkRows
 

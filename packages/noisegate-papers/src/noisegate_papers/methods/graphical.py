@@ -24,18 +24,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 from noisegate.answers import design as rounds
 from noisegate.answers.released import COARSE, HISTOGRAMS, Table
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import DESIGN, Pairwise
 from noisegate.methods.registry import register
+from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
 from noisegate.privacy.release import Release
-from noisegate.privacy.shard_plan import MarginalPlan
-from noisegate.queries.binning import NumericBins, equal_bins
-from noisegate.queries.contingency import Tables, check_groups, tables_up_to
 from noisegate.schema import Layout, Schema
 from noisegate.settings import (
     Count,
@@ -96,13 +94,13 @@ class Marginals(Method):
         tables = self.tables(
             sizes, self.degree, most_cells=options.get("max_size", math.inf) * 2**17
         )
-        asked: dict[str, Any] = {
-            "options": options,
-            "sizes": sizes,
-            "candidates": tables,
-        }
         return MarginalPlan.calibrate(
-            budget, name=self.name, algorithm=self.name.upper(), **asked
+            budget,
+            name=self.name,
+            algorithm=cast("Literal['AIM', 'MST']", self.name.upper()),
+            options=options,
+            sizes=sizes,
+            candidates=tables,
         )
 
     def cells(self, layout: Layout) -> tuple[NumericBins, ...]:

@@ -30,12 +30,11 @@ from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import RECORD, Adjacency
 from noisegate.privacy.gradient_plan import CalibratedStepPlan, GradientPlan, StepPlan
+from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget, CalibratedPlan, linked_unit, unit_text
 from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import KEY, check_fits, stated
-from noisegate.privacy.shard_plan import BatchPlan, MarginalPlan, ShardPlan
-from noisegate.queries.binning import NumericBins
-from noisegate.queries.feature_map import FeatureMap
+from noisegate.privacy.shard_plan import BatchPlan, ShardPlan
 from noisegate.schema import Schema
 from noisegate.schema.schema import is_linked, is_schema
 from noisegate.sources.overlap import check_apart

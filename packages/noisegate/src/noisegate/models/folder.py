@@ -66,7 +66,7 @@ _RELEASED = HASHED[:3]
 _FIELDS = {"format", "model", "certificate", "files"}
 _DIGEST = "digest"  # of the other fields; older models have none
 _SUMS = GaussianEvent, SampledGaussianEvent  # thresholds are of discoveries alone
-_TABLE = re.compile(r"\d+:(\d+(,\d+)*)?")  # `shard_plan.marginal_name`, after the event
+_TABLE = re.compile(r"\d+:(\d+(,\d+)*)?")  # `marginal_name`, after the event
 CLASSIFIER, NETWORK_CLASSIFIER = "locally-linear", "network-classifier"
 """What `model.json` calls classifiers, which draw no records."""
 LINKED = "linked"

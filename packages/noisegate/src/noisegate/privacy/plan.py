@@ -656,7 +656,7 @@ def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
             raise OptionError(
                 f"unit={unit!r} is what a run on linked tables says, and here every "
                 "record is a unit of its own; give their schema, with [tables.NAME], "
-                "or say what a record stands for."
+                "or say what one record stands for."
             )
         return unit
     if column is None or contributions is None:

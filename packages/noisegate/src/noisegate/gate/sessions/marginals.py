@@ -16,8 +16,8 @@ import numpy.typing as npt
 from noisegate.errors import CalibrationError, DataError, MissingExtraError, OptionError
 from noisegate.gate.session import Access, Session
 from noisegate.gate.sums import Progress
+from noisegate.privacy.marginal_plan import MOST_RECORDS, MarginalPlan, marginal_name
 from noisegate.privacy.release import Release
-from noisegate.privacy.shard_plan import MOST_RECORDS, MarginalPlan, marginal_name
 from noisegate.progress import note
 from noisegate.queries.binning import NumericBins
 
