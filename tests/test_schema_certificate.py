@@ -19,12 +19,12 @@ from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.schema_certificate import (
-    KEY,
+    DISCOVERY_KEY,
     certificate_path,
     certificate_text,
-    check_stated,
+    check_discovery_claim,
     discovery_beside,
-    stated,
+    discovery_claim,
 )
 from noisegate.schema import Boolean, Schema
 from noisegate_evaluate.reporting.public import promised
@@ -63,7 +63,7 @@ def released(found, **options):
 
 def test_the_certificate_names_the_discovery_and_the_sum(found):
     release = released(found)
-    claim = release.certificate.public[KEY]
+    claim = release.certificate.public[DISCOVERY_KEY]
     assert (claim["digest"], claim["epsilon"], claim["delta"]) == (
         found.certificate.digest(),
         1.0,
@@ -76,7 +76,7 @@ def test_the_certificate_names_the_discovery_and_the_sum(found):
         exact <= claim["together"]["epsilon"] < exact + 1e-5 < 2.5
         and claim["together"]["delta"] == 1.1e-5
     )
-    check_stated(
+    check_discovery_claim(
         Certificate.from_json(json.loads(json.dumps(release.certificate.to_json())))
     )
     page = render(release.certificate)
@@ -105,21 +105,23 @@ def test_the_certificate_names_the_discovery_and_the_sum(found):
 
 def test_without_a_discovery_nothing_is_said(found):
     certificate = released(found, discovery=None).certificate
-    assert KEY not in certificate.public and "bought" not in render(certificate)
-    check_stated(certificate)
+    assert DISCOVERY_KEY not in certificate.public and "bought" not in render(
+        certificate
+    )
+    check_discovery_claim(certificate)
 
 
 def test_costs_for_others_are_not_added_up(found):
     certificate = released(found, adjacency="replace-one", records=800).certificate
-    assert certificate.public[KEY]["together"] is None
+    assert certificate.public[DISCOVERY_KEY]["together"] is None
     assert "is additional and cannot be combined" in render(certificate)
-    check_stated(certificate)
+    check_discovery_claim(certificate)
 
 
 def test_beside_steps_both_are_added(found):
     fit = released(found).certificate
     step = sampled(rate=0.1, steps=9, sensitivity=10.0, noise_std=100.0)
-    assert stated(found.certificate, fit, (step,))["together"] == {
+    assert discovery_claim(found.certificate, fit, (step,))["together"] == {
         "epsilon": 3.0,
         "delta": 1.1e-5,
     }
@@ -146,9 +148,9 @@ def test_beside_steps_both_are_added(found):
 )
 def test_a_false_statement_is_refused(found, edit):
     told = json.loads(json.dumps(released(found).certificate.to_json()))
-    edit(told["public"][KEY])
+    edit(told["public"][DISCOVERY_KEY])
     with pytest.raises(ModelError):
-        check_stated(Certificate.from_json(told))
+        check_discovery_claim(Certificate.from_json(told))
 
 
 def test_verify_refuses_a_model_that_states_too_little(found, tmp_path):
@@ -158,11 +160,11 @@ def test_verify_refuses_a_model_that_states_too_little(found, tmp_path):
         write_model(tmp_path / "right", release=release, tensors=tensors, model={})
     )
     claim = {
-        **release.certificate.public[KEY],
+        **release.certificate.public[DISCOVERY_KEY],
         "together": {"epsilon": 2.0, "delta": 1.1e-5},
     }
     false = replace(
-        release.certificate, public={**release.certificate.public, KEY: claim}
+        release.certificate, public={**release.certificate.public, DISCOVERY_KEY: claim}
     )
     folder = write_model(
         tmp_path / "wrong",
@@ -229,8 +231,12 @@ def test_synthesize_finds_it_or_is_given_it(found, path):
         "fit_options": {"steps": 2},
     }
     made = ng.synthesize(people(), schema=path, epsilon=2.0, **few)
-    assert made.certificate.public[KEY]["digest"] == found.certificate.digest()
+    assert (
+        made.certificate.public[DISCOVERY_KEY]["digest"] == found.certificate.digest()
+    )
     made = ng.synthesize(
         people(), schema=found.schema, epsilon=2.0, discovery=found.certificate, **few
     )
-    assert made.certificate.public[KEY]["digest"] == found.certificate.digest()
+    assert (
+        made.certificate.public[DISCOVERY_KEY]["digest"] == found.certificate.digest()
+    )

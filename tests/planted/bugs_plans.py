@@ -94,7 +94,7 @@ schema-left-out-of-the-sum: The line for schema and table gives the table's ε a
     wrap accounting.together: lambda right, before, events, *more: right(events, (), *more)
 schema-left-out-of-the-headline: The public page promises for the table alone what is true of it and its schema.
     by test_the_certificate_names_the_discovery_and_the_sum
-    wrap schema_certificate.with_schema: lambda right, fit: fit
+    wrap schema_certificate.with_discovery: lambda right, fit: fit
 second-look-not-booked: The second look at the numeric columns is not paid for.
     by test_a_plan_costs_what_was_asked_and_hardly_less
     wrap discovery.DiscoveryPlan.events: lambda events, plan: tuple(event for event in events(plan) if event.name

@@ -28,7 +28,7 @@ from noisegate.privacy.events import (
     ZeroConcentratedEvent,
 )
 from noisegate.privacy.release import Release
-from noisegate.privacy.schema_certificate import with_schema
+from noisegate.privacy.schema_certificate import with_discovery
 from noisegate.schema import EncodedTable, NumericColumn
 from noisegate.schema.columns import column_form
 from noisegate.schema.linked.links import Link, qualified
@@ -372,7 +372,7 @@ def _associations(verdict: Verdict | None) -> dict[str, Any]:
 def promised(release: Release) -> dict[str, Any]:
     """Returns what the page of any release says of the promise, by the names of the template."""
     certificate = release.certificate
-    together, settings = with_schema(certificate), certificate.public.get("settings")
+    together, settings = with_discovery(certificate), certificate.public.get("settings")
     curve = tradeoff(together)
     # A unit that has several records is called "all records of ..." or "one record of ... with all that belongs to it".
     whole = bool(certificate.contributions) or isinstance(

@@ -33,7 +33,11 @@ from noisegate.privacy.gradient_plan import CalibratedStepPlan, GradientPlan, St
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget, CalibratedPlan, linked_unit, unit_text
 from noisegate.privacy.release import Release
-from noisegate.privacy.schema_certificate import KEY, check_fits, stated
+from noisegate.privacy.schema_certificate import (
+    DISCOVERY_KEY,
+    check_matches_schema,
+    discovery_claim,
+)
 from noisegate.privacy.shard_plan import BatchPlan, ShardPlan
 from noisegate.schema import Schema
 from noisegate.schema.schema import is_linked, is_schema
@@ -169,7 +173,7 @@ class Gate(Single):
         self.journal: AnswerJournal | None = None
         """Where a run writes down what it asks, to go on after a crash; set before the first query."""
         if discovery is not None and isinstance(schema, Schema):
-            check_fits(discovery, schema)
+            check_matches_schema(discovery, schema)
         self._source.check()
 
     @property
@@ -382,7 +386,11 @@ class Gate(Single):
         cost = (
             {}
             if self._discovery is None
-            else {KEY: stated(self._discovery, self.budget, plan.events)}
+            else {
+                DISCOVERY_KEY: discovery_claim(
+                    self._discovery, self.budget, plan.events
+                )
+            }
         )
         return Access(
             plan=plan,

@@ -49,7 +49,7 @@ from noisegate.privacy.release import (
 )
 from noisegate.privacy.schema_certificate import (
     SchemaVerification,
-    check_stated,
+    check_discovery_claim,
     verify_schema,
 )
 
@@ -200,7 +200,7 @@ def _verified(release: Release, folder: Path, files: tuple[str, ...]) -> Verific
     certificate = release.certificate
     recomputed = certificate.check()
     _ = release.stated_schema  # stated, and one that can be read
-    check_stated(certificate)
+    check_discovery_claim(certificate)
     _check_events(release, folder)
     try:
         page = (folder / PAGE_FILE).read_text(encoding="utf-8")

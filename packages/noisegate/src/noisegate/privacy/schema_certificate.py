@@ -1,4 +1,24 @@
-"""The certificate of a discovered schema: a file beside it, and whole, with the cost of both, in that of a fit."""
+"""Certifies a schema that was discovered from private records, alone and in a fit.
+
+`noisegate schema discover` estimates bounds and levels from records, which has a cost.
+Its certificate lies beside the schema file. A fit with this schema may read the same
+records; so it states the discovery among what it takes as public, and the cost of
+both::
+
+    schema.toml  +  its certificate  ──► verify_schema       its events are those that a
+                                                             discovery of its columns
+                                                             has
+        │ a fit with this schema
+        ▼
+    public["discovery"] of the fit's certificate             `discovery_claim`
+        digest, epsilon, delta     of the discovery          `check_discovery_claim`
+        together                   ε and δ of both, or None
+        certificate                of the discovery, complete
+
+A discovery has up to three events, by the kinds of its columns: `magnitudes` and
+`cells` for numeric columns, whose bounds it finds in two looks, and `levels` for texts
+(G-15).
+"""
 
 import hashlib
 import json
@@ -26,251 +46,385 @@ from noisegate.schema.files import ENDING, was_discovered
 
 SCHEMA_HASH = "schema"
 """Name of the hash of the schema file in its certificate."""
-KEY = "discovery"
+DISCOVERY_KEY = "discovery"
 """Where a discovery stands in what the certificate of a fit lists as public."""
 RECORD = 4096
-"""What one record adds to a cell, in grid units: fine enough for the noise of the largest ε."""
-NUMERIC_KINDS, TEXT_KIND = (
-    ("continuous", "integer", "date", "datetime", "datetime-utc"),
-    "categorical",
-)
-"""Kinds of columns whose bounds, and whose levels, can be discovered, as a certificate names them."""
-_COMPOSED = (GaussianEvent, ThresholdedGaussianEvent)
+"""What one record adds to a cell, in grid units: fine enough for the noise of the
+largest ε."""
+NUMERIC_KINDS = ("continuous", "integer", "date", "datetime", "datetime-utc")
+"""Kinds of columns whose bounds can be discovered, as a certificate names them."""
+TEXT_KIND = "categorical"
+"""The kind of columns whose levels can be discovered."""
+
+# Of these events, ε of a fit and its discovery is computed together.
+_COMPOSED_EVENTS = (GaussianEvent, ThresholdedGaussianEvent)
+# Costs are stated to six digits, of which the last may differ on another machine.
+_COST_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaVerification:
-    """What `verify_schema` found."""
+    """What `verify_schema` found.
+
+    Attributes:
+        certificate: The certificate of the discovery.
+        recomputed_epsilon: ε from its events; at most the ε that is stated.
+        schema: The schema file.
+        unchanged: Whether it is as it was discovered, to the byte. It may be corrected
+            from public knowledge.
+    """
 
     certificate: Certificate
     recomputed_epsilon: float
-    """From the events; at most the ε that is stated."""
     schema: Path
     unchanged: bool
-    """Whether it is as it was discovered, to the byte. Correcting it from public knowledge is allowed."""
+
+
+# The certificate alone.
 
 
 def certificate_path(schema: Path) -> Path:
-    """Returns where the certificate of a schema file stands."""
+    """Returns where the certificate of a schema file lies: beside it."""
     return schema.parent / f"{schema.name}{ENDING}"
 
 
 def certificate_text(certificate: Certificate) -> str:
-    """Returns the certificate as the text of its file."""
-    return (
-        json.dumps(certificate.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
-        + "\n"
+    """Returns the certificate of a discovery as the text of its file."""
+    text = json.dumps(
+        certificate.to_json(), indent=2, ensure_ascii=False, allow_nan=False
     )
+    return text + "\n"
 
 
 def schema_hash(text: bytes) -> str:
-    """Returns the SHA-256 of a schema file."""
+    """Returns the SHA-256 of the content of a schema file, in hexadecimal digits."""
     return hashlib.sha256(text).hexdigest()
 
 
 def check_discovery(certificate: Certificate) -> None:
-    """Checks that the events of a certificate are those of the discovery of its columns."""
+    """Checks that a certificate is of a discovery, and has the events of its columns.
+
+    Otherwise it could leave out an event, and so a cost. Whether ε is that of its
+    events is checked by `Certificate.check`.
+
+    Raises:
+        ModelError: if it is not.
+    """
     if SCHEMA_HASH not in certificate.hashes:
         raise ModelError(
-            f"the certificate of {certificate.method!r} is not that of a discovered schema."
+            f"the certificate of {certificate.method!r} is not that of a discovered "
+            "schema."
         )
     if certificate.contributions is not None:
         raise ModelError(
-            "a discovery's certificate states contributions, but none knows whose record each one is."
+            "a discovery's certificate states contributions, but none knows whose "
+            "record each one is."
         )
     if set(certificate.hashes) != {SCHEMA_HASH}:
         raise ModelError(
-            "a discovery's certificate speaks of more than a schema, which no discovery does."
+            "a discovery's certificate speaks of more than a schema, which no "
+            "discovery does."
         )
     try:
-        kinds = certificate.public.get("kinds")
-        gaps = list(kinds.values()) if isinstance(kinds, Mapping) else []
-        numeric, texts = (
-            sum(kind in NUMERIC_KINDS for kind in gaps),
-            gaps.count(TEXT_KIND),
-        )
+        kind_by_column = certificate.public.get("kinds")
+        if isinstance(kind_by_column, Mapping):
+            kinds = list(kind_by_column.values())
+        else:
+            kinds = []
+        numeric_count = sum(kind in NUMERIC_KINDS for kind in kinds)
+        text_count = kinds.count(TEXT_KIND)
     except TypeError as error:
         raise ModelError(
             f"the kinds of columns in a discovery's certificate are broken: {error}."
         ) from None
     check_events(
-        certificate.events, certificate.adjacency, numeric=numeric, texts=texts
+        certificate.events,
+        certificate.adjacency,
+        numeric=numeric_count,
+        texts=text_count,
     )
 
 
 def check_events(
     events: Sequence[Event], adjacency: Adjacency, *, numeric: int, texts: int
 ) -> None:
-    """Checks that events, and what a record adds to each, are of a discovery of so many columns of each kind."""
-    columns = {"magnitudes": numeric, "cells": numeric, "levels": texts}
-    expected = [name for name, count in columns.items() if count]
-    found = [event.name for event in events]
-    if found != expected:
+    """Checks that events are those of a discovery, and what a record adds to each.
+
+    Args:
+        events: The events that a certificate states.
+        adjacency: What neighbours are.
+        numeric: How many columns have bounds that were discovered.
+        texts: How many columns have levels that were discovered.
+
+    Raises:
+        ModelError: if an event is missing, added, or of the wrong kind, or states a
+            sensitivity below that of so many columns.
+    """
+    column_counts = {"magnitudes": numeric, "cells": numeric, "levels": texts}
+    expected_names = [name for name, count in column_counts.items() if count]
+    names = [event.name for event in events]
+    if names != expected_names:
         raise ModelError(
-            f"the certificate states events {found}, a discovery of its columns has {expected}."
+            f"the certificate states events {names}, a discovery of its columns has "
+            f"{expected_names}."
         )
     for event in events:
+        column_count = column_counts[event.name]
         kind = ThresholdedGaussianEvent if event.name == "levels" else GaussianEvent
-        least = sensitivity_of(columns[event.name], adjacency)
-        whole = not isinstance(event, ThresholdedGaussianEvent) or (
+        min_sensitivity = sensitivity_of(column_count, adjacency)
+        # The threshold is calibrated for what a record adds to each of its levels.
+        levels_are_counted = not isinstance(event, ThresholdedGaussianEvent) or (
             event.keys >= texts and event.weight == RECORD
         )
-        if not isinstance(event, kind) or not whole or event.sensitivity < least:
+        if (
+            not isinstance(event, kind)
+            or not levels_are_counted
+            or event.sensitivity < min_sensitivity
+        ):
             raise ModelError(
-                f"the certificate's event {event.name!r} is not what {columns[event.name]} columns need under "
-                f"{adjacency.value}, a {kind.__name__} of sensitivity {least} or more."
+                f"the certificate's event {event.name!r} is not what {column_count} "
+                f"columns need under {adjacency.value}, a {kind.__name__} of "
+                f"sensitivity {min_sensitivity} or more."
             )
 
 
 def sensitivity_of(columns: int, adjacency: Adjacency) -> int:
-    """Returns the sensitivity, in grid units, of counts in which a record touches one cell of each column."""
-    norm = math.isqrt(columns * RECORD**2 - 1) + 1
+    """Returns the L2 sensitivity of counts to which a record adds in each column.
+
+    Args:
+        columns: How many columns are counted; a record adds `RECORD` to one cell of
+            each.
+        adjacency: What neighbours are.
+
+    Returns:
+        The sensitivity in grid units, rounded up.
+    """
+    squared_norm = columns * RECORD**2
+    norm = math.isqrt(squared_norm - 1) + 1  # the root, rounded up
     return GridBound(units=norm, nonnegative=True).sensitivity(adjacency)
 
 
 def verify_schema(path: Path) -> SchemaVerification:
-    """Recomputes ε of the certificate in the file `path` and compares the schema beside it.
+    """Recomputes ε of the certificate in a file, and compares the schema beside it.
+
+    Args:
+        path: The certificate.
 
     Raises:
-        ModelError: if there is no such certificate or schema, or the certificate states less than its events cost, or
-            other events than the discovery of its columns has.
+        ModelError: if there is no such certificate or schema, or the certificate states
+            less than its events cost, or other events than the discovery of its columns
+            has.
     """
     certificate = read_certificate(path)
-    expected = certificate.hashes.get(SCHEMA_HASH)
-    if not path.name.endswith(ENDING) or expected is None:
+    expected_hash = certificate.hashes.get(SCHEMA_HASH)
+    if not path.name.endswith(ENDING) or expected_hash is None:
         raise ModelError(
-            f"{path} is not the certificate of a discovered schema; give a model folder, or SCHEMA{ENDING}."
+            f"{path} is not the certificate of a discovered schema; give a model "
+            f"folder, or SCHEMA{ENDING}."
         )
     recomputed = certificate.check()
     check_discovery(certificate)
     schema = path.with_name(path.name.removesuffix(ENDING))
     try:
-        found = schema_hash(schema.read_bytes())
+        content = schema.read_bytes()
     except OSError as error:
         raise ModelError(
-            f"{schema} cannot be read: {error.strerror}; it belongs beside its certificate."
+            f"{schema} cannot be read: {error.strerror}; it belongs beside its "
+            "certificate."
         ) from None
     return SchemaVerification(
         certificate=certificate,
         recomputed_epsilon=recomputed,
         schema=schema,
-        unchanged=found == expected,
+        unchanged=schema_hash(content) == expected_hash,
     )
 
 
 def discovery_beside(path: Path) -> Certificate | None:
-    """Returns the certificate beside a schema file, or None if it was not discovered."""
-    beside = certificate_path(path)
+    """Returns the certificate beside a schema file; None if it was not discovered.
+
+    Args:
+        path: The schema file, whose first line says if it was discovered.
+
+    Raises:
+        ModelError: if it was, and its certificate is missing or does not hold.
+    """
+    certificate_file = certificate_path(path)
     if not was_discovered(path):
         return None
-    if beside.exists():
-        return verify_schema(beside).certificate
+    if certificate_file.exists():
+        return verify_schema(certificate_file).certificate
     raise ModelError(
-        f"{path} says that it was discovered from private records, and its certificate {beside} is missing: a fit "
-        "could not say what both cost together. Put it back beside the schema; or, if it is lost, remove the first "
-        "line of the schema, and state its cost wherever the fit's certificate goes."
+        f"{path} says that it was discovered from private records, and its certificate "
+        f"{certificate_file} is missing: a fit could not say what both cost together. "
+        "Put it back beside the schema; or, if it is lost, remove the first line of "
+        "the schema, and state its cost wherever the fit's certificate goes."
     )
 
 
-def check_fits(discovery: Certificate, schema: Schema) -> None:
-    """Checks that a certificate of a discovery may be that of `schema`, which public knowledge may have corrected."""
+def check_matches_schema(discovery: Certificate, schema: Schema) -> None:
+    """Checks that a certificate may be that of the discovery of a schema.
+
+    The schema may have been corrected from public knowledge since. But its columns must
+    be among those that the certificate names.
+
+    Raises:
+        ModelError: if a column is not, or the certificate is not of a discovery.
+    """
     check_discovery(discovery)
     kinds = discovery.public.get("kinds")
-    missing = [
-        name
-        for name in schema.names
-        if not isinstance(kinds, Mapping) or name not in kinds
-    ]
-    if missing:
-        raise ModelError(
-            f"the certificate of a discovery is not of this schema: column {missing[0]!r} is not among those that it "
-            "names. Put the right certificate beside the schema, or remove it if the schema was not discovered."
-        )
+    for name in schema.names:
+        if not isinstance(kinds, Mapping) or name not in kinds:
+            raise ModelError(
+                "the certificate of a discovery is not of this schema: column "
+                f"{name!r} is not among those that it names. Put the right certificate "
+                "beside the schema, or remove it if the schema was not discovered."
+            )
 
 
-def stated(
+# In the certificate of a fit.
+
+
+def discovery_claim(
     discovery: Certificate, fit: Budget | Certificate, events: tuple[Event, ...]
 ) -> dict[str, Any]:
-    """Returns what the certificate of a fit, which runs ``events``, says of the discovery before it, as JSON."""
+    """Returns what the certificate of a fit states of the discovery before it, as JSON.
+
+    Args:
+        discovery: The certificate of the discovery.
+        fit: What the fit may cost, or its certificate.
+        events: What the fit runs.
+    """
     return {
         "digest": discovery.digest(),
         "epsilon": discovery.epsilon,
         "delta": discovery.delta,
-        "together": _together(discovery, fit, events),
+        "together": _joint_cost(discovery, fit, events),
         "certificate": discovery.to_json(),
     }
 
 
-def check_stated(fit: Certificate) -> None:
-    """Checks what the certificate of a fit says of a discovery before it, if it says anything."""
-    if KEY not in fit.public:
+def check_discovery_claim(fit: Certificate) -> None:
+    """Checks what the certificate of a fit states of a discovery, if it states one.
+
+    The discovery's certificate is in the claim, so all of it can be computed again.
+
+    Raises:
+        ModelError: if the discovery's certificate is missing or does not hold, or the
+            claim differs from what follows from it.
+    """
+    if DISCOVERY_KEY not in fit.public:
         return
-    claim = fit.public[KEY]
+    claim = fit.public[DISCOVERY_KEY]
     if (
         not isinstance(claim, Mapping)
         or not isinstance(claim.get("certificate"), Mapping)
         or "together" not in claim
     ):
         raise ModelError(
-            "the certificate names a discovery without the discovery's certificate: do not rely on it."
+            "the certificate names a discovery without the discovery's certificate: do "
+            "not rely on it."
         )
     discovery = Certificate.from_json(claim["certificate"])
     discovery.check()
     check_discovery(discovery)
-    found = stated(discovery, fit, fit.events)
-    if {**claim, "together": None} != {**found, "together": None} or not _covers(
-        claim["together"], found["together"]
+    expected = discovery_claim(discovery, fit, fit.events)
+    # The cost of both is compared with a tolerance, all else exactly.
+    is_equal_otherwise = {**claim, "together": None} == {**expected, "together": None}
+    if not is_equal_otherwise or not _costs_agree(
+        claim["together"], expected["together"]
     ):
         raise ModelError(
-            "the certificate states another cost or digest of the discovery before it than the discovery's own "
-            "certificate gives: do not rely on it."
+            "the certificate states another cost or digest of the discovery before it "
+            "than the discovery's own certificate gives: do not rely on it."
         )
 
 
-def _covers(claimed: Any, found: Mapping[str, float] | None) -> bool:
-    """Whether a claimed cost of both is that which was found; on another machine the last of six digits may differ."""
-    if claimed is None or found is None:
-        return claimed is found
+def _costs_agree(claimed: Any, computed: Mapping[str, float] | None) -> bool:
+    """Returns whether a claimed cost of both is the computed one.
+
+    Args:
+        claimed: What a file states, whatever it is.
+        computed: ε and δ by name; None where the costs cannot be combined.
+    """
+    if claimed is None or computed is None:
+        return claimed is computed
     try:
-        both = {name: float(value) for name, value in claimed.items()}
+        claimed_costs = {name: float(value) for name, value in claimed.items()}
     except (AttributeError, TypeError, ValueError):
         return False
-    return both.keys() == found.keys() and all(
-        math.isclose(both[name], found[name], rel_tol=1e-5) for name in both
+    return claimed_costs.keys() == computed.keys() and all(
+        math.isclose(claimed_costs[name], computed[name], rel_tol=_COST_TOLERANCE)
+        for name in claimed_costs
     )
 
 
-def _together(
+def _joint_cost(
     discovery: Certificate, fit: Budget | Certificate, events: tuple[Event, ...]
 ) -> dict[str, float] | None:
-    """Returns ε and δ of both: their sums, or less if all is Gaussian (G-13, G-15); None for unlike units."""
-    if (discovery.adjacency, discovery.unit, discovery.contributions) != (
-        fit.adjacency,
-        fit.unit,
-        fit.contributions,
-    ):
-        return None
-    delta = accounting.upwards(
-        Decimal(repr(discovery.delta)) + Decimal(repr(fit.delta))
+    """Computes what a discovery and a fit cost together, on the same records.
+
+    δ is the sum of both. ε is the sum too, or that of all events composed at this δ if
+    it is less, which is possible if all are Gaussian (G-13, G-15).
+
+    Args:
+        discovery: The certificate of the discovery.
+        fit: What the fit may cost, or its certificate.
+        events: What the fit runs.
+
+    Returns:
+        `epsilon` and `delta`, rounded up to six digits; None if the two protect unlike
+        units or neighbours, whose costs cannot be combined.
+    """
+    same_guarantee = (
+        discovery.adjacency == fit.adjacency
+        and discovery.unit == fit.unit
+        and discovery.contributions == fit.contributions
     )
-    both = (*discovery.events, *events)
+    if not same_guarantee:
+        return None
+    # Decimals, so that 1e-6 + 1e-5 is 1.1e-5 before it is rounded up.
+    sum_of_deltas = Decimal(repr(discovery.delta)) + Decimal(repr(fit.delta))
+    delta = accounting.upwards(sum_of_deltas)
+    all_events = (*discovery.events, *events)
     epsilon = discovery.epsilon + fit.epsilon
-    if all(isinstance(event, _COMPOSED) for event in both):
-        epsilon = min(epsilon, accounting.epsilon(both, delta, fit.adjacency))
+    if all(isinstance(event, _COMPOSED_EVENTS) for event in all_events):
+        composed = accounting.epsilon(all_events, delta, fit.adjacency)
+        epsilon = min(epsilon, composed)
     return {"epsilon": accounting.upwards(Decimal(epsilon)), "delta": delta}
 
 
-def with_schema(fit: Certificate) -> Certificate:
-    """Returns the certificate of a fit and of the discovery of its schema, if one was and their costs add up.
+def with_discovery(fit: Certificate) -> Certificate:
+    """Returns the certificate of a fit together with the discovery of its schema.
 
-    It is at the fit's δ; where only the sums of ε and of δ are known, it has no events.
+    It is what a public page promises. If the events compose, they are those of both, at
+    the fit's δ. Otherwise only the sums of ε and of δ are known, and it has no events.
+
+    Args:
+        fit: The certificate of a fit.
+
+    Returns:
+        The joint certificate; `fit` itself if no schema was discovered, or the costs
+        cannot be combined.
     """
-    claim = fit.public.get(KEY)
+    claim = fit.public.get(DISCOVERY_KEY)
     if not isinstance(claim, Mapping) or claim.get("together") is None:
         return fit
-    before = Certificate.from_json(claim["certificate"]).events
-    found = accounting.together(before, fit.composed, fit.delta, fit.adjacency)
-    if found is None:
-        return replace(fit, **claim["together"], events=(), silos=None)
-    epsilon = max(accounting.upwards(Decimal(repr(found[1])), 4), fit.epsilon)
-    return replace(fit, epsilon=epsilon, events=(*before, *fit.composed), silos=None)
+    discovery_events = Certificate.from_json(claim["certificate"]).events
+    costs = accounting.together(
+        discovery_events, fit.composed, fit.delta, fit.adjacency
+    )
+    if costs is None:
+        joint_cost = claim["together"]
+        return replace(
+            fit,
+            epsilon=joint_cost["epsilon"],
+            delta=joint_cost["delta"],
+            events=(),
+            silos=None,
+        )
+    _, epsilon_of_both = costs
+    epsilon = max(accounting.upwards(Decimal(repr(epsilon_of_both)), 4), fit.epsilon)
+    return replace(
+        fit, epsilon=epsilon, events=(*discovery_events, *fit.composed), silos=None
+    )
