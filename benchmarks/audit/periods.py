@@ -19,7 +19,7 @@ from noisegate.privacy import accounting
 from noisegate.privacy import continual_plan as plans
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import ContinualGaussianEvent, GaussianEvent
-from noisegate.privacy.silos import OF_PERIODS, Stream
+from noisegate.privacy.silos import PERIOD_PREFIX, Stream
 from noisegate.schema import Categorical, Schema
 from noisegate_evaluate.auditing.measure import Seen
 
@@ -59,7 +59,7 @@ def runs(epsilon: float, count: int) -> tuple[list[Seen], Certificate]:
             fresh = release.noise_std[name] / accounting.prefix_noise(
                 event.weights, PERIODS
             )
-            told = release.values[OF_PERIODS + name].T
+            told = release.values[PERIOD_PREFIX + name].T
             one.answer(
                 name,
                 factor @ told / fresh,

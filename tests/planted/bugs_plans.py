@@ -363,7 +363,7 @@ noise-kept-for-ever: Noise that no later period takes back is not erased.
     wrap stream_state.StreamState.forget: lambda right, *arguments: None
 sums-of-periods-fitted: A method is given sums of single periods as if they were queries.
     by test_four_periods_of_few_records_are_fitted_to_their_queries[dp-merf]
-    rewrite release.Release.from_arrays: name.startswith(OF_PERIODS) => not name
+    rewrite release.Release.from_arrays: name.startswith(PERIOD_PREFIX) => not name
 seal-kept: The seal of a period stays when its noise is erased, and the exact sums can be found by trying.
     by test_a_seal_goes_with_its_noise_and_the_key_with_the_last_period
     rewrite stream_state.StreamState.forget: PeriodSums(answer.noisy) => PeriodSums(answer.noisy, None, answer.seal)

@@ -233,7 +233,7 @@ def a_line_of_the_log_for_each_part(take: Any, parts: Any, call: Any) -> Any:
 
 
 @wrong(
-    "silos.Silos.costliest",
+    "silos.Silos.costliest_group",
     "test_a_record_of_disjoint_silos_pays_in_its_own_alone",
     "test_disjoint_silos_cost_the_largest_epsilon",
 )
@@ -242,7 +242,8 @@ def the_cheapest_silo_counts(
 ) -> Any:
     """Of disjoint silos the one that paid least is taken for all."""
     return min(
-        silos.groups, key=lambda events: accounting.epsilon(events, delta, adjacency)
+        silos.event_groups,
+        key=lambda events: accounting.epsilon(events, delta, adjacency),
     )
 
 
@@ -306,7 +307,7 @@ records-in-every-share: A thinned share has the records of all others too.
     rewrite tables.Source._kept: any_places % step == first => any_places >= 0
 overlapping-silos-taken-for-disjoint: A record that may be in all silos pays in one.
     by test_a_record_of_overlapping_silos_pays_in_all test_disjoint_silos_cost_the_largest_epsilon
-    wrap silos.Silos.costliest: lambda right, silos, delta, adjacency: right(dataclasses.replace(silos,
+    wrap silos.Silos.costliest_group: lambda right, silos, delta, adjacency: right(dataclasses.replace(silos,
         overlapping=False, stated_by="nobody"), delta, adjacency)
 each-silo-goes-on-by-its-own-noise: What is asked next follows from a silo's own noise and not from that of all.
     by test_the_second_round_follows_from_the_merged_first_one_in_all_silos_alike
@@ -334,7 +335,7 @@ noise-for-all-shares: The shares of all silos make up the noise, those of silos 
     rewrite keys.SecureSum: len(self.keys) - self.colluding => len(self.keys)
 a-unit-in-all-silos-moves-once: A unit with records in all silos pays as if it had them in one.
     by test_a_unit_in_all_silos_moves_the_sum_once_for_each
-    rewrite silos._moved: times * event.sensitivity => event.sensitivity
+    rewrite silos._with_scaled_sensitivity: factor * event.sensitivity => event.sensitivity
 marks-that-a-power-cut-takes-away: That masks were used is not written to disk before a share leaves.
     by test_marks_are_on_disk_before_anything_is_masked
     wrap atomic.sync_folders: lambda *_: None

@@ -141,14 +141,14 @@ class Certificate(Shown):
         """All events that one unit can be in: what ε is computed from."""
         if self.silos is None:
             return self.events
-        return self.silos.costliest(self.delta, self.adjacency)
+        return self.silos.costliest_group(self.delta, self.adjacency)
 
     @property
     def stream(self) -> Stream | None:
         """How far a stream has come; None if the release is of no stream."""
         if "stream" not in self.public:
             return None
-        return Stream.of(self.public, self.events)
+        return Stream.from_certificate(self.public, self.events)
 
     def card(self) -> ResultCard:
         """Returns the statement as a card for a terminal or a notebook.

@@ -35,7 +35,7 @@ from noisegate.privacy.events import (
     SampledGaussianEvent,
 )
 from noisegate.privacy.grid import Grid
-from noisegate.privacy.silos import OF_PERIODS, Silos, Stream
+from noisegate.privacy.silos import PERIOD_PREFIX, Silos, Stream
 from noisegate.schema import Schema
 from noisegate.schema.schema import is_linked, schema_from_json
 
@@ -115,7 +115,7 @@ class Release(Shown):
             isinstance(event, ContinualGaussianEvent) for event in certificate.events
         )
         if is_stream:
-            period_names = {name for name in arrays if name.startswith(OF_PERIODS)}
+            period_names = {name for name in arrays if name.startswith(PERIOD_PREFIX)}
         else:
             period_names = set()
         return cls(
@@ -129,12 +129,12 @@ class Release(Shown):
             },
             certificate=certificate,
             by_period={
-                name.removeprefix(OF_PERIODS): array
+                name.removeprefix(PERIOD_PREFIX): array
                 for name, array in arrays.items()
                 if name in period_names
             },
             by_period_std={
-                name.removeprefix(OF_PERIODS): noise_std[name]
+                name.removeprefix(PERIOD_PREFIX): noise_std[name]
                 for name in arrays
                 if name in period_names
             },
@@ -195,9 +195,9 @@ class Release(Shown):
         values = dict(self.values)
         noise_std = dict(self.noise_std)
         for name, sums in self.by_period.items():
-            values[OF_PERIODS + name] = sums
+            values[PERIOD_PREFIX + name] = sums
         for name, std in self.by_period_std.items():
-            noise_std[OF_PERIODS + name] = std
+            noise_std[PERIOD_PREFIX + name] = std
         arrays = release_arrays(values, noise_std)
         save_file(
             {name: np.ascontiguousarray(array) for name, array in arrays.items()},
@@ -482,7 +482,7 @@ def _noise_of_total(certificate: Certificate, event: GaussianEvent) -> float:
         The standard deviation, in grid units; not a number if a stream is not stated.
     """
     if isinstance(event, ContinualGaussianEvent):
-        stream = Stream.of(certificate.public, certificate.events)
+        stream = Stream.from_certificate(certificate.public, certificate.events)
         if stream is None:
             return math.nan
         noise = prefix_noise(event.weights, stream.period, stream.window)

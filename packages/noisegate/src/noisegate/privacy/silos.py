@@ -1,4 +1,12 @@
-"""What was added up to one release, and what a record pays for it: silos (G-30), and periods of a stream (G-34)."""
+"""States what was added up to one release, and what a record pays for all of it.
+
+Two kinds of sums are released as one. A certificate names the parts, so that whoever
+reads it can compute what one privacy unit pays:
+
+- `Silos`: releases of several holders of data, who asked the same queries (G-30), with
+  noise of each, or with one noise for all under masks (G-32).
+- `Stream`: the periods of a stream, so far or in a window of the last ones (G-34).
+"""
 
 from __future__ import annotations
 
@@ -17,10 +25,25 @@ from noisegate.privacy.events import (
     events_from_json,
 )
 
+PERIOD_PREFIX = "of a period: "
+"""Before the name of a query in the release of a stream: its answers of single periods,
+a column each."""
+
+
+# Silos.
+
 
 @dataclass(frozen=True, kw_only=True)
 class Silo:
-    """What one silo released: ε and δ that it states for all rounds, digests of certificates, events so far."""
+    """What one silo released.
+
+    Attributes:
+        name: Name of the silo.
+        certificates: Digest of the certificate of each of its releases, in order.
+        epsilon: ε that it states for all rounds.
+        delta: δ that it states for all rounds.
+        events: What it has run so far.
+    """
 
     name: str
     certificates: tuple[str, ...]
@@ -30,17 +53,31 @@ class Silo:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the silo as a JSON object."""
-        events = [event_to_json(event) for event in self.events]
-        return {**vars(self), "certificates": list(self.certificates), "events": events}
+        return {
+            "name": self.name,
+            "certificates": list(self.certificates),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "events": [event_to_json(event) for event in self.events],
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Silos:
-    """The silos whose releases were added up, and whether units may have records in several of them.
+    """The silos whose releases were added up, and in how many a unit may have records.
 
-    That they have not is an assumption about the world, which nobody can read off the releases: `stated_by` says who
-    made it; None where `overlapping`, which assumes nothing. Where the sums were taken under masks (G-32) the events of
-    each silo are those of the sum, and hold against whoever added up together with `colluding` silos.
+    That no unit has records in two silos is an assumption about the world, which nobody
+    can read off the releases; so the certificate names who states it.
+
+    Attributes:
+        members: The silos.
+        overlapping: Whether a unit may have records in several of them.
+        stated_by: Who states that it may not; None where `overlapping`, which assumes
+            nothing.
+        colluding: None for releases that each have their own noise. Where the sums were
+            taken under masks (G-32), the number of silos that may collude: the events
+            of each silo are then those of the sum, and hold against whoever added up
+            together with so many silos.
     """
 
     members: tuple[Silo, ...]
@@ -50,99 +87,169 @@ class Silos:
 
     @property
     def sentence(self) -> str:
-        """Whose releases were added up, and what was assumed about them."""
+        """Whose releases were added up, and what was assumed about them, in words."""
         names = ", ".join(silo.name for silo in self.members)
-        added = f"The releases of {len(self.members)} silos were added up: {names}."
+        origin = f"The releases of {len(self.members)} silos were added up: {names}."
         if self.colluding is not None:
-            added += " They came under masks, with one noise for all; what is claimed holds against whoever added them "
-            added += f"up, together with {self.colluding} of the silos."
-        if self.overlapping:
-            return f"{added} A unit may have records in all of them: their costs are composed."
-        return f"{added} {self.stated_by} states that no unit has records in two: the largest cost of one silo counts."
-
-    @property
-    def groups(self) -> tuple[tuple[Event, ...], ...]:
-        """The events that one unit can be in, for each way in which it can be in any."""
-        if self.overlapping and self.colluding is not None:
-            return (
-                tuple(
-                    _moved(event, len(self.members)) for event in self.members[0].events
-                ),
+            origin = (
+                f"{origin} They came under masks, with one noise for all; what is "
+                "claimed holds against whoever added them up, together with "
+                f"{self.colluding} of the silos."
             )
         if self.overlapping:
-            return (tuple(event for silo in self.members for event in silo.events),)
-        return tuple(silo.events for silo in self.members)
+            return (
+                f"{origin} A unit may have records in all of them: their costs are "
+                "composed."
+            )
+        return (
+            f"{origin} {self.stated_by} states that no unit has records in two: the "
+            "largest cost of one silo counts."
+        )
 
-    def costliest(self, delta: float, adjacency: Adjacency) -> tuple[Event, ...]:
-        """Returns the group with the largest ε."""
+    @property
+    def event_groups(self) -> tuple[tuple[Event, ...], ...]:
+        """The events that one unit can be in, for each way in which it can be in any.
+
+        A unit of disjoint silos is in the events of one, of whichever. One of
+        overlapping silos is in all events; under masks the silos share the events of
+        their sum, which a unit moves once for each silo.
+        """
+        if not self.overlapping:
+            return tuple(silo.events for silo in self.members)
+        if self.colluding is not None:
+            silo_count = len(self.members)
+            shared_events = self.members[0].events
+            return (
+                tuple(
+                    _with_scaled_sensitivity(event, silo_count)
+                    for event in shared_events
+                ),
+            )
+        return (tuple(event for silo in self.members for event in silo.events),)
+
+    def costliest_group(self, delta: float, adjacency: Adjacency) -> tuple[Event, ...]:
+        """Returns those of `event_groups` with the largest ε: what ε is computed from.
+
+        Args:
+            delta: δ of the guarantee.
+            adjacency: What neighbours are.
+        """
         return max(
-            self.groups, key=lambda events: accounting.epsilon(events, delta, adjacency)
+            self.event_groups,
+            key=lambda events: accounting.epsilon(events, delta, adjacency),
         )
 
     def to_json(self) -> dict[str, Any]:
         """Returns the silos as a JSON object."""
-        told: dict[str, Any] = {
+        data: dict[str, Any] = {
             "overlapping": self.overlapping,
             "stated_by": self.stated_by,
         }
-        told |= {} if self.colluding is None else {"colluding": self.colluding}
-        return told | {"silos": [silo.to_json() for silo in self.members]}
+        # Left out where there is none, so that certificates keep their digests.
+        if self.colluding is not None:
+            data["colluding"] = self.colluding
+        data["silos"] = [silo.to_json() for silo in self.members]
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Silos:
-        """Returns the silos in a JSON object; whoever reads it names the file of a KeyError, TypeError or ValueError.
+        """Returns the silos in a JSON object that anybody may have edited.
 
         Raises:
-            ModelError: if one stands there twice, or there are none.
+            ModelError: if there are none, two have one name, or what is assumed about
+                them contradicts itself.
+            KeyError, TypeError, ValueError: if a field is missing or has the wrong
+            type;
+                whoever reads the file names it.
         """
         members = tuple(
             Silo(
-                name=_text(one["name"]),
-                certificates=tuple(map(_text, one["certificates"])),
-                epsilon=float(one["epsilon"]),
-                delta=float(one["delta"]),
-                events=events_from_json(one["events"]),
+                name=_text_line(silo["name"]),
+                certificates=tuple(map(_text_line, silo["certificates"])),
+                epsilon=float(silo["epsilon"]),
+                delta=float(silo["delta"]),
+                events=events_from_json(silo["events"]),
             )
-            for one in data["silos"]
+            for silo in data["silos"]
         )
         names = [silo.name for silo in members]
-        if (
-            not names
-            or len(set(names)) < len(names)
-            or not all(silo.events for silo in members)
-        ):
+        has_duplicates = len(set(names)) < len(names)
+        if not names or has_duplicates or not all(silo.events for silo in members):
             raise ModelError(
-                f"the certificate's silos {names} mean nothing: each needs its own name and its events."
+                f"the certificate's silos {names} mean nothing: each needs its own "
+                "name and its events."
             )
-        overlapping, stated_by = data["overlapping"], data["stated_by"]
+        overlapping = data["overlapping"]
+        stated_by = data["stated_by"]
+        # Exactly one of the two: either silos overlap, or somebody states they do not.
         if not isinstance(overlapping, bool) or (stated_by is None) is not overlapping:
             raise ModelError(
-                "the certificate does not say who states that no unit has records in two silos."
+                "the certificate does not say who states that no unit has records in "
+                "two silos."
             )
-        masked = data.get("colluding")
-        if masked is not None and (
-            type(masked) is not int or not 0 <= masked < len(members)
+        colluding = data.get("colluding")
+        # `type` and not `isinstance`, for which True is an integer.
+        if colluding is not None and (
+            type(colluding) is not int or not 0 <= colluding < len(members)
         ):
             raise ModelError(
-                f"the certificate states colluding={masked!r} of {len(members)} silos."
+                f"the certificate states colluding={colluding!r} of {len(members)} "
+                "silos."
             )
-        if masked is not None and len({silo.events for silo in members}) > 1:
+        if colluding is not None and len({silo.events for silo in members}) > 1:
             raise ModelError(
-                "the certificate states a secure sum, and other events for some of its silos."
+                "the certificate states a secure sum, and other events for some of its "
+                "silos."
             )
-        stated = None if overlapping else _text(stated_by)
         return cls(
-            members=members, overlapping=overlapping, stated_by=stated, colluding=masked
+            members=members,
+            overlapping=overlapping,
+            stated_by=None if overlapping else _text_line(stated_by),
+            colluding=colluding,
         )
 
 
-OF_PERIODS = "of a period: "
-"""Before the name of a query in the release of a stream: its answers of single periods, one a column."""
+def _with_scaled_sensitivity(event: Event, factor: int) -> Event:
+    """Returns the event of a sum that one unit moves several times.
+
+    Args:
+        event: A sum with Gaussian noise.
+        factor: How often it is moved.
+
+    Raises:
+        ModelError: if the event is another one, which no secure sum has.
+    """
+    if not isinstance(event, GaussianEvent):
+        raise ModelError(
+            f"event {event.name!r} of a secure sum is not a sum with Gaussian noise."
+        )
+    return replace(event, sensitivity=factor * event.sensitivity)
+
+
+def _text_line(value: Any) -> str:
+    """Returns a value of JSON that must be one line of text; else a ValueError."""
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise ValueError(f"{value!r} is not a line of text")
+    return value
+
+
+# Streams.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """How far a stream has come, of which a release is the total: of all periods so far, or of a window of the last."""
+    """How far a stream has come whose total is released.
+
+    Attributes:
+        plan: Identifier of the plan.
+        period: The last period in the total, counted from 1.
+        periods: Largest number of periods, which are paid for from the beginning.
+        window: How many periods the total is of, counted from the last; None for all so
+            far.
+        corrections: Whether a record may be withdrawn or amended once.
+        corrected: What the events state of corrections, each once
+            (`ContinualGaussianEvent.corrected`). It is not stored beside them.
+    """
 
     plan: str
     period: int
@@ -150,84 +257,87 @@ class Stream:
     window: int | None
     corrections: bool
     corrected: frozenset[int] = frozenset()
-    """What the events state of corrections: `ContinualGaussianEvent.corrected`."""
 
     @classmethod
-    def of(cls, public: Mapping[str, Any], events: Sequence[Event]) -> Stream | None:
-        """Returns what a certificate states beside its events; None of no stream, and a ModelError of nonsense."""
-        if not (
-            continual := [
-                event for event in events if isinstance(event, ContinualGaussianEvent)
-            ]
-        ):
+    def from_certificate(
+        cls, public: Mapping[str, Any], events: Sequence[Event]
+    ) -> Stream | None:
+        """Returns what a certificate states of a stream.
+
+        Args:
+            public: What it lists as public.
+            events: Its events.
+
+        Returns:
+            How far the stream has come; None if no event is of a stream.
+
+        Raises:
+            ModelError: if that is missing or unusable, or the events are of another
+                number of periods, or pay for other corrections.
+        """
+        continual_events = [
+            event for event in events if isinstance(event, ContinualGaussianEvent)
+        ]
+        if not continual_events:
             return None
         try:
-            found = cls(**public["stream"])
-            last = 1 if found.window is None else found.window
-            plain = isinstance(found.plan, str) and all(
-                type(one) is int for one in (found.period, last)
+            stream = cls(**public["stream"])
+            window = 1 if stream.window is None else stream.window
+            is_usable = (
+                isinstance(stream.plan, str)
+                and type(stream.period) is int
+                and type(window) is int
+                and 1 <= stream.period <= stream.periods
+                and window >= 1
             )
-            plain = plain and 1 <= found.period <= found.periods and last >= 1
-            if not plain or {
-                (event.periods, event.corrected > 1) for event in continual
-            } != {(found.periods, found.corrections)}:
+            paid = {(event.periods, event.corrected > 1) for event in continual_events}
+            if not is_usable or paid != {(stream.periods, stream.corrections)}:
                 raise ValueError("other events")
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError(
                 f"the certificate does not say how far its stream has come: {error}."
             ) from None
-        return replace(
-            found, corrected=frozenset(event.corrected for event in continual)
-        )
+        corrected = frozenset(event.corrected for event in continual_events)
+        return replace(stream, corrected=corrected)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what a certificate states beside its events."""
+        """Returns what a certificate states beside its events, as a JSON object."""
         return {
-            name: value for name, value in vars(self).items() if name != "corrected"
+            "plan": self.plan,
+            "period": self.period,
+            "periods": self.periods,
+            "window": self.window,
+            "corrections": self.corrections,
         }
 
     @property
     def sentence(self) -> str:
-        """What was added up, and what one record may be in it."""
-        last = (
-            "all records so far"
-            if self.window is None
-            else f"the records of the last {self.window} periods"
-        )
-        changed = (
-            ", and is withdrawn or amended once at most, in a later one"
-            if self.corrections
-            else ""
-        )
-        # Certificates of before are compared with this text, so it stays as it was where they state 3 or 9 alone.
-        changed += (
-            " (what is withdrawn may be any record)" if 5 in self.corrected else ""
-        )
+        """What was added up, and what one record may be in it, in words."""
+        if self.window is None:
+            records = "all records so far"
+        else:
+            records = f"the records of the last {self.window} periods"
+        changes = ""
+        if self.corrections:
+            changes = ", and is withdrawn or amended once at most, in a later one"
+        # Pages of certificates that state 3 or 9 were written without this.
+        if 5 in self.corrected:
+            changes = f"{changes} (what is withdrawn may be any record)"
         return (
-            f"Period {self.period} of {self.periods} of a stream: what is released is about {last}. Each record comes "
-            f"in one period{changed}; epsilon and delta are of all {self.periods} together, those to come included."
+            f"Period {self.period} of {self.periods} of a stream: what is released is "
+            f"about {records}. Each record comes in one period{changes}; epsilon and "
+            f"delta are of all {self.periods} together, those to come included."
         )
 
     @property
     def condition(self) -> str | None:
-        """What the guarantee takes for granted beside the sentence; None where that is nothing."""
+        """What the guarantee takes for granted beside `sentence`; None if nothing.
+
+        Events that state 3 for a correction are proved for one case only (G-34).
+        """
         if 3 not in self.corrected:
             return None
         return (
-            "The guarantee holds where each record that is withdrawn is, to the bit, the one that was given, as plans "
-            "of earlier versions took for granted."
+            "The guarantee holds where each record that is withdrawn is, to the bit, "
+            "the one that was given, as plans of earlier versions took for granted."
         )
-
-
-def _moved(event: Event, times: int) -> Event:
-    if not isinstance(event, GaussianEvent):
-        raise ModelError(
-            f"event {event.name!r} of a secure sum is not a sum with Gaussian noise."
-        )
-    return replace(event, sensitivity=times * event.sensitivity)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise ValueError(f"{value!r} is not a line of text")
-    return value

@@ -126,12 +126,14 @@ def add_up(
     if silos.overlapping:
         epsilon = max(
             epsilon,
-            accounting.epsilon(silos.costliest(delta, adjacency), delta, adjacency),
+            accounting.epsilon(
+                silos.costliest_group(delta, adjacency), delta, adjacency
+            ),
         )
     certificate = Certificate(
         epsilon=epsilon,
         delta=delta,
-        events=replace(silos, overlapping=False).costliest(
+        events=replace(silos, overlapping=False).costliest_group(
             delta, adjacency
         ),  # of the silo that paid most
         adjacency=adjacency,

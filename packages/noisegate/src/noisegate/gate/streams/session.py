@@ -21,7 +21,9 @@ from noisegate.privacy.events import TOEPLITZ
 from noisegate.privacy.grid import RECORD_LIMIT
 from noisegate.privacy.plan import PlannedRelease, PricedPlan
 from noisegate.privacy.release import Release
-from noisegate.privacy.silos import OF_PERIODS, Stream
+from noisegate.privacy.silos import PERIOD_PREFIX, Stream
+from noisegate.privacy.continual_plan import ContinualRelease, Horizon
+from noisegate.gate.streams.state import PeriodSums, StreamState
 
 _MOST_TOLD = 2000  # queries with more numbers than this are not told by the period
 
@@ -186,9 +188,11 @@ class StreamSession(SumSession):
                     _natural(self._state.total(name, at, at), release).reshape(-1)
                     for at in range(1, period + 1)
                 ]
-                shown[OF_PERIODS + name] = np.ascontiguousarray(np.stack(each, axis=1))
+                shown[PERIOD_PREFIX + name] = np.ascontiguousarray(
+                    np.stack(each, axis=1)
+                )
                 taken = math.hypot(*noise_taken(release.horizon.weights, period))
-                stds[OF_PERIODS + name] = (
+                stds[PERIOD_PREFIX + name] = (
                     release.noise_std / release.query.grid.scale * taken
                 )
         return super()._release(shown, stds)
