@@ -150,7 +150,14 @@ def composed_epsilon(
 
 
 def _pair_epsilon(steps: Sequence[Steps], pair: Pair, delta: float) -> float:
-    """Computes ε for one pair, on the finest lattice that is small enough."""
+    """Computes ε for one pair, on the finest lattice that is small enough.
+
+    Losses are rounded up to the lattice, so ε is an upper bound on every lattice, and a
+    coarser one costs only tightness.
+
+    Returns:
+        An upper bound on ε; infinite if no lattice is small enough.
+    """
     interval = _choose_interval(steps)
     for _ in range(_MAX_DOUBLINGS):
         lattices = _discretise(steps, pair, interval, delta)
@@ -348,7 +355,21 @@ def _mass_moved_up(
 
 
 def _privacy_loss(outcomes: Floats, steps: Steps, pair: Pair) -> Floats:
-    """Computes ln dP/dQ at outcomes, which may be infinite."""
+    """Computes the privacy loss ln dP/dQ of outcomes of one step.
+
+    The density of N(m, 1) over that of N(0, 1) at z is e^t with t = mz − m²/2. So that
+    of a mixture is 1 − q + q·e^t, and of its mirror image the same with −m. P and Q are
+    mixtures or N(0, 1) itself, whose logarithm is 0 here.
+
+    Args:
+        outcomes: Outcomes z in standard deviations of the noise, (outcomes,); they may
+            be infinite.
+        steps: The step.
+        pair: Which of P and Q are mixtures.
+
+    Returns:
+        The losses, (outcomes,), off by at most `_privacy_loss_error`.
+    """
     m = steps.shift
     zero = np.zeros_like(outcomes)
     with np.errstate(all="ignore"):  # infinite outcomes are meant
@@ -366,7 +387,16 @@ def _privacy_loss(outcomes: Floats, steps: Steps, pair: Pair) -> Floats:
 def _log_mixture(t: Floats, rate: float) -> Floats:
     """Computes ln(1 − q + q·e^t), which lies between 0 and t.
 
-    Its error is at most that of `_privacy_loss_error`.
+    Written as ln(1 + q(e^t − 1)) for q ≤ ½, or as t + ln(1 + (1 − q)(e^−t − 1)) above,
+    nothing cancels near t = 0. Where e^t would overflow, both terms are added by their
+    logarithms.
+
+    Args:
+        t: Logarithms of the ratio of densities, of any shape; they may be infinite.
+        rate: q, in (0, 1].
+
+    Returns:
+        In the shape of `t`. The error counts in `_privacy_loss_error`.
     """
     if rate == 1:
         return t
@@ -379,10 +409,17 @@ def _log_mixture(t: Floats, rate: float) -> Floats:
 
 
 def _privacy_loss_error(outcomes: Floats, steps: Steps) -> Floats:
-    """Bounds the error of `_privacy_loss`.
+    """Bounds the rounding error of `_privacy_loss`.
 
     It is that of t = ±mz − m²/2, and then of ln(1 − q + q·e^t), whose slope in t is at
-    most 1.
+    most 1, so that the error of t does not grow.
+
+    Args:
+        outcomes: Outcomes z, (outcomes,); they may be infinite.
+        steps: The step.
+
+    Returns:
+        Upper bounds on the absolute errors, (outcomes,).
     """
     # With q ≤ ½, y = q·expm1(t) is off by 4 roundings, which moves ln(1 + y) by
     # 4u|y|/(1 + y) ≤ 8u·|ln(1 + y)| ≤ 8u|t|; likewise with q > ½. Far out both
@@ -431,7 +468,15 @@ def _outcomes_with_loss(losses: Floats, steps: Steps, pair: Pair) -> Floats:
 
 
 def _inverse_log_mixture(y: Floats, rate: float) -> Floats:
-    """Finds about the t with ln(1 − q + q·e^t) = y; −∞ below the least y."""
+    """Finds about the t with ln(1 − q + q·e^t) = y: the inverse of `_log_mixture`.
+
+    Args:
+        y: Losses, of any shape.
+        rate: q, in (0, 1].
+
+    Returns:
+        In the shape of `y`; −∞ where y is below ln(1 − q), which no t gives.
+    """
     if rate == 1:
         return y
     far = y + np.log1p(-np.minimum((1 - rate) * np.exp(-y), 1.0)) - math.log(rate)
@@ -659,11 +704,9 @@ def _compose(lattices: Sequence[LatticeLosses], tilt: float) -> _ComposedLosses 
     first_index, size = window
     interval = lattices[0].interval
 
-    convolution, error = _convolve(
-        [_tilt(lattice, tilt)[1] for lattice in lattices],
-        [lattice.count for lattice in lattices],
-        size,
-    )
+    tilted_masses = [_tilt(lattice, tilt)[1] for lattice in lattices]
+    counts = [lattice.count for lattice in lattices]
+    convolution, error = _convolve(tilted_masses, counts, size)
     # Entry 0 of the convolution is the sum of the lowest losses of all steps, and the
     # others are known modulo `size` only: turn it until the window's first loss leads.
     lowest_index = sum(lattice.count * lattice.first_index for lattice in lattices)
@@ -767,14 +810,14 @@ def _find_window(
     """Finds a window that holds the tilted sum of all losses but with tiny probability.
 
     Let X be that sum, in the distribution that θ tilts to, and E[·] be without a tilt.
-    By Chernoff's bound, for every step s > 0::
+    By Chernoff's bound, for every s > 0::
 
         P(X ≥ b) ≤ E[e^((θ + s)·loss)] / E[e^(θ·loss)] · e^(−s·b)
 
-    which is `_OUTSIDE` at b = (ln of the quotient − ln `_OUTSIDE`)/s, and likewise with
-    −s on the other side. Each s gives a right bound, so the tightest of several is
-    taken. Bounds are rounded outwards to the lattice, with one point more as room for
-    rounding.
+    which is `_OUTSIDE` at b = (ln of the quotient − ln `_OUTSIDE`)/s; for s < 0 the
+    same b bounds X from below. Each s gives a right bound, so the tightest of several
+    is taken. Bounds are rounded outwards to the lattice, with one point more as room
+    for rounding.
 
     Args:
         lattices: Losses of each kind of step, with one interval.
@@ -788,6 +831,12 @@ def _find_window(
     """
     interval = lattices[0].interval
     log_moment = _log_moment(lattices, tilt)
+
+    def chernoff_bound(step: float) -> float:
+        """Returns b, in intervals; below it for s > 0, or above it for s < 0, is X."""
+        log_quotient = _log_moment(lattices, tilt + step) - log_moment
+        return (log_quotient - math.log(_OUTSIDE)) / step / interval
+
     # No sum is outside of these; so nothing is cut off to begin with.
     first_index = sum(lattice.count * lattice.first_index for lattice in lattices)
     last_index = sum(
@@ -800,10 +849,8 @@ def _find_window(
     reciprocal_std = 1 / (interval * math.sqrt(max(variance, 1.0)))
     for multiple in (0.25, 0.5, 1, 2, 4, 6, 8, 12, 16):
         step = multiple * reciprocal_std
-        up = _log_moment(lattices, tilt + step) - log_moment - math.log(_OUTSIDE)
-        last_index = min(last_index, math.ceil(up / step / interval) + 1)
-        down = _log_moment(lattices, tilt - step) - log_moment - math.log(_OUTSIDE)
-        first_index = max(first_index, math.floor(-down / step / interval) - 1)
+        last_index = min(last_index, math.ceil(chernoff_bound(step)) + 1)
+        first_index = max(first_index, math.floor(chernoff_bound(-step)) - 1)
 
     # The transform must hold the losses of a single step without wrapping them around.
     min_size = max(
@@ -815,7 +862,10 @@ def _find_window(
 
 
 def _tilted_variance(lattices: Sequence[LatticeLosses], tilt: float) -> float:
-    """Computes the variance of tilted losses of all steps, in squared intervals."""
+    """Computes the variance of the tilted losses of all steps, in squared intervals.
+
+    Steps are independent under the tilt too, so their variances add up.
+    """
     total = 0.0
     for lattice in lattices:
         _, tilted_masses = _tilt(lattice, tilt)
