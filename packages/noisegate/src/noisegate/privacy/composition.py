@@ -77,6 +77,14 @@ _MAX_EPSILON = 1e12
 _ROOT_MARGINS = (1e-8, 1e-6, 1e-4, 1e-2)
 # The interval is doubled until the lattice is small enough.
 _MAX_DOUBLINGS = 200
+# The interval to begin with, relative to the root mean square of the loss of one step,
+# and of all steps. Both were tried: finer ones take longer, and hardly lower ε.
+_INTERVAL_OF_STEP = 0.1
+_INTERVAL_OF_ALL = 1e-4
+# Where losses are large, most of their square is in a few steps, and the others must
+# not be blurred for these: a larger root mean square than this counts as this.
+_MAX_STEP_LOSS = 0.2
+_MIN_INTERVAL = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,10 +180,16 @@ def _pair_epsilon(steps: Sequence[Steps], pair: Pair, delta: float) -> float:
 def _choose_interval(steps: Sequence[Steps]) -> float:
     """Chooses how finely losses are discretised, by a rule of thumb.
 
+    Every interval gives an upper bound on ε, and a good one a tight bound in short
+    time.
+
+    Args:
+        steps: Kinds of steps, and how many of each.
+
     Returns:
-        A tenth of the root mean square of the loss in one step. Beyond a million steps,
-        a ten-thousandth of that of all of them together: else time would grow with
-        them.
+        The interval: a tenth of the root mean square of the loss in one step. Beyond a
+        million steps, a ten-thousandth of that of all of them together: else time would
+        grow with them.
     """
     # The Rényi divergence of order 2 of a step is about the mean square of its loss.
     mean_squares = [
@@ -187,10 +201,13 @@ def _choose_interval(steps: Sequence[Steps]) -> float:
         for step, mean_square in zip(steps, mean_squares, strict=True)
     )
     step_count = sum(step.count for step in steps)
-    # Where losses are large, most of their square is in a few steps, which the rest
-    # must not be blurred for.
-    of_one_step = 0.1 * min(math.sqrt(mean_square_of_all / step_count), 0.2)
-    return max(of_one_step, 1e-4 * math.sqrt(mean_square_of_all), 1e-12)
+    loss_of_step = math.sqrt(mean_square_of_all / step_count)
+    loss_of_all = math.sqrt(mean_square_of_all)
+    return max(
+        _INTERVAL_OF_STEP * min(loss_of_step, _MAX_STEP_LOSS),
+        _INTERVAL_OF_ALL * loss_of_all,
+        _MIN_INTERVAL,
+    )
 
 
 def _epsilon_on_lattices(
@@ -438,8 +455,15 @@ def _privacy_loss_error(outcomes: Floats, steps: Steps) -> Floats:
 def _outcomes_with_loss(losses: Floats, steps: Steps, pair: Pair) -> Floats:
     """Finds about which outcomes have given losses, by a formula.
 
-    Errors of the formula are no matter: the loss at what is found is computed again,
-    and `_max_loss_mismatch` bounds how far it is off.
+    With t = mz − m²/2 and t′ = −mz − m²/2 the loss of an outcome z is::
+
+        ln(1 − q + q·e^t)                             if P alone is a mixture
+        −ln(1 − q + q·e^t′)                           if Q alone is one
+        ln(1 − q + q·e^t) − ln(1 − q + q·e^t′)        if both are
+
+    It grows with z, and is solved for z. Errors of the formula are no matter: the loss
+    at what is found is computed again, and `_max_loss_mismatch` bounds how far it is
+    off.
 
     Args:
         losses: Losses, ascending, (losses,).
@@ -491,6 +515,8 @@ def _max_loss_mismatch(
 ) -> float:
     """Bounds how far the losses of outcomes are from what they should be.
 
+    By so much all losses are raised later, so that none counts as less than it is.
+
     Args:
         outcomes: What `_outcomes_with_loss` found, (losses,).
         losses: The losses that they should have, (losses,).
@@ -498,62 +524,68 @@ def _max_loss_mismatch(
         pair: Which outputs are mixtures.
 
     Returns:
-        The largest difference, plus its rounding error: by so much all losses are to be
-        raised. Of infinite outcomes, which stand for losses that none has, the side
-        counts on which the mass lies.
+        The largest difference, plus its rounding error. An infinite outcome stands for
+        a loss that none has. All mass lies on one side of it, and so the difference
+        counts on that side only.
     """
     difference = _privacy_loss(outcomes, steps, pair) - losses
-    off = np.where(
-        outcomes == -math.inf,
-        -difference,
-        np.where(outcomes == math.inf, difference, np.abs(difference)),
+    mismatch = np.select(
+        [outcomes == -math.inf, outcomes == math.inf],
+        [-difference, difference],
+        default=np.abs(difference),
     )
     rounding = _privacy_loss_error(outcomes, steps)
-    return float(np.max(np.maximum(off, 0.0) + rounding + 4 * UNIT * np.abs(losses)))
+    rounding_of_losses = 4 * UNIT * np.abs(losses)
+    return float(np.max(np.maximum(mismatch, 0.0) + rounding + rounding_of_losses))
 
 
 def _mixture_masses(
     outcomes: Floats, steps: Steps, mean: float | None
 ) -> tuple[Floats, Floats]:
-    """Computes the masses of an output below, between and above outcomes.
+    """Computes the probabilities of an output below, between and above outcomes.
+
+    The output is N(0, 1), or with the record in question in the sample N(c, 1); so it
+    is the mixture (1 − q)·N(0, 1) + q·N(c, 1).
 
     Args:
-        outcomes: Outcomes, ascending, (losses,).
-        steps: The step.
-        mean: c of the mixture (1 − q)·N(0, 1) + q·N(c, 1); None for N(0, 1).
+        outcomes: Outcomes, ascending, (outcomes,).
+        steps: The step, for its sampling probability q.
+        mean: c; None for an output that is N(0, 1) whatever the sample is.
 
     Returns:
-        The masses, and bounds on their errors, (losses + 1,) each.
+        The masses, and upper bounds on their errors, (outcomes + 1,) each: the first is
+        below the lowest outcome, the last above the highest.
     """
+    masses_without, errors_without = _normal_masses(outcomes)
     if mean is None:
-        return _normal_masses(outcomes)
-    unsampled, unsampled_error = _normal_masses(outcomes)
-    sampled, sampled_error = _normal_masses(outcomes - mean)
-    rate_out = 1 - steps.rate
-    return (
-        rate_out * unsampled + steps.rate * sampled,
-        rate_out * unsampled_error + steps.rate * sampled_error,
-    )
+        return masses_without, errors_without
+    masses_with, errors_with = _normal_masses(outcomes - mean)
+    rate = steps.rate
+    masses = (1 - rate) * masses_without + rate * masses_with
+    errors = (1 - rate) * errors_without + rate * errors_with
+    return masses, errors
 
 
 def _normal_masses(outcomes: Floats) -> tuple[Floats, Floats]:
-    """Computes the masses of N(0, 1) below, between and above outcomes.
+    """Computes the probabilities of N(0, 1) below, between and above outcomes.
 
-    Their errors are bounded on both sides, as P is rounded up with them, and Q down.
+    A mass is the difference of two values of the distribution function Φ. Its error is
+    bounded by those of both; later it is added to masses of P and taken off those of Q.
 
     Args:
-        outcomes: Outcomes, ascending, (losses,).
+        outcomes: Outcomes, ascending, (outcomes,).
 
     Returns:
-        The masses, and bounds on their errors, (losses + 1,) each.
+        The masses, and upper bounds on their errors, (outcomes + 1,) each: the first is
+        below the lowest outcome, the last above the highest.
     """
     from scipy.special import ndtr
 
     ends = np.concatenate([[-math.inf], outcomes, [math.inf]])
     below = ndtr(ends)
     above = ndtr(-ends)
-    # A mass is a difference on the side where the distribution function is small, so
-    # that nothing cancels.
+    # Left of 0 differences of Φ are taken, and right of it differences of 1 − Φ: on
+    # either side of what is small there, so that nothing cancels.
     is_left = ends[1:] <= 0
     masses = np.where(is_left, below[1:] - below[:-1], above[:-1] - above[1:])
     relative_error = _CDF_ERROR + _CDF_ERROR_FAR * np.minimum(ends * ends, 1e4)
