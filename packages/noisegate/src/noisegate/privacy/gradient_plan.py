@@ -436,29 +436,30 @@ def _least_noise(
         spent = accounting.epsilon(events, budget.delta, budget.adjacency)
         return math.log(spent / budget.epsilon) if spent > 0 else -math.inf
 
-    enough = min(max(_guess_noise(plan, budget), min_std), max_std)
-    too_little: float | None = None
+    # At the end, one of these is known to be enough, and the other not to be.
+    sufficient_std = min(max(_guess_noise(plan, budget), min_std), max_std)
+    insufficient_std: float | None = None
     factor = _FIRST_STEP
     # Wider noise, until it is enough ...
-    while excess(enough) > 0:
-        if enough >= max_std:
+    while excess(sufficient_std) > 0:
+        if sufficient_std >= max_std:
             widest = event(max_std)
             message = _no_noise_message(plan, budget, query_events, widest)
             raise CalibrationError(message)
-        too_little = enough
-        enough = min(enough * factor, max_std)
+        insufficient_std = sufficient_std
+        sufficient_std = min(sufficient_std * factor, max_std)
         factor *= factor
     # ... or narrower noise, if the guess was enough, until it is not.
-    while too_little is None:
-        if enough <= min_std:
-            return event(enough)
-        narrower = max(enough / factor, min_std)
+    while insufficient_std is None:
+        if sufficient_std <= min_std:
+            return event(sufficient_std)
+        narrower_std = max(sufficient_std / factor, min_std)
         factor *= factor
-        if excess(narrower) > 0:
-            too_little = narrower
+        if excess(narrower_std) > 0:
+            insufficient_std = narrower_std
         else:
-            enough = narrower
-    return event(_find_crossing(excess, too_little, enough))
+            sufficient_std = narrower_std
+    return event(_find_crossing(excess, insufficient_std, sufficient_std))
 
 
 def _guess_noise(plan: StepPlan, budget: Budget) -> float:
@@ -487,7 +488,7 @@ def _guess_noise(plan: StepPlan, budget: Budget) -> float:
 
 
 def _find_crossing(
-    excess: Callable[[float], float], too_little: float, enough: float
+    excess: Callable[[float], float], insufficient_std: float, sufficient_std: float
 ) -> float:
     """Finds noise that is barely enough, by regula falsi.
 
@@ -496,17 +497,17 @@ def _find_crossing(
 
     Args:
         excess: ln of the cost over the budget; it falls as the noise grows.
-        too_little: Noise with an excess above zero.
-        enough: Noise with an excess of at most zero.
+        insufficient_std: Noise, in grid units, with an excess above zero.
+        sufficient_std: Wider noise, with an excess of at most zero.
 
     Returns:
         Noise that was tried, with an excess of at most zero.
     """
-    excess_above = excess(too_little)
-    excess_below = excess(enough)
+    excess_above = excess(insufficient_std)
+    excess_below = excess(sufficient_std)
     for _ in range(_MAX_ROUNDS):
         is_tight = excess_below > -_UNUSED_PART
-        is_narrow = enough <= too_little * (1 + _BRACKET_WIDTH)
+        is_narrow = sufficient_std <= insufficient_std * (1 + _BRACKET_WIDTH)
         if is_tight or is_narrow:
             break
         if math.isfinite(excess_above) and math.isfinite(excess_below):
@@ -515,15 +516,15 @@ def _find_crossing(
             fraction = min(crossing + _UNUSED_PART, _MAX_FRACTION)
         else:
             fraction = 0.5
-        middle = too_little * (enough / too_little) ** fraction
-        excess_middle = excess(middle)
+        middle_std = insufficient_std * (sufficient_std / insufficient_std) ** fraction
+        excess_middle = excess(middle_std)
         if excess_middle > 0:
-            too_little = middle
+            insufficient_std = middle_std
             excess_above = excess_middle
         else:
-            enough = middle
+            sufficient_std = middle_std
             excess_below = excess_middle
-    return enough
+    return sufficient_std
 
 
 def _no_noise_message(
