@@ -317,21 +317,7 @@ class Certificate(Shown):
             ModelError: if the claimed ε is lower than what the events cost, or the
                 certificate claims no event, or a unit that no run can have.
         """
-        if not (0 < self.delta < 1 and 0 <= self.epsilon < math.inf):
-            raise ModelError(
-                f"the certificate states epsilon={self.epsilon} at delta={self.delta}, "
-                "which means nothing."
-            )
-        if self.contributions is not None and self.adjacency is Adjacency.REPLACE_ONE:
-            raise ModelError(
-                "the certificate states contributions under replace-one, for which "
-                "there is no proof."
-            )
-        if self.contributions is not None and not names_unit_column(self.unit):
-            raise ModelError(
-                "the certificate states contributions, but its "
-                f"unit={self.unit!r} names no unit column."
-            )
+        self._check_guarantee()
         try:
             check_unit(self.unit, self.contributions)
             recomputed = accounting.epsilon(self.composed, self.delta, self.adjacency)
@@ -340,20 +326,53 @@ class Certificate(Shown):
                 f"the certificate's unit or events mean nothing: {error}"
             ) from None
         max_epsilon = self.epsilon * (1 + _ROUNDING)
-        if not self.events or not math.isfinite(recomputed) or recomputed > max_epsilon:
+        is_covered = math.isfinite(recomputed) and recomputed <= max_epsilon
+        if not self.events or not is_covered:
             raise ModelError(
                 f"the certificate states epsilon={self.epsilon:g} at "
                 f"delta={self.delta:g}, but its {len(self.composed)} events cost "
                 f"epsilon={recomputed:g}: do not rely on it."
             )
-        if self.silos is not None:
-            events_of_silos = [silo.events for silo in self.silos.members]
-            if self.events not in events_of_silos:
-                raise ModelError(
-                    "the certificate's events are those of none of its silos: do not "
-                    "rely on it."
-                )
+        self._check_silos()
         return recomputed
+
+    def _check_guarantee(self) -> None:
+        """Checks that ε and δ mean something, and the unit goes with the adjacency.
+
+        Raises:
+            ModelError: otherwise.
+        """
+        if not (0 < self.delta < 1 and 0 <= self.epsilon < math.inf):
+            raise ModelError(
+                f"the certificate states epsilon={self.epsilon} at delta={self.delta}, "
+                "which means nothing."
+            )
+        if self.contributions is None:
+            return
+        if self.adjacency is Adjacency.REPLACE_ONE:
+            raise ModelError(
+                "the certificate states contributions under replace-one, for which "
+                "there is no proof."
+            )
+        if not names_unit_column(self.unit):
+            raise ModelError(
+                "the certificate states contributions, but its "
+                f"unit={self.unit!r} names no unit column."
+            )
+
+    def _check_silos(self) -> None:
+        """Checks that the certificate's events are those of one of its silos.
+
+        Raises:
+            ModelError: otherwise.
+        """
+        if self.silos is None:
+            return
+        if self.events not in [silo.events for silo in self.silos.members]:
+            raise ModelError(
+                "the certificate's events are those of none of its silos: do not rely "
+                "on it."
+            )
 
 
 # What may stand in a file.
