@@ -149,6 +149,11 @@ class _NamedEvent:
     name: str
 
     def __post_init__(self) -> None:
+        """Checks the name, and each field that is annotated as a number.
+
+        Raises:
+            EventError: if one is not what its annotation says, or not positive.
+        """
         if not isinstance(self.name, str):
             raise EventError(f"event name={self.name!r} is not text.")
         for field in fields(self):
@@ -270,6 +275,11 @@ class ContinualGaussianEvent(GaussianEvent):
     corrected: int
 
     def __post_init__(self) -> None:
+        """Checks the weights, and the factor for corrections that they allow (G-34).
+
+        Raises:
+            EventError: if one is unusable.
+        """
         super().__post_init__()
         # JSON has lists; equal events must have equal weights.
         object.__setattr__(self, "weights", tuple(self.weights))
@@ -334,6 +344,7 @@ class SampledGaussianEvent(_NoisySum, _NamedEvent):
     sampler: Sampler
 
     def __post_init__(self) -> None:
+        """Checks that the rate is a probability."""
         super().__post_init__()
         if self.rate > 1:
             raise EventError(f"event {self.name!r}: rate={self.rate} is above 1.")
@@ -373,6 +384,7 @@ class BatchGaussianEvent(SampledGaussianEvent):
     shards: int
 
     def __post_init__(self) -> None:
+        """Checks that shards are used whole: sampled ones have no proof (G-24)."""
         super().__post_init__()
         if self.shards > 1 and self.rate != 1:
             raise EventError(
@@ -439,6 +451,7 @@ class ZeroConcentratedEvent(_NamedEvent):
     mechanism: str
 
     def __post_init__(self) -> None:
+        """Checks that a mechanism is named."""
         super().__post_init__()
         if not isinstance(self.mechanism, str) or not self.mechanism:
             raise EventError(
@@ -489,6 +502,14 @@ class ThresholdedGaussianEvent(_NoisySum, _NamedEvent):
     sampler: Sampler
 
     def __post_init__(self) -> None:
+        """Checks the sampler, and that the sensitivity covers a record's keys (G-15).
+
+        A record adds `weight` to the counts of up to `keys` keys, so the sensitivity is
+        at least weight · √keys.
+
+        Raises:
+            EventError: otherwise.
+        """
         super().__post_init__()
         if self.sampler is not Sampler.DISCRETE_GAUSSIAN:
             raise EventError(

@@ -94,6 +94,11 @@ class StepPlan(Settings):
     """Part of the budget for the steps, beside the shares of the queries."""
 
     def __post_init__(self) -> None:
+        """Checks names and shapes, and rounds the sampling probability up.
+
+        Raises:
+            OptionError: if a query has the name of the steps, or a shape is empty.
+        """
         if any(query.name == self.name for query in self.queries):
             raise OptionError(
                 f"a query and the gradients are both called {self.name!r}; rename one "
@@ -273,6 +278,11 @@ class CalibratedStepPlan(PricedPlan):
     event: SampledGaussianEvent
 
     def __post_init__(self) -> None:
+        """Checks that event and queries are those of the plan, and then the price.
+
+        Raises:
+            CalibrationError: otherwise.
+        """
         if self.event != self.plan.event(self.event.noise_std, self.event.sampler):
             raise CalibrationError(
                 f"event {self.event.name!r} is not that of its plan; make plans with "
@@ -309,9 +319,8 @@ class CalibratedStepPlan(PricedPlan):
     def describe(self, records: int | None) -> dict[str, Any]:
         """Returns the plan as a JSON object.
 
-        It has the noise of a step in relation to what the step is to show: its norm
-        over the clipping norm, which bounds the norm of a mean gradient, and of the
-        vector of a whole sample or of a mean shard.
+        It states how large the noise of a step is beside what the step can show: the
+        norm of the noise over the largest norm of the sum.
 
         Args:
             records: Public guess of the number of records, or None.
@@ -324,12 +333,13 @@ class CalibratedStepPlan(PricedPlan):
         elif isinstance(event, ShardGaussianEvent):
             shard_facts = {"shards": event.shards, "vectors_of": "shards"}
 
-        vectors = self._vectors_a_step(records)
-        if vectors is None:
+        max_sum = self._max_sum_over_sensitivity(records)
+        if max_sum is None:
             relative_noise = None
         else:
+            # Both over the sensitivity.
             noise_norm = self.noise_multiplier * math.sqrt(plan.count)
-            relative_noise = noise_norm / vectors
+            relative_noise = noise_norm / max_sum
         return {
             **super().describe(records),
             "steps": plan.steps,
@@ -362,20 +372,26 @@ class CalibratedStepPlan(PricedPlan):
             return sampled / self.event.shards
         return sampled
 
-    def _vectors_a_step(self, records: int | None) -> float | None:
-        """Returns how many vectors of the clipping norm a step adds up, at most.
+    def _max_sum_over_sensitivity(self, records: int | None) -> float | None:
+        """Returns the largest norm of a step's sum, relative to its sensitivity.
 
-        The unit is the sensitivity. So of one vector that may be turned round, whose
-        sensitivity is twice the clipping norm, it is a half.
+        Gradients are as long as the sensitivity, and a step adds up those of a sample.
+        A vector of a whole sample stands alone and is half as long, since the
+        sensitivity is the distance between two opposite ones. Of shards, a step adds up
+        one vector of each that is queried.
 
         Args:
             records: Public guess of the number of all records, or None.
+
+        Returns:
+            The ratio; None for gradients, if the number of records is not known.
         """
         event = self.event
         if isinstance(event, BatchGaussianEvent):
             return 0.5
         if isinstance(event, ShardGaussianEvent):
-            return self.plan.units / event.sensitivity * event.rate * event.shards
+            relative_length = self.plan.units / event.sensitivity
+            return relative_length * event.rate * event.shards
         return self._records_a_step(records)
 
 
@@ -592,6 +608,7 @@ class GradientPlan(StepPlan):
     (groups, outputs, inputs)."""
 
     def __post_init__(self) -> None:
+        """Checks that factored gradients have the one shape that they can have."""
         super().__post_init__()
         dimensions = [len(shape) for shape in self.parameters.values()]
         if self.factored and dimensions != [3]:

@@ -64,6 +64,12 @@ class MarginalPlan(PricedPlan):
     rho: float
 
     def __post_init__(self) -> None:
+        """Checks the columns and the size of the tables, and then the price.
+
+        Raises:
+            OptionError: if there is no pair of columns, or the tables are too large.
+            CalibrationError: if `rho` costs more than the budget.
+        """
         if len(self.columns) < 2:
             raise OptionError(
                 f"{self.name} looks for pairs, and fewer than two columns have several "

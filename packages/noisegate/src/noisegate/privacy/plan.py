@@ -115,6 +115,11 @@ class Budget:
     contributions: int | None = None
 
     def __post_init__(self) -> None:
+        """Checks all values, and turns ε and δ into floats.
+
+        Raises:
+            OptionError: if one is out of range, or they do not go together.
+        """
         if _is_number(self.epsilon) and self.epsilon > _MAX_EPSILON:
             epsilon_hint = "above that hardly any privacy is left"
         else:
@@ -259,6 +264,7 @@ class Query:
         )
 
     def __post_init__(self) -> None:
+        """Checks sizes and share."""
         if self.dim < 1 or self.columns < 1:
             raise OptionError(
                 f"query {self.name!r}: dim={self.dim} and columns={self.columns} must "
@@ -372,6 +378,13 @@ class PricedPlan(Shown):
     releases: tuple[PlannedRelease, ...] = ()
 
     def __post_init__(self) -> None:
+        """Checks the stated sensitivities, and that the budget covers the price.
+
+        Whoever makes a plan by another way than `Plan.calibrate` meets this check too.
+
+        Raises:
+            CalibrationError: if a sensitivity is too small, or the price too high.
+        """
         for release in self.releases:
             if release.sensitivity < release.query.sensitivity(self.budget):
                 raise CalibrationError(
@@ -560,6 +573,7 @@ class Plan:
     design: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        """Checks that there are queries, and that no two have one name."""
         names = [query.name for query in self.queries]
         has_duplicates = len(set(names)) != len(names)
         if not names or has_duplicates:

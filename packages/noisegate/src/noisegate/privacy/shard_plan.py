@@ -58,6 +58,7 @@ class BatchPlan(StepPlan):
     for Poisson samples."""
 
     def __post_init__(self) -> None:
+        """Checks that shards are used whole, and not sampled too."""
         super().__post_init__()
         if self.shards > 1 and self.sampling_probability != 1:
             raise OptionError(
