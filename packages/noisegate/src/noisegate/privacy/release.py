@@ -88,10 +88,11 @@ class Release(Shown):
         5.77
     """
 
-    values: Mapping[str, Floats]
+    # Types stand in full, as users read them in the signature.
+    values: Mapping[str, npt.NDArray[np.float64]]
     noise_std: Mapping[str, float]
     certificate: Certificate
-    by_period: Mapping[str, Floats] = field(default_factory=dict)
+    by_period: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
     by_period_std: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
