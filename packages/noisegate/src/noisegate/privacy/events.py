@@ -240,7 +240,7 @@ class ContinualGaussianEvent(GaussianEvent):
         sensitivity: L2 norm, in grid units, of what one record, with its correction,
             moves in all periods together.
         noise_std: Standard deviation of the fresh noise of each period, in grid units.
-        coordinates: Numbers released in all periods together.
+        coordinates: How many numbers all periods together release.
         periods: Largest number of periods.
         weights: First column of the Toeplitz factor, times 256; the first is 256, and
             no other is larger in magnitude. Zeros at the end are left out.
@@ -318,7 +318,7 @@ class SampledGaussianEvent(_NoisySum, _NamedEvent):
             adjacency. The accountant knows what a replaced record does to a sampled
             sum.
         noise_std: Standard deviation of the noise of each step, in grid units.
-        coordinates: Numbers released in each step.
+        coordinates: How many numbers each step releases.
 
     Examples:
         >>> from noisegate.privacy.accounting import epsilon
