@@ -46,7 +46,7 @@ kind = "boolean"
 READ = """
 try:
     from noisegate.sources import open_source
-except ImportError:
+except ImportError:  # as it was called until November 2026
     from noisegate.data import open_source
 from noisegate import Schema
 schema = Schema.from_toml("schema.toml")

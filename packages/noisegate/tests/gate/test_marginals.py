@@ -20,6 +20,7 @@ from noisegate.gate.gate import Gate
 from noisegate.gate.sessions import marginals
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.marginal_plan import MarginalPlan, marginal_columns
+from noisegate.queries.binning import NumericBins
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
 
 SCHEMA = Schema(

@@ -18,6 +18,7 @@ from tests.shared.columns import boolean, categorical, continuous
 from noisegate.gate.gate import Gate
 from noisegate.gate.sessions import marginals
 from noisegate.privacy.marginal_plan import MarginalPlan
+from noisegate.queries.binning import NumericBins
 from noisegate.schema import Schema
 
 # OpenDP's models are compiled anew in each run.

@@ -31,6 +31,8 @@ from noisegate.privacy import noise
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Plan, Query
 from noisegate.privacy.shard_plan import BatchPlan
+from noisegate.queries.binning import NumericBins
+from noisegate.queries.feature_map import Counts
 from noisegate.schema import Boolean, Continuous
 
 CAP = 1.0

@@ -33,6 +33,7 @@ from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.marginal_plan import MarginalPlan, marginal_columns
 from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import ShardPlan
+from noisegate.queries.binning import NumericBins
 from noisegate.schema import EncodedTable
 from noisegate.sources.linked import LinkRows
 

@@ -34,6 +34,8 @@ from noisegate.methods.registry import register
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
 from noisegate.privacy.release import Release
+from noisegate.queries.binning import NumericBins, equal_bins
+from noisegate.queries.contingency import Tables, check_groups, tables_up_to
 from noisegate.schema import Layout, Schema
 from noisegate.settings import (
     Count,

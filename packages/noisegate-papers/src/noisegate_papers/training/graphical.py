@@ -25,13 +25,12 @@ from noisegate.answers.released import Answered, Values
 from noisegate.answers.tables import ClassTables, class_tables, likely_shares
 from noisegate.errors import MissingExtraError, ModelError
 from noisegate.models.checkpoint import FinishedFit, FitState
+from noisegate.models.tables.mixture_fit import within_cells
 from noisegate.privacy.marginal_plan import marginal_columns
 from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release
-from noisegate.answers.design import Design
-from noisegate.models.tables.mixture_fit import within_cells
-from noisegate.answers.released import Answered, Values
-from noisegate.answers.tables import ClassTables, class_tables, likely_shares
+from noisegate.queries.binning import Histogram, NumericBins
+from noisegate.queries.contingency import Contingency, equally_weighted
 from noisegate_papers.models.graphical import BayesianNetwork, Conditional
 
 

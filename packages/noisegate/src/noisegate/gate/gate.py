@@ -39,6 +39,8 @@ from noisegate.privacy.schema_certificate import (
     discovery_claim,
 )
 from noisegate.privacy.shard_plan import BatchPlan, ShardPlan
+from noisegate.queries.binning import NumericBins
+from noisegate.queries.feature_map import FeatureMap
 from noisegate.schema import Schema
 from noisegate.schema.schema import is_linked, is_schema
 from noisegate.sources.overlap import check_apart

@@ -22,8 +22,6 @@ from noisegate.privacy.grid import RECORD_LIMIT
 from noisegate.privacy.plan import PlannedRelease, PricedPlan
 from noisegate.privacy.release import Release
 from noisegate.privacy.silos import PERIOD_PREFIX, Stream
-from noisegate.privacy.continual_plan import ContinualRelease, Horizon
-from noisegate.gate.streams.state import PeriodSums, StreamState
 
 _MOST_TOLD = 2000  # queries with more numbers than this are not told by the period
 
