@@ -28,21 +28,22 @@ from noisegate.schema import (
 )
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import (
-    DAY,
+    MICROSECONDS_PER_DAY,
     Mask,
     Parsed,
     Parser,
     UnexpectedType,
-    codes_of,
-    floats,
+    boolean_parser,
+    encode_cells,
     is_text,
-    joined_names,
-    microseconds,
-    names_of,
-    placed,
-    plain_cells,
-    truths,
+    join_names,
+    normalized_names,
+    parse_codes,
+    parse_floats,
+    parse_timestamps,
+    strip_cells,
 )
+from noisegate.schema.formats import parse_formatted
 from noisegate.schema.formats import plain_text
 from noisegate.schema.linked.schema import Link, LinkedSchema
 from noisegate.schema.linked.table_schema import Key, key_parts
@@ -250,9 +251,9 @@ def _families(tables: Tables, link: Link) -> LinkedPair:
 def _keys(table: pa.Table, key: Key) -> pa.Array:
     """Keys as text, so that 1 in one table is "1" in another."""
     try:
-        return joined_names(
+        return join_names(
             [
-                names_of(_column(table, name, " of the schema, a key,"), name)
+                normalized_names(_column(table, name, " of the schema, a key,"), name)
                 for name in key_parts(key)
             ]
         )
@@ -346,14 +347,14 @@ def encode_tolerantly(
     usual = pa.array(
         [text for text in ("", "nan", "NaN") if text not in known], pa.string()
     )
-    array, present = plain_cells(array, pa.concat_arrays([tokens, usual]))
+    array, present = strip_cells(array, pa.concat_arrays([tokens, usual]))
     outside = np.zeros(len(array), dtype=np.bool_)
     if pt.is_null(array.type):
-        return placed(column, np.zeros(0), present), outside
+        return encode_cells(column, np.zeros(0), present), outside
     rows = np.flatnonzero(present)
     try:
         parsed = _tolerant_parser(column)(
-            plain_text(column, array.filter(pa.array(present)))
+            parse_formatted(column, array.filter(pa.array(present)))
         )
     except UnexpectedType:
         parsed = Parsed(
@@ -361,20 +362,20 @@ def encode_tolerantly(
             np.ones(len(rows), dtype=np.bool_),
             np.zeros(len(rows), dtype=np.bool_),
         )
-    outside[rows[parsed.bad]] = True
-    gone = parsed.bad | parsed.missing
+    outside[rows[parsed.is_bad]] = True
+    gone = parsed.is_bad | parsed.is_missing
     present[rows[gone]] = False
-    return placed(column, parsed.numbers[~gone], present), outside
+    return encode_cells(column, parsed.numbers[~gone], present), outside
 
 
 def _tolerant_parser(column: Column) -> Parser:
     if isinstance(column, Boolean):
-        return truths(column)
+        return boolean_parser(column)
     if not column.numeric:
         return partial(_guessed_codes, column)
     if isinstance(column, Date | Datetime):
         return partial(_any_moments, in_days=isinstance(column, Date))
-    return lambda values: floats(
+    return lambda values: parse_floats(
         values.cast(pa.int8()) if pt.is_boolean(values.type) else values
     )
 
@@ -382,25 +383,29 @@ def _tolerant_parser(column: Column) -> Parser:
 def _any_moments(values: pa.Array, *, in_days: bool) -> Parsed:
     if is_text(values.type):
         naive, aware = (
-            microseconds(values, aware=False),
-            microseconds(values, aware=True),
+            parse_timestamps(values, aware=False),
+            parse_timestamps(values, aware=True),
         )
         found = Parsed(
-            np.where(naive.bad, aware.numbers, naive.numbers),
-            naive.bad & aware.bad,
-            naive.missing,
+            np.where(naive.is_bad, aware.numbers, naive.numbers),
+            naive.is_bad & aware.is_bad,
+            naive.is_missing,
         )
     else:
-        found = microseconds(
+        found = parse_timestamps(
             values, aware=pt.is_timestamp(values.type) and values.type.tz is not None
         )
-    return Parsed(found.numbers // DAY, found.bad, found.missing) if in_days else found
+    return (
+        Parsed(found.numbers // MICROSECONDS_PER_DAY, found.is_bad, found.is_missing)
+        if in_days
+        else found
+    )
 
 
 def _guessed_codes(column: CodedColumn, values: pa.Array) -> Parsed:
-    """Returns codes as `codes_of` does; of what is no text also by what its reader may have taken the level for."""
+    """Returns codes as `parse_codes` does; of what is no text also by what its reader may have taken the level for."""
     if is_text(values.type) or not isinstance(column.levels[0], str):
-        return codes_of(
+        return parse_codes(
             column, values.cast(pa.int8()) if pt.is_boolean(values.type) else values
         )
     places = {

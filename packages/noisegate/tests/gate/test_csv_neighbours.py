@@ -22,9 +22,9 @@ PIECE = 1024
 def levels_of_two_lines(monkeypatch):
     """A schema refuses them; a cell of two lines shows best where it was cut."""
     monkeypatch.setattr(
-        "noisegate.schema.schema.show_as_they_read", lambda what, values: None
+        "noisegate.schema.schema.check_visible", lambda what, values: None
     )
-    monkeypatch.setattr(exact_counts, "unseen", lambda value: None)
+    monkeypatch.setattr(exact_counts, "first_invisible", lambda value: None)
 
 
 @pytest.fixture

@@ -17,7 +17,12 @@ from noisegate.queries.binning import (
     single_cells,
 )
 from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer
-from noisegate.schema.layout import INTERVALS, numbers_at, numeric_cells, positions_of
+from noisegate.schema.layout import (
+    INTERVAL_COUNT,
+    numbers_at,
+    numeric_cells,
+    positions_of,
+)
 
 FEW = [
     Integer(name="n", lower=0, upper=1),
@@ -39,7 +44,7 @@ MANY = [
 @pytest.mark.parametrize("column", FEW)
 def test_few_whole_steps_have_a_cell_each(column):
     bins = fine_bins(column)
-    first, last = column.steps
+    first, last = column.unit_bounds
     steps = np.arange(first, last + 1)
     assert bins.codes(positions_of(column, steps)).tolist() == list(range(len(steps)))
     assert bins.size == len(steps) + column.missing
@@ -48,7 +53,7 @@ def test_few_whole_steps_have_a_cell_each(column):
 @pytest.mark.parametrize("column", MANY)
 def test_many_whole_steps_share_cells_of_equal_width_and_the_bounds_stand_alone(column):
     bins = fine_bins(column)
-    first, last = column.steps
+    first, last = column.unit_bounds
     # Beyond 2**50 steps no cut fits between the last two.
     alone = int(last - first < 2**50)
     low, count = first + alone, last - first + 1 - 2 * alone
@@ -179,7 +184,7 @@ def test_few_whole_values_are_atoms(column, values):
 )
 def test_others_are_intervals_with_an_atom_at_each_bound(column):
     cells = numeric_cells(column)
-    assert cells.size == INTERVALS + 2 and (
+    assert cells.size == INTERVAL_COUNT + 2 and (
         cells.low[0],
         cells.high[0],
         cells.low[-1],

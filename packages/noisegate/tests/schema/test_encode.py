@@ -19,7 +19,7 @@ from noisegate.schema import (
     pixel_schema,
 )
 from noisegate.schema.columns import Problem
-from noisegate.schema.encode import encode, floats, integers
+from noisegate.schema.encode import encode, parse_floats, parse_integers
 from noisegate_evaluate.reading import encode_tolerantly
 
 ONES = ("a", 'q"', "ü", "\x01")
@@ -87,11 +87,11 @@ FLOAT = re.compile(
 
 @given(st.lists(number_like.map(str.strip), min_size=1, max_size=5))
 def test_numbers_in_text_are_read_as_python_reads_them_and_one_by_one(texts):
-    together = floats(pa.array(texts))
+    together = parse_floats(pa.array(texts))
     for i, text in enumerate(texts):
-        alone = floats(pa.array([text]))
-        assert together.bad[i] == alone.bad[0] == (FLOAT.fullmatch(text) is None)
-        if not together.bad[i]:
+        alone = parse_floats(pa.array([text]))
+        assert together.is_bad[i] == alone.is_bad[0] == (FLOAT.fullmatch(text) is None)
+        if not together.is_bad[i]:
             np.testing.assert_equal(together.numbers[i], float(text))
             assert alone.numbers[:1].tobytes() == together.numbers[
                 i : i + 1
@@ -100,14 +100,14 @@ def test_numbers_in_text_are_read_as_python_reads_them_and_one_by_one(texts):
 
 @given(st.lists(number_like.map(str.strip), min_size=1, max_size=5))
 def test_whole_numbers_in_text_are_exact_and_one_by_one(texts):
-    together = integers(pa.array(texts))
+    together = parse_integers(pa.array(texts))
     for i, text in enumerate(texts):
-        alone = integers(pa.array([text]))
-        assert (together.bad[i], together.missing[i]) == (
-            alone.bad[0],
-            alone.missing[0],
+        alone = parse_integers(pa.array([text]))
+        assert (together.is_bad[i], together.is_missing[i]) == (
+            alone.is_bad[0],
+            alone.is_missing[0],
         )
-        if together.bad[i] or together.missing[i]:
+        if together.is_bad[i] or together.is_missing[i]:
             continue
         assert together.numbers[i] == alone.numbers[0]
         plain = re.fullmatch(r"\+?(-?[0-9]+)(\.0*)?", text)

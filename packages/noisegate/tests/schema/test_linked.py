@@ -230,8 +230,8 @@ ORDERS = [
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.kind)
 def test_gaps_put_together_again_are_the_dates(order):
-    ranks = np.sort(np.random.default_rng(0).integers(0, order.last + 1, 20))
-    positions = ranks / order.last
+    ranks = np.sort(np.random.default_rng(0).integers(0, order.last_rank + 1, 20))
+    positions = ranks / order.last_rank
     ticks = ticks_at(order, positions)
     np.testing.assert_array_equal(
         positions_at(order, ticks[0] + np.cumsum(np.diff(ticks, prepend=ticks[0]))),
@@ -239,10 +239,10 @@ def test_gaps_put_together_again_are_the_dates(order):
     )
     assert (
         first_column(order, "first").upper
-        == order.last
+        == order.last_rank
         == gap_column(order, "gap", None).upper
     )
-    assert positions_at(order, np.asarray([order.last + 5]))[0] == 1.0
+    assert positions_at(order, np.asarray([order.last_rank + 5]))[0] == 1.0
 
 
 def test_real_numbers_have_gaps_too():

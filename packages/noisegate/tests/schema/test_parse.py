@@ -17,11 +17,11 @@ from noisegate.schema import (
 )
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import (
-    booleans,
-    days,
-    floats,
-    integers,
-    microseconds,
+    parse_booleans,
+    parse_dates,
+    parse_floats,
+    parse_integers,
+    parse_timestamps,
     read_cells,
 )
 from noisegate.schema.values import TEXT_PADDING
@@ -120,18 +120,18 @@ MOMENTS += [
 TRUTHS = ["true", "TRUE", "yes", "1", "1.0", "0", "no", "x", "True ", "01", "ＴＲＵＥ"]
 
 CASES = {
-    "floats": (floats, NUMBERS),
-    "integers": (integers, NUMBERS),
-    "days": (days, MOMENTS),
-    "moments": (partial(microseconds, aware=False), MOMENTS),
-    "moments with a zone": (partial(microseconds, aware=True), MOMENTS),
-    "booleans": (booleans, TRUTHS),
+    "floats": (parse_floats, NUMBERS),
+    "integers": (parse_integers, NUMBERS),
+    "days": (parse_dates, MOMENTS),
+    "moments": (partial(parse_timestamps, aware=False), MOMENTS),
+    "moments with a zone": (partial(parse_timestamps, aware=True), MOMENTS),
+    "booleans": (parse_booleans, TRUTHS),
 }
 
 
 def said(parse, cells):
     found = parse(pa.array(cells, pa.string()))
-    rows = zip(found.numbers.tolist(), found.bad, found.missing, strict=True)
+    rows = zip(found.numbers.tolist(), found.is_bad, found.is_missing, strict=True)
     return [
         "bad" if bad else "missing" if missing else repr(number)
         for number, bad, missing in rows

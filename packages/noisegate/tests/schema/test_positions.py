@@ -169,7 +169,9 @@ def test_real_numbers_keep_their_scale_beside_atoms_outside_the_bounds():
 def test_what_encodes_a_number_is_a_function_of_that_number_alone_bit_for_bit():
     random = np.random.default_rng(1)
     for column, _ in COLUMNS.values():
-        first, last = (float(end) / column.scale for end in column.steps)
+        first, last = (
+            float(end) / column.units_per_number for end in column.unit_bounds
+        )
         numbers = random.uniform(first - 1, last + 1, 999)
         numbers = (
             numbers
@@ -346,8 +348,8 @@ def test_bounds_and_step_are_compared_as_they_are_written_and_not_as_binary_frac
         name="x", lower=0.1, upper=0.7, step=0.2
     )  # 0.7 - 0.1 is 0.6 less a rounding error
     assert (
-        column.last == 3
-        and Fraction(column.steps[1] - column.steps[0], column.spacing) == 3
+        column.last_rank == 3
+        and Fraction(column.unit_bounds[1] - column.unit_bounds[0], column.spacing) == 3
     )
 
 

@@ -18,7 +18,7 @@ from noisegate.schema import (
     Integer,
     Schema,
 )
-from noisegate.schema.satisfiable import contradiction, kept_share
+from noisegate.schema.satisfiable import find_contradiction, satisfied_fraction
 
 COLUMNS = (
     Integer(name="a", lower=0, upper=3, missing=True),
@@ -127,7 +127,7 @@ def test_it_agrees_with_counting_out_every_record(columns, values, times):
     for _ in range(times):
         drafts = (drawn(draw, values) for _ in range(draw.randint(1, 9)))
         constraints = [one for one in drafts if possible(one, columns)]
-        clash = contradiction(constraints, layout, ("",))
+        clash = find_contradiction(constraints, layout, ("",))
         assert bool(clash) != any_record(constraints, values), constraints
         found[bool(clash)] += 1
         for spared in clash:
@@ -175,7 +175,7 @@ def test_real_numbers_that_clash(case):
     constraints = constraints_of(CLASHES[case])
     schema = Schema(REALS, constraints=constraints)
     assert set(
-        map(str, contradiction(constraints, schema.layout, schema.missing_values))
+        map(str, find_contradiction(constraints, schema.layout, schema.missing_values))
     ) == set(map(str, constraints))
     with pytest.raises(
         SchemaError, match=r"no record keeps to the constraint.*Correct or remove one"
@@ -228,7 +228,7 @@ def test_columns_whose_values_never_meet_end_the_search():
         Comparison(left=left, relation="<=", right=right)
         for left, right in (("a", "b"), ("b", "a"))
     ]
-    assert contradiction(rules, Schema(pair).layout, ()) == ()
+    assert find_contradiction(rules, Schema(pair).layout, ()) == ()
 
 
 def test_what_is_hardly_possible_is_said():
@@ -271,6 +271,6 @@ def test_the_share_of_records_that_keep_is_what_counting_out_says():
         for b in range(a, 4)
     )
     assert (
-        kept_share(rules, layout, ("",)) == pytest.approx(right, abs=0.01)
-        and kept_share((), layout, ("",)) == 1
+        satisfied_fraction(rules, layout, ("",)) == pytest.approx(right, abs=0.01)
+        and satisfied_fraction((), layout, ("",)) == 1
     )

@@ -13,6 +13,7 @@ import pytest
 
 from noisegate.errors import DataError, OptionError
 from noisegate.schema import Integer, Schema
+from noisegate.schema.encode import join_names
 from noisegate.schema.encode import joined_names
 from noisegate.sources import units as rooms
 from noisegate.sources.tables.tables import TableSource
@@ -169,7 +170,7 @@ def test_a_key_of_several_columns_is_that_of_another_record_only_where_all_of_th
         pa.array(["1", "12", "1:1", "1", None]),
         pa.array([b"23", b"3", b"1", b"1:1", b"1"]),
     ]
-    names = joined_names(parts).to_pylist()
+    names = join_names(parts).to_pylist()
     assert len({*names[:4]}) == 4 and names[4] is None
 
 

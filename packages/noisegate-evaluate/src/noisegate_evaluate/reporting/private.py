@@ -389,8 +389,9 @@ def relation(
             both = pa.table({name: made[name]}), pa.table({name: true[name]})
             # Each number for itself where these are few.
             bins = (
-                column.last + 1
-                if isinstance(column, SteppedColumn) and column.last < _MOST_COLUMNS
+                column.last_rank + 1
+                if isinstance(column, SteppedColumn)
+                and column.last_rank < _MOST_COLUMNS
                 else _BINS
             )
             shares.append(column_shares(*both, column, link.schema, bins=bins))

@@ -22,6 +22,8 @@ from noisegate.schema import (
     Layout,
     NumericColumn,
 )
+from noisegate.schema.layout import bound_positions
+from noisegate.answers.released import Table, best_table
 from noisegate.schema.layout import body
 
 Floats = npt.NDArray[np.float64]
@@ -214,10 +216,10 @@ def _misplaced(cells: int, noise_std: float, records: float) -> float:
 
 def at(column: NumericColumn, unit: float) -> str:
     """Returns the value at a position of a column, as the scale between its bounds says it: 4.2M, 0.35, 2024-05-01."""
-    lower, upper = body(column)
+    lower, upper = bound_positions(column)
     unit = (unit - lower) / (upper - lower)
     if isinstance(column, Date | Datetime):
-        start, end = column.steps
+        start, end = column.unit_bounds
         day = (
             timedelta(days=1) if isinstance(column, Date) else timedelta(microseconds=1)
         )
@@ -265,11 +267,13 @@ def span_name(column: NumericColumn, low: float, high: float) -> str | None:
             else [round(low, 12), round(high, 12)]
         )
     else:
-        first = math.ceil(low * column.last - _CLOSE)
+        first = math.ceil(low * column.last_rank - _CLOSE)
         last = (
-            column.last if high == 1.0 else math.ceil(high * column.last - _CLOSE) - 1
+            column.last_rank
+            if high == 1.0
+            else math.ceil(high * column.last_rank - _CLOSE) - 1
         )
         if last < first:
             return None
-        ends = [first / column.last, last / column.last]
+        ends = [first / column.last_rank, last / column.last_rank]
     return " – ".join(dict.fromkeys(at(column, end) for end in ends))

@@ -28,7 +28,7 @@ import pyarrow.types as pt
 from noisegate.errors import DataError
 from noisegate.schema import ImageForm, ImageShape
 from noisegate.schema.columns import Problem
-from noisegate.schema.encode import is_text, type_in_words
+from noisegate.schema.encode import describe_type, is_text
 from noisegate.schema.values import TEXT_PADDING
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ class ImageOrigin(ABC):
         if not declared or is_text(kind) or pt.is_null(kind):
             return
         if not pt.is_integer(kind):
-            found = type_in_words(kind)
+            found = describe_type(kind)
             raise DataError(
                 f"{place}: expected whole numbers or text, found a column of {found}; convert it"
             )

@@ -198,7 +198,7 @@ def column_tables(
         steps = (
             MOST_STEPS
             if isinstance(column, Continuous)
-            else min(column.last, MOST_STEPS)
+            else min(column.last_rank, MOST_STEPS)
         )
         tables.append(table_of(one, steps, column.missing))
     return (

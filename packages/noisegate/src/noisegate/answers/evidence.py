@@ -23,7 +23,7 @@ from noisegate.privacy.events import Adjacency
 from noisegate.queries.binning import NumericBins
 from noisegate.queries.moments import Moments, moments_of
 from noisegate.schema import EncodedTable, NumericColumn
-from noisegate.schema.layout import body, bounds_of
+from noisegate.schema.layout import bound_positions, bounds_of
 from noisegate.seeds import public_random
 
 _CELL_CORRELATION = 0.5  # what two numbers within the same cells may be correlated by
@@ -223,7 +223,10 @@ class Evidence:
     def linear(self, place: int) -> tuple[float, float]:
         """Returns what a numeric column is at position 0, and how much more at 1, as if its bounds were there."""
         column = self.layout.numeric[place]
-        (start, stop), (low, high) = body(column), map(float, bounds_of(column))
+        (start, stop), (low, high) = (
+            bound_positions(column),
+            map(float, bounds_of(column)),
+        )
         slope = (high - low) / (stop - start)
         return low - start * slope, slope
 

@@ -328,7 +328,7 @@ def ends_of(column: NumericColumn, edges: Floats) -> tuple[Floats, Floats, Float
     )
     for _ in range(2 * _RANK_ERROR):
         start += positions_of_ranks(column, start) < edges[:-1]
-    stop = np.append(start[1:], column.last + 1) - 1
+    stop = np.append(start[1:], column.last_rank + 1) - 1
     return (
         positions_of_ranks(column, start),
         positions_of_ranks(column, stop),

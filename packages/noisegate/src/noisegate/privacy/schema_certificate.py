@@ -42,7 +42,7 @@ from noisegate.privacy.grid import GridBound
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import read_certificate
 from noisegate.schema import Schema
-from noisegate.schema.files import ENDING, was_discovered
+from noisegate.schema.files import CERTIFICATE_SUFFIX, was_discovered
 
 SCHEMA_HASH = "schema"
 """Name of the hash of the schema file in its certificate."""
@@ -224,7 +224,7 @@ def verify_schema(path: Path) -> SchemaVerification:
         )
     recomputed = certificate.check()
     check_discovery(certificate)
-    schema = path.with_name(path.name.removesuffix(ENDING))
+    schema = path.with_name(path.name.removesuffix(CERTIFICATE_SUFFIX))
     try:
         content = schema.read_bytes()
     except OSError as error:

@@ -24,9 +24,9 @@ import numpy.typing as npt
 from noisegate.errors import OptionError
 from noisegate.schema import Continuous, Integer, NumericColumn
 from noisegate.schema.layout import (
-    APART,
+    OUTER_ATOM_SPACING,
     atoms_of,
-    body,
+    bound_positions,
     positions_of,
     positions_of_ranks,
     ranks_at,
@@ -109,7 +109,7 @@ def fine_bins(
     # Where a cell holds more than one value, the two bounds and the atoms of the schema are cells of their own.
     # `graded` cells are cut finer and finer near zero, or near the bound next to it, since bounds may be generous: half
     # of the amounts up to 1,000,000 may be below 20.
-    start, stop = body(column)
+    start, stop = bound_positions(column)
     alone = sorted({start, stop, *positions_of(column, atoms_of(column)).tolist()})
     if isinstance(column, Continuous):
         inner = [start + (stop - start) * place / most for place in range(1, most)]
@@ -125,7 +125,7 @@ def fine_bins(
             }
             cuts |= {cut for cut in around if start < cut < stop}
         return NumericBins(tuple(sorted(cuts)), column.missing)
-    count = column.last + 1
+    count = column.last_rank + 1
     if count <= most:
         starts = np.arange(1, count, dtype=np.int64)
     elif count > _DISTINCT:
@@ -169,7 +169,9 @@ def single_cells(column: NumericColumn, bins: NumericBins) -> npt.NDArray[np.boo
     edges = np.asarray([0.0, *bins.cuts])
     if not isinstance(column, Continuous):
         return np.zeros(len(edges), dtype=np.bool_)
-    single = np.isin(edges, [*body(column), *positions_of(column, atoms_of(column))])
+    single = np.isin(
+        edges, [*bound_positions(column), *positions_of(column, atoms_of(column))]
+    )
     single[-1] = True
     return np.asarray(single)
 
@@ -183,7 +185,7 @@ def atom_cells(column: NumericColumn, bins: NumericBins) -> npt.NDArray[np.bool_
 
 def equal_bins(column: NumericColumn, most: int) -> NumericBins:
     """Returns cells from public knowledge alone: one for each step if that makes at most `most`, else equal widths."""
-    width = most if isinstance(column, Continuous) else column.last
+    width = most if isinstance(column, Continuous) else column.last_rank
     if width < most:
         cuts = (np.arange(width) + 0.5) / width
     else:
@@ -193,7 +195,7 @@ def equal_bins(column: NumericColumn, most: int) -> NumericBins:
 
 def _around_atoms(column: NumericColumn) -> Floats:
     """Returns cuts on both sides of each atom: half a step away, or the next float64 for real numbers."""
-    at, (start, stop) = positions_of(column, atoms_of(column)), body(column)
+    at, (start, stop) = positions_of(column, atoms_of(column)), bound_positions(column)
     outer = (at < start) | (at > stop)
     if isinstance(column, Continuous):
         # Of what lies between two atoms outside the bounds, each half is read as the nearer one.
@@ -201,12 +203,14 @@ def _around_atoms(column: NumericColumn) -> Floats:
             [
                 at[~outer],
                 np.nextafter(at[~outer], 2.0),
-                at[outer] - APART / 2,
-                at[outer] + APART / 2,
+                at[outer] - OUTER_ATOM_SPACING / 2,
+                at[outer] + OUTER_ATOM_SPACING / 2,
             ]
         )
     else:
-        sides = np.concatenate([at - 0.5 / column.last, at + 0.5 / column.last])
+        sides = np.concatenate(
+            [at - 0.5 / column.last_rank, at + 0.5 / column.last_rank]
+        )
     return np.asarray(sides[(sides > 0) & (sides < 1)])
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from noisegate.queries.feature_map import Vectors
 from noisegate.schema import EncodedTable, Layout
-from noisegate.schema.layout import body
+from noisegate.schema.layout import bound_positions
 
 Ranges = Mapping[int, tuple[float, float, float]]
 """Positions that become -1 and 1 of numeric columns, and about how many records lie beyond either."""
@@ -143,9 +143,9 @@ def moments_of(
     numeric, found = len(layout.numeric), []
     for place in (column for column in columns if column < numeric):
         column = layout.numeric[place]
-        start, stop = body(column)
+        start, stop = bound_positions(column)
         low, high, tail = (ranges or {}).get(place, (start, stop, 0.0))
-        nullable = column.missing or any(column.outer)
+        nullable = column.missing or any(column.outer_atoms)
         found.append(
             Scaled(
                 place=place,

@@ -92,10 +92,10 @@ def check_keys(form: Mapping[str, Any], allowed: Iterable[str], where: str) -> N
             )
 
 
-HEADINGS = ("column", "kind", "range", "missing", "role")
+CARD_HEADINGS = ("column", "kind", "range", "missing", "role")
 
 
-def row_of(column: Column, label: str | None) -> list[str]:
+def card_row(column: Column, label: str | None) -> list[str]:
     """Returns the name and kind of a column, its range, whether it may be missing, and whether it is the label."""
     if isinstance(column, Boolean | Ordinal | Categorical):
         span = f"{column.size - column.missing} levels"
@@ -118,8 +118,8 @@ def columns_card(
     columns: Sequence[Column], label: str | None, constraints: Sequence[Any]
 ) -> ResultCard:
     """Returns the card of a schema of a table."""
-    rows = [row_of(column, label) for column in columns]
-    sheets = [Sheet(title=f"{len(rows):,} columns", headings=HEADINGS, rows=rows)]
+    rows = [card_row(column, label) for column in columns]
+    sheets = [Sheet(title=f"{len(rows):,} columns", headings=CARD_HEADINGS, rows=rows)]
     title = f"Schema: {len(rows):,} columns" + (
         "" if label is None else f", label {label!r}"
     )

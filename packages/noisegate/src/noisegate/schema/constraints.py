@@ -35,11 +35,11 @@ from noisegate.schema.layout import (
     Layout,
     Span,
     bounds_of,
+    is_outer_atom,
     numbers_at,
-    outside,
+    outer_atoms_of,
     positions_of,
     ranks_within,
-    sentinels_of,
 )
 from noisegate.schema.numeric import Continuous, Date, Datetime, Decimal, NumericColumn
 from noisegate.schema.values import TEXT_PADDING, Boolean, CodedColumn
@@ -152,7 +152,7 @@ def _span(column: NumericColumn, value: Any) -> Span:
         )
     lower, upper = bounds_of(column)
     low, high = (_number(column, end) for end in ends)
-    if low == high and low in sentinels_of(column):
+    if low == high and low in outer_atoms_of(column):
         return low, low
     start, stop = lower if low is None else low, upper if high is None else high
     if start > stop and None not in (low, high):
@@ -188,7 +188,7 @@ def _number(column: NumericColumn, end: Any) -> float | None:
             raise SchemaError(
                 f"column {column.name!r}: a value must be {what}, found {value!r}"
             ) from None
-    value = column.read(column.name, "a value", value)
+    value = column.checked_value(column.name, "a value", value)
     if isinstance(column, Datetime) and (value.tzinfo is None) == column.aware:
         raise SchemaError(
             f"column {column.name!r}: a value has a time zone exactly if the bounds have one, found {end!r}"
@@ -196,7 +196,7 @@ def _number(column: NumericColumn, end: Any) -> float | None:
     if isinstance(column, Decimal):
         return float(value)
     if not isinstance(column, Continuous):
-        return column.unit(value)
+        return column.to_units(value)
     if not column.lower <= value <= column.upper:
         return float(value)
     # The number as synthetic tables can hold it, so that the same value is found there again.
@@ -285,7 +285,7 @@ class Comparison:
             decoded_numbers(records, layout, place) for place in places
         )
         first, second = (layout.numeric[place] for place in places)
-        free = gone | away | outside(first, left) | outside(second, right)
+        free = gone | away | is_outer_atom(first, left) | is_outer_atom(second, right)
         return np.asarray(~free & ~_HOLDS[self.relation](left, right))
 
 

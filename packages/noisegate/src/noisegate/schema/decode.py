@@ -118,9 +118,9 @@ def _numbers(column: NumericColumn, positions: npt.NDArray[np.float64]) -> pa.Ar
         cells = cells.cast(pa.date32())
     if column.format is None:
         return cells
-    from noisegate.schema.formats import written
+    from noisegate.schema.formats import format_cells
 
-    return written(column, cells)
+    return format_cells(column, cells)
 
 
 def _levels(column: CodedColumn, codes: npt.NDArray[np.int32]) -> pa.Array:

@@ -48,7 +48,7 @@ _MOMENT = (
 )
 _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})"
 _TRUE, _FALSE = ("true", "yes", "1", "1.0"), ("false", "no", "0", "0.0")
-DAY = 86_400_000_000  # microseconds
+MICROSECONDS_PER_DAY = 86_400_000_000  # microseconds
 _INT64 = np.iinfo(np.int64)
 _PER_MICROSECOND = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _WORDS = {
@@ -70,7 +70,7 @@ def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
                 read_cells(pixel, arrays[pixel.name], tokens)[0], 0, 255
             )
         labels = [
-            placed(column, *read_cells(column, arrays[column.name], tokens))
+            encode_cells(column, *read_cells(column, arrays[column.name], tokens))
             for column in layout.coded
         ]
         return Images(
@@ -86,13 +86,13 @@ def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
     }
     into |= {column.name: codes[:, place] for place, column in enumerate(layout.coded)}
     for column in schema.columns:
-        into[column.name][:] = placed(
+        into[column.name][:] = encode_cells(
             column, *read_cells(column, arrays[column.name], tokens)
         )
     return Rows(numeric, codes)
 
 
-def placed(
+def encode_cells(
     column: Column, numbers: npt.NDArray[Any], present: Mask
 ) -> npt.NDArray[Any]:
     """Returns positions in [0, 1] (float64, NaN where missing) or codes (int32) of what `read_cells` found."""
@@ -119,29 +119,29 @@ def read_cells(
     # Numbers are float64 or whole steps as they stand in the data, not yet clamped to the bounds; the rest are codes.
     if (numbers := _read_at_once(column, array, tokens)) is not None:
         return numbers, np.ones(len(array), dtype=np.bool_)
-    array, present = plain_cells(array, tokens)
+    array, present = strip_cells(array, tokens)
     values = array if present.all() else array.filter(pa.array(present))
     try:
         plain = values.cast(pa.string()) if pt.is_null(values.type) else values
         if getattr(column, "format", None) is not None:
-            from noisegate.schema.formats import plain_text
+            from noisegate.schema.formats import parse_formatted
 
-            plain = plain_text(column, plain)
+            plain = parse_formatted(column, plain)
         parsed = _parser(column)(plain)
     except UnexpectedType:
-        raise unfit_type(column, type_in_words(array.type)) from None
+        raise unfit_type(column, describe_type(array.type)) from None
     if values is array and not (
-        parsed.bad.any() or parsed.missing.any()
+        parsed.is_bad.any() or parsed.is_missing.any()
     ):  # nearly always, so worth a short way
         return parsed.numbers, present
     rows = np.flatnonzero(present)
-    if parsed.bad.any():
-        row = int(rows[np.argmax(parsed.bad)])
+    if parsed.is_bad.any():
+        row = int(rows[np.argmax(parsed.is_bad)])
         raise unfit_cell(column, row, array[row].as_py())
-    present[rows[parsed.missing]] = False
+    present[rows[parsed.is_missing]] = False
     if not column.missing and not present.all():
         raise missing_cell(column, int(np.argmin(present)))
-    return parsed.numbers[~parsed.missing], present
+    return parsed.numbers[~parsed.is_missing], present
 
 
 def _read_at_once(
@@ -181,11 +181,11 @@ def _read_at_once(
 
 @lru_cache
 def _numbers_of(tokens: tuple[str, ...]) -> list[float]:
-    found = floats(pa.array(tokens, pa.string()))
-    return list(found.numbers[~(found.bad | found.missing)])
+    found = parse_floats(pa.array(tokens, pa.string()))
+    return list(found.numbers[~(found.is_bad | found.is_missing)])
 
 
-def plain_cells(array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, Mask]:
+def strip_cells(array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, Mask]:
     """Returns the cells as plain values, text without surrounding blanks, and which of them are not missing."""
     if pt.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -196,7 +196,7 @@ def plain_cells(array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, Mask]:
     return array, present.to_numpy(zero_copy_only=False).copy()
 
 
-def type_in_words(kind: pa.DataType) -> str:
+def describe_type(kind: pa.DataType) -> str:
     """Returns an Arrow type as a message may call it."""
     if is_text(kind):
         return "text"
@@ -211,38 +211,46 @@ def type_in_words(kind: pa.DataType) -> str:
 
 def _parser(column: Column) -> Parser:
     if isinstance(column, Datetime):
-        return partial(microseconds, aware=column.aware)
+        return partial(parse_timestamps, aware=column.aware)
     if not column.numeric:
         return (
-            truths(column) if isinstance(column, Boolean) else partial(codes_of, column)
+            boolean_parser(column)
+            if isinstance(column, Boolean)
+            else partial(parse_codes, column)
         )
-    return {"integer": integers, "date": days}.get(column.kind, floats)
-
-
-def truths(column: Boolean) -> Parser:
-    """Returns what reads a column of truth values."""
-    return (
-        partial(booleans, true=column.true_values, false=column.false_values)
-        if column.words
-        else booleans
+    return {"integer": parse_integers, "date": parse_dates}.get(
+        column.kind, parse_floats
     )
 
 
-def codes_of(column: CodedColumn, values: pa.Array) -> Parsed:
+def boolean_parser(column: Boolean) -> Parser:
+    """Returns what reads a column of truth values."""
+    return (
+        partial(parse_booleans, true=column.true_values, false=column.false_values)
+        if column.words
+        else parse_booleans
+    )
+
+
+def parse_codes(column: CodedColumn, values: pa.Array) -> Parsed:
     """Returns the position of each value among the levels; unknown ones are bad, or become the level `other`."""
     missing = bad = np.zeros(len(values), dtype=np.bool_)
     if isinstance(column.levels[0], str):
         if pt.is_floating(values.type):
             # A program writes whole numbers with a fraction as soon as one record has none.
-            whole = integers(values)
-            values, missing, bad = pa.array(whole.numbers), whole.missing, whole.bad
+            whole = parse_integers(values)
+            values, missing, bad = (
+                pa.array(whole.numbers),
+                whole.is_missing,
+                whole.is_bad,
+            )
         if pt.is_integer(values.type):
             values = values.cast(pa.string())
         if not is_text(values.type):
             raise UnexpectedType
     else:
-        whole = integers(values)
-        values, missing, bad = pa.array(whole.numbers), whole.missing, whole.bad
+        whole = parse_integers(values)
+        values, missing, bad = pa.array(whole.numbers), whole.is_missing, whole.is_bad
     found = pc.index_in(values, value_set=pa.array(column.levels, values.type))
     codes = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
     bad = (bad | (codes < 0)) & ~missing
@@ -261,8 +269,8 @@ class Parsed:
     """Numbers, one for each cell, meaningless where a mask is set."""
 
     numbers: npt.NDArray[Any]
-    bad: Mask  # cells that say something, but not what the kind of column allows
-    missing: Mask  # cells that are present yet stand for nothing (a float NaN)
+    is_bad: Mask  # cells that say something, but not what the kind of column allows
+    is_missing: Mask  # cells that are present yet stand for nothing (a float NaN)
 
 
 Parser: TypeAlias = Callable[[pa.Array], Parsed]
@@ -276,7 +284,7 @@ def is_text(kind: pa.DataType) -> bool:
     )
 
 
-def floats(values: pa.Array) -> Parsed:
+def parse_floats(values: pa.Array) -> Parsed:
     """Returns float64 values of numbers, decimals or text."""
     if pt.is_decimal(values.type):
         values = values.cast(pa.string())  # the cast by way of text rounds correctly
@@ -288,7 +296,7 @@ def floats(values: pa.Array) -> Parsed:
     return _good(numbers, np.isnan(numbers))
 
 
-def integers(values: pa.Array) -> Parsed:
+def parse_integers(values: pa.Array) -> Parsed:
     """Returns int64 values of whole numbers; those beyond int64 become its smallest or largest value."""
     if pt.is_decimal(values.type):
         values = values.cast(pa.string())
@@ -303,22 +311,22 @@ def integers(values: pa.Array) -> Parsed:
     return (
         _good(_int64(values))
         if pt.is_integer(values.type)
-        else _whole_floats(floats(values))
+        else _whole_floats(parse_floats(values))
     )
 
 
-def days(values: pa.Array) -> Parsed:
+def parse_dates(values: pa.Array) -> Parsed:
     """Returns days since 1970-01-01 of dates, midnights, or ISO text of either, none with a time zone."""
     if pt.is_date32(values.type):
         return _good(
             values.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64)
         )
-    moments = microseconds(values, aware=False)
-    whole, rest = np.divmod(moments.numbers, DAY)
-    return Parsed(whole, moments.bad | (rest != 0), moments.missing)
+    moments = parse_timestamps(values, aware=False)
+    whole, rest = np.divmod(moments.numbers, MICROSECONDS_PER_DAY)
+    return Parsed(whole, moments.is_bad | (rest != 0), moments.is_missing)
 
 
-def microseconds(values: pa.Array, *, aware: bool) -> Parsed:
+def parse_timestamps(values: pa.Array, *, aware: bool) -> Parsed:
     """Returns microseconds since 1970 of dates, moments or ISO text, all with a time zone if ``aware``, else none."""
     if is_text(values.type):
         return _text_microseconds(values, aware=aware)
@@ -335,7 +343,7 @@ def microseconds(values: pa.Array, *, aware: bool) -> Parsed:
     )
 
 
-def booleans(
+def parse_booleans(
     values: pa.Array, true: Sequence[str] = _TRUE, false: Sequence[str] = _FALSE
 ) -> Parsed:
     """Returns 0 and 1 of truth values, the numbers 0 and 1, or text in any case: by default true/false, yes/no, 1/0."""
@@ -348,11 +356,11 @@ def booleans(
             for words in (true, false)
         )
         return Parsed(yes.astype(np.int64), ~(yes | no), np.zeros_like(yes))
-    found = integers(values)
+    found = parse_integers(values)
     return Parsed(
         found.numbers,
-        found.bad | ((found.numbers >> 1) != 0) & ~found.missing,
-        found.missing,
+        found.is_bad | ((found.numbers >> 1) != 0) & ~found.is_missing,
+        found.is_missing,
     )
 
 
@@ -415,14 +423,14 @@ def _long_integer(digits: str) -> int:
 
 def _whole_floats(found: Parsed) -> Parsed:
     with np.errstate(invalid="ignore"):
-        whole = (np.rint(found.numbers) == found.numbers) | found.missing
+        whole = (np.rint(found.numbers) == found.numbers) | found.is_missing
     inside = np.where(
-        whole & ~found.missing, np.clip(found.numbers, -(2.0**63), 2.0**62), 0.0
+        whole & ~found.is_missing, np.clip(found.numbers, -(2.0**63), 2.0**62), 0.0
     ).astype(np.int64)
     numbers = np.where(found.numbers >= 2.0**63, _INT64.max, inside)
     between = (found.numbers > 2.0**62) & (found.numbers < 2.0**63)
     numbers[between] = found.numbers[between].astype(np.int64)
-    return Parsed(numbers, found.bad | ~whole, found.missing)
+    return Parsed(numbers, found.is_bad | ~whole, found.is_missing)
 
 
 def _text_microseconds(values: pa.Array, *, aware: bool) -> Parsed:
@@ -456,7 +464,7 @@ def _moment(text: str) -> int | None:
     return (moment - epoch) // timedelta(microseconds=1)
 
 
-def names_of(cells: pa.Array, column: str) -> pa.Array:
+def normalized_names(cells: pa.Array, column: str) -> pa.Array:
     """Returns names as text (whole numbers in decimal, 1.0 as 1, no surrounding blanks) or bytes; a Problem if none."""
     if pt.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
@@ -486,7 +494,7 @@ def names_of(cells: pa.Array, column: str) -> pa.Array:
     )
 
 
-def joined_names(names: Sequence[pa.Array]) -> pa.Array:
+def join_names(names: Sequence[pa.Array]) -> pa.Array:
     """Returns one name for those in several columns, each behind its length, so that no two have one; null for null."""
     if len(names) == 1:
         return names[0]

@@ -15,25 +15,27 @@ from noisegate.atomic import check_on_disk
 from noisegate.cards import Shown
 from noisegate.errors import SchemaError
 
-DISCOVERED = "Discovered with "  # how the first line of a discovered schema begins
+DISCOVERED_PREFIX = (
+    "Discovered with "  # how the first line of a discovered schema begins
+)
 
-ENDING = ".certificate.json"  # how the file ends, beside a discovered schema, that says what its discovery cost
+CERTIFICATE_SUFFIX = ".certificate.json"
 
 _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
 )
 
 
-def unseen(value: str) -> str | None:
+def first_invisible(value: str) -> str | None:
     """Returns the first character that keeps text from showing as it reads, as a mark of direction does, or None."""
     found = _UNSEEN.search(value)
     return None if found is None else found[0]
 
 
-def show_as_they_read(what: str, values: Iterable[Any]) -> None:
+def check_visible(what: str, values: Iterable[Any]) -> None:
     """Requires that texts show as they read."""
     for value in values:
-        mark = unseen(value) if isinstance(value, str) else None
+        mark = first_invisible(value) if isinstance(value, str) else None
         if mark is not None:
             raise SchemaError(
                 f"{what} {value!a} holds the invisible character U+{ord(mark):04X}, so that it is not what it looks "
@@ -41,7 +43,7 @@ def show_as_they_read(what: str, values: Iterable[Any]) -> None:
             )
 
 
-def path_of(value: Any, what: str) -> Path:
+def checked_path(value: Any, what: str) -> Path:
     """Returns a path, called ``what`` in messages, from its name."""
     if (
         not isinstance(value, str | Path)
@@ -57,7 +59,7 @@ def path_of(value: Any, what: str) -> Path:
 def read_text(path: str | Path, what: str) -> str:
     """Returns the text of a file, called ``what`` in messages."""
     try:
-        check_on_disk(path_of(path, f"the {what}"), what)
+        check_on_disk(checked_path(path, f"the {what}"), what)
         return Path(path).read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SchemaError(
@@ -76,8 +78,8 @@ def was_discovered(path: Path) -> bool:
     except OSError:  # told by whoever reads the schema
         start = b""
     return (
-        start.startswith(DISCOVERED.encode())
-        or path.with_name(f"{path.name}{ENDING}").exists()
+        start.startswith(DISCOVERED_PREFIX.encode())
+        or path.with_name(f"{path.name}{CERTIFICATE_SUFFIX}").exists()
     )
 
 
@@ -136,7 +138,7 @@ class StoredSchema(Shown):
     def to_toml(self, path: str | Path) -> None:
         """Writes the schema as a TOML file; a `SchemaError` if it cannot be written."""
         try:
-            path_of(path, "the schema file").write_bytes(self.dumps().encode())
+            checked_path(path, "the schema file").write_bytes(self.dumps().encode())
         except OSError as error:
             raise SchemaError(
                 f"schema file {path} cannot be written: {error.strerror}; choose another path"

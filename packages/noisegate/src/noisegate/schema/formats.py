@@ -54,7 +54,7 @@ def check_format(column: Any) -> None:
         )
 
 
-def plain_text(column: Any, cells: pa.Array) -> pa.Array:
+def parse_formatted(column: Any, cells: pa.Array) -> pa.Array:
     """Returns the text of a column as ISO text or plain numbers; what is not in its format as none, or as it is."""
     form = getattr(column, "format", None)
     if form is None:
@@ -69,7 +69,7 @@ def plain_text(column: Any, cells: pa.Array) -> pa.Array:
     return _each(cells, plain) if str(cells.type) == "string" else cells
 
 
-def written(column: Any, cells: pa.Array) -> pa.Array:
+def format_cells(column: Any, cells: pa.Array) -> pa.Array:
     """Returns numbers, days or moments as text in their format; as whole numbers if a date of digits alone."""
     if column.kind not in _BY_CLOCK:
         return _each(cells, partial(_decorated, column.format))

@@ -30,8 +30,8 @@ from noisegate.schema.numeric import (
 from noisegate.schema.pixels import ImageColumns
 from noisegate.schema.values import CodedColumn
 
-INTERVALS = 100
-MOST_ATOMS = 128
+INTERVAL_COUNT = 100
+MAX_ATOM_CELLS = 128
 
 EncodedTable = Rows
 """The name of `noisegate.records.Rows` before there were images of bytes."""
@@ -81,7 +81,7 @@ class Layout:
                 return places[name]
         names = (*self.numeric_places, *self.coded_places)
         raise SchemaError(
-            f"no column {name!r} in the schema; its columns are {listed(names)}"
+            f"no column {name!r} in the schema; its columns are {list_names(names)}"
         )
 
     @cached_property
@@ -126,11 +126,14 @@ class Cells:
 
 def numeric_cells(column: NumericColumn) -> Cells:
     """Returns the cells of a numeric column, from its schema alone."""
-    if isinstance(column, Integer | Decimal | Date) and column.last < MOST_ATOMS:
-        atoms = np.arange(column.last + 1) / column.last
+    if (
+        isinstance(column, Integer | Decimal | Date)
+        and column.last_rank < MAX_ATOM_CELLS
+    ):
+        atoms = np.arange(column.last_rank + 1) / column.last_rank
         return Cells(low=atoms, high=atoms, missing=column.missing)
-    start, stop = body(column)
-    edges = np.linspace(start, stop, INTERVALS + 1)
+    start, stop = bound_positions(column)
+    edges = np.linspace(start, stop, INTERVAL_COUNT + 1)
     atoms = np.setdiff1d(positions_of(column, atoms_of(column)), [start, stop])
     low, high = (
         np.r_[start, edges[:-1], stop, atoms],
@@ -139,7 +142,7 @@ def numeric_cells(column: NumericColumn) -> Cells:
     return Cells(low=low, high=high, missing=column.missing)
 
 
-def listed(names: Sequence[str], most: int = 100) -> str:
+def list_names(names: Sequence[str], most: int = 100) -> str:
     """Returns the names for a message, the first ``most`` of them: images have a column for each pixel."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
@@ -148,7 +151,7 @@ def listed(names: Sequence[str], most: int = 100) -> str:
 Span: TypeAlias = tuple[float, float]
 """Lowest and highest number of a closed interval: real numbers, or whole ones as in `numbers_at`."""
 
-APART = 1 / 128
+OUTER_ATOM_SPACING = 1 / 128
 """Distance of atoms outside the bounds of real numbers: a power of two, so that their positions are exact."""
 
 _SAFE_STEPS = (
@@ -166,17 +169,21 @@ def numbers_at(column: NumericColumn, positions: Floats) -> npt.NDArray[Any]:
     if not isinstance(column, Continuous):
         return numbers_of_ranks(column, ranks_at(column, positions))
     clamped = np.clip(positions, 0.0, 1.0)
-    start, stop = body(column)
+    start, stop = bound_positions(column)
     inner = np.clip((clamped - start) / (stop - start), 0.0, 1.0)
     found = np.clip(
         column.lower + inner * (column.upper - column.lower), column.lower, column.upper
     )
-    below, above = column.outer
+    below, above = column.outer_atoms
     if below:
-        near = np.minimum(np.rint(clamped / APART), len(below)).astype(np.intp)
+        near = np.minimum(np.rint(clamped / OUTER_ATOM_SPACING), len(below)).astype(
+            np.intp
+        )
         found = np.where(near < len(below), np.asarray([*below, math.nan])[near], found)
     if above:
-        near = np.minimum(np.rint((1.0 - clamped) / APART), len(above)).astype(np.intp)
+        near = np.minimum(
+            np.rint((1.0 - clamped) / OUTER_ATOM_SPACING), len(above)
+        ).astype(np.intp)
         found = np.where(
             near < len(above), np.asarray([*reversed(above), math.nan])[near], found
         )
@@ -192,9 +199,13 @@ def positions_of(column: NumericColumn, numbers: npt.ArrayLike) -> Floats:
     """Returns the positions that encode numbers; those outside the bounds are clamped unless they are atoms."""
     numbers = np.asarray(numbers)
     if not isinstance(column, Continuous):
-        if isinstance(column, Decimal) or column.step is not None or any(column.outer):
+        if (
+            isinstance(column, Decimal)
+            or column.step is not None
+            or any(column.outer_atoms)
+        ):
             return positions_of_ranks(column, ranks_of(column, numbers))
-        first, last = column.steps  # subtracted exactly, as integers
+        first, last = column.unit_bounds  # subtracted exactly, as integers
         return np.asarray(
             (np.clip(numbers, first, last) - first) / np.float64(last - first),
             dtype=np.float64,
@@ -203,49 +214,55 @@ def positions_of(column: NumericColumn, numbers: npt.ArrayLike) -> Floats:
     positions = np.asarray(
         (offset + 0.0) / (column.upper - column.lower), dtype=np.float64
     )
-    below, above = column.outer
+    below, above = column.outer_atoms
     if not (below or above):
         return positions
-    start, stop = body(column)
+    start, stop = bound_positions(column)
     positions = start + positions * (stop - start)
     for place, atom in enumerate(below):
-        positions = np.where(numbers == atom, place * APART, positions)
+        positions = np.where(numbers == atom, place * OUTER_ATOM_SPACING, positions)
     for place, atom in enumerate(reversed(above)):
-        positions = np.where(numbers == atom, 1.0 - place * APART, positions)
+        positions = np.where(
+            numbers == atom, 1.0 - place * OUTER_ATOM_SPACING, positions
+        )
     return np.asarray(positions)
 
 
-def body(column: NumericColumn) -> tuple[float, float]:
+def bound_positions(column: NumericColumn) -> tuple[float, float]:
     """Returns the positions of the two bounds: 0 and 1, but for atoms outside."""
-    below, above = map(len, column.outer)
+    below, above = map(len, column.outer_atoms)
     if isinstance(column, Continuous):
-        return below * APART, 1.0 - above * APART
-    return below / float(column.last), (column.last - above) / float(column.last)
+        return below * OUTER_ATOM_SPACING, 1.0 - above * OUTER_ATOM_SPACING
+    return below / float(column.last_rank), (column.last_rank - above) / float(
+        column.last_rank
+    )
 
 
 def bounds_of(column: NumericColumn) -> Span:
     """Returns the bounds of a column as numbers."""
     if isinstance(column, Continuous | Decimal):
         return column.lower, column.upper
-    return column.steps
+    return column.unit_bounds
 
 
 def atoms_of(column: NumericColumn) -> tuple[float, ...]:
     """Returns the atoms of a column as numbers."""
     if isinstance(column, Continuous | Decimal):
         return column.atoms
-    return tuple(column.unit(atom) for atom in column.atoms)  # type: ignore[arg-type]
+    return tuple(column.to_units(atom) for atom in column.atoms)  # type: ignore[arg-type]
 
 
-def sentinels_of(column: NumericColumn) -> tuple[float, ...]:
+def outer_atoms_of(column: NumericColumn) -> tuple[float, ...]:
     """Returns the atoms outside the bounds, as numbers."""
     lower, upper = bounds_of(column)
     return tuple(atom for atom in atoms_of(column) if not lower <= atom <= upper)
 
 
-def outside(column: NumericColumn, numbers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def is_outer_atom(
+    column: NumericColumn, numbers: npt.NDArray[Any]
+) -> npt.NDArray[np.bool_]:
     """Returns which numbers are no number of the scale, but atoms outside the bounds."""
-    if not any(column.outer):
+    if not any(column.outer_atoms):
         return np.zeros(np.shape(numbers), dtype=np.bool_)
     lower, upper = bounds_of(column)
     return np.asarray((numbers < lower) | (numbers > upper))
@@ -253,7 +270,7 @@ def outside(column: NumericColumn, numbers: npt.NDArray[Any]) -> npt.NDArray[np.
 
 def ranks_at(column: SteppedColumn, positions: Floats) -> npt.NDArray[np.int64]:
     """Returns the ranks that positions stand for: the nearest ones."""
-    clamped, width = np.clip(positions, 0.0, 1.0), column.last
+    clamped, width = np.clip(positions, 0.0, 1.0), column.last_rank
     nearest = np.rint(clamped * width).astype(np.int64)
     if (
         width > _SAFE_STEPS
@@ -269,15 +286,20 @@ def ranks_at(column: SteppedColumn, positions: Floats) -> npt.NDArray[np.int64]:
 
 def positions_of_ranks(column: SteppedColumn, ranks: npt.NDArray[np.int64]) -> Floats:
     """Returns the positions of ranks."""
-    return np.asarray(ranks / np.float64(column.last))
+    return np.asarray(ranks / np.float64(column.last_rank))
 
 
 def ranks_of(column: SteppedColumn, numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Returns the ranks of numbers: of atoms outside the bounds their own, else of the nearest number within."""
-    (first, last), (below, above), spacing = column.steps, column.outer, column.spacing
+    (first, last), (below, above), spacing = (
+        column.unit_bounds,
+        column.outer_atoms,
+        column.spacing,
+    )
     if isinstance(column, Decimal):
         units = np.rint(
-            np.clip(numbers, column.lower, column.upper) * float(column.scale)
+            np.clip(numbers, column.lower, column.upper)
+            * float(column.units_per_number)
         ).astype(np.int64)
     elif numbers.dtype.kind == "f":
         units = np.rint(np.clip(numbers, first, last)).astype(np.int64)
@@ -287,10 +309,13 @@ def ranks_of(column: SteppedColumn, numbers: npt.NDArray[Any]) -> npt.NDArray[np
     ranks = len(below) + (units - first + spacing // 2) // spacing
     for rank, unit in [
         *enumerate(below),
-        *enumerate(above, column.last + 1 - len(above)),
+        *enumerate(above, column.last_rank + 1 - len(above)),
     ]:
         ranks = np.where(
-            numbers == (unit / column.scale if isinstance(column, Decimal) else unit),
+            numbers
+            == (
+                unit / column.units_per_number if isinstance(column, Decimal) else unit
+            ),
             rank,
             ranks,
         )
@@ -301,17 +326,17 @@ def numbers_of_ranks(
     column: SteppedColumn, ranks: npt.NDArray[np.int64]
 ) -> npt.NDArray[Any]:
     """Returns the numbers of ranks."""
-    below, above = column.outer
+    below, above = column.outer_atoms
     inner = len(below)
-    units = column.steps[0] + (ranks - inner) * column.spacing
+    units = column.unit_bounds[0] + (ranks - inner) * column.spacing
     for rank, unit in [
         *enumerate(below),
-        *enumerate(above, column.last + 1 - len(above)),
+        *enumerate(above, column.last_rank + 1 - len(above)),
     ]:
         units = np.where(ranks == rank, unit, units)
     # Two whole numbers that float64 holds exactly: their quotient is the float64 nearest to the decimal.
     return np.asarray(
-        units / float(column.scale) if isinstance(column, Decimal) else units
+        units / float(column.units_per_number) if isinstance(column, Decimal) else units
     )
 
 
@@ -326,9 +351,9 @@ def next_number(column: NumericColumn, value: float, *, strict: bool) -> float:
     """Returns the least number of a column, atoms included, that is at least ``value``, or above; else infinity."""
     if not isinstance(column, Continuous):
         rank = _first_rank(column, value, strict=strict)
-        return math.inf if rank > column.last else _at(column, rank)
+        return math.inf if rank > column.last_rank else _at(column, rank)
     least = _neighbour(value, math.inf, strict=strict)
-    atoms = [atom for ends in column.outer for atom in ends if atom >= least]
+    atoms = [atom for ends in column.outer_atoms for atom in ends if atom >= least]
     return (
         min([*atoms, max(least, column.lower)])
         if least <= column.upper
@@ -342,7 +367,7 @@ def previous_number(column: NumericColumn, value: float) -> float:
         rank = _first_rank(column, value, strict=False) - 1
         return -math.inf if rank < 0 else _at(column, rank)
     most = _neighbour(value, -math.inf, strict=True)
-    atoms = [atom for ends in column.outer for atom in ends if atom <= most]
+    atoms = [atom for ends in column.outer_atoms for atom in ends if atom <= most]
     return (
         max([*atoms, min(most, column.upper)])
         if most >= column.lower
@@ -364,15 +389,19 @@ def _neighbour(value: float, towards: float, *, strict: bool) -> float:
 def _first_rank(column: SteppedColumn, value: float, *, strict: bool) -> int:
     """Returns the rank of the least number that is at least ``value``, or above it; one beyond the last for none."""
     if math.isinf(value):
-        return column.last + 1 if value > 0 else 0
-    first, spacing = column.steps[0], column.spacing
-    inner = len(column.outer[0])
+        return column.last_rank + 1 if value > 0 else 0
+    first, spacing = column.unit_bounds[0], column.spacing
+    inner = len(column.outer_atoms[0])
     # By exact arithmetic, up to how a decimal is rounded to float64: the rank, or the one beside it.
-    rank = inner + math.floor((Fraction(value) * column.scale - first) / spacing) - 1
-    rank = min(max(rank, inner), column.last - len(column.outer[1]))
+    rank = (
+        inner
+        + math.floor((Fraction(value) * column.units_per_number - first) / spacing)
+        - 1
+    )
+    rank = min(max(rank, inner), column.last_rank - len(column.outer_atoms[1]))
     while rank > 0 and not _below(column, rank - 1, value, strict=strict):
         rank -= 1
-    while rank <= column.last and _below(column, rank, value, strict=strict):
+    while rank <= column.last_rank and _below(column, rank, value, strict=strict):
         rank += 1
     return rank
 

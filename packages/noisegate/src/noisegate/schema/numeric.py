@@ -12,12 +12,20 @@ from importlib import import_module
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from noisegate.errors import SchemaError
-from noisegate.schema.values import column_name, day, flag, moment, real, store, whole
+from noisegate.schema.values import (
+    checked_column_name,
+    checked_date,
+    checked_datetime,
+    checked_flag,
+    checked_integer,
+    checked_real,
+    set_fields,
+)
 
 MAX_STEPS = (
     2**53
 )  # widest distance of two bounds, in steps, that a float64 in [0, 1] can tell apart
-MOST_STATED = 32  # atoms of a column
+MAX_ATOMS = 32  # atoms of a column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,19 +42,21 @@ class Bounded:
 
     kind: ClassVar[str]
     numeric: ClassVar[Literal[True]] = True
-    read: ClassVar[staticmethod[[str, str, Any], Any]]
+    checked_value: ClassVar[staticmethod[[str, str, Any], Any]]
     """Returns a value of this kind, by the name of the column and what the value is called in a `SchemaError`."""
 
     def __post_init__(self) -> None:
-        name, read = column_name(self.name), self.read
-        store(
+        name, read = checked_column_name(self.name), self.checked_value
+        set_fields(
             self,
             name=name,
             lower=read(name, "lower", self.lower),
             upper=read(name, "upper", self.upper),
         )
-        store(
-            self, missing=flag(name, "missing", self.missing), atoms=self._read_atoms()
+        set_fields(
+            self,
+            missing=checked_flag(name, "missing", self.missing),
+            atoms=self._read_atoms(),
         )
         if self.format is not None:
             import_module("noisegate.schema.formats").check_format(
@@ -60,18 +70,18 @@ class Bounded:
             raise SchemaError(
                 f"column {name!r}: atoms must be a list of values, found {atoms!r}"
             )
-        found = tuple(self.read(name, "an atom", atom) for atom in atoms)
+        found = tuple(self.checked_value(name, "an atom", atom) for atom in atoms)
         if len(set(found)) < len(found):
             repeated = next(atom for atom in found if found.count(atom) > 1)
             raise SchemaError(
                 f"column {name!r}: atom {repeated} is listed more than once; keep one"
             )
-        if len(found) > MOST_STATED:
+        if len(found) > MAX_ATOMS:
             cure = (
                 "keep those that most records have, or describe the column as ordinal"
             )
             raise SchemaError(
-                f"column {name!r}: {len(found)} atoms, and at most {MOST_STATED} may be stated; {cure}"
+                f"column {name!r}: {len(found)} atoms, and at most {MAX_ATOMS} may be stated; {cure}"
             )
         return found
 
@@ -86,7 +96,7 @@ class Bounded:
             raise SchemaError(
                 f"{says}; widen the bounds, or drop the column from the schema and add it to `ignore`"
             )
-        store(self, atoms=tuple(sorted(self.atoms)))
+        set_fields(self, atoms=tuple(sorted(self.atoms)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,11 +108,11 @@ class Stepped(Bounded):
     _unit: ClassVar[str] = "days"
 
     @property
-    def steps(self) -> tuple[int, int]:
+    def unit_bounds(self) -> tuple[int, int]:
         """The bounds as whole units: numbers, units of the last decimal, days or microseconds since 1970 (in UTC)."""
-        return self.unit(self.lower), self.unit(self.upper)
+        return self.to_units(self.lower), self.to_units(self.upper)
 
-    def unit(self, value: Any) -> int:
+    def to_units(self, value: Any) -> int:
         """Returns a value as a whole number of units."""
         raise NotImplementedError
 
@@ -112,25 +122,27 @@ class Stepped(Bounded):
         return 1 if self.step is None else int(self.step)
 
     @property
-    def scale(self) -> int:
+    def units_per_number(self) -> int:
         """How many units make a number of the column: 1 but for decimals."""
         return 1
 
     @cached_property
-    def outer(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def outer_atoms(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The atoms below the lower bound, and those above the upper one, in units."""
-        return outer_atoms(tuple(self.unit(atom) for atom in self.atoms), *self.steps)
+        return split_outer_atoms(
+            tuple(self.to_units(atom) for atom in self.atoms), *self.unit_bounds
+        )
 
     @property
-    def last(self) -> int:
+    def last_rank(self) -> int:
         """The rank of the largest value, counted from 0 at the smallest, atoms outside the bounds included."""
-        first, last = self.steps
-        return (last - first) // self.spacing + sum(map(len, self.outer))
+        first, last = self.unit_bounds
+        return (last - first) // self.spacing + sum(map(len, self.outer_atoms))
 
     def _check(self) -> None:
         super()._check()
         self._check_step()
-        (first, last), spacing = self.steps, self.spacing
+        (first, last), spacing = self.unit_bounds, self.spacing
         if (last - first) // spacing > MAX_STEPS:
             raise SchemaError(
                 f"column {self.name!r}: the bounds are {last - first} {self._unit} apart, more than the 2**53 = "
@@ -142,7 +154,10 @@ class Stepped(Bounded):
                 f"lower = {self.lower}; move a bound outwards, or correct the step"
             )
         for atom in self.atoms:
-            if first <= self.unit(atom) <= last and (self.unit(atom) - first) % spacing:
+            if (
+                first <= self.to_units(atom) <= last
+                and (self.to_units(atom) - first) % spacing
+            ):
                 raise SchemaError(
                     f"column {self.name!r}: atom {atom} lies within the bounds and is not a whole number of steps of "
                     f"{self.step} above lower = {self.lower}; correct it, or the step"
@@ -151,14 +166,14 @@ class Stepped(Bounded):
     def _check_step(self) -> None:
         if self.step is None:
             return
-        store(self, step=whole(self.name, "step", self.step))
+        set_fields(self, step=checked_integer(self.name, "step", self.step))
         if self.step < 1:
             raise SchemaError(
                 f"column {self.name!r}: step = {self.step} must be 1 or more, or left out"
             )
 
 
-def outer_atoms(
+def split_outer_atoms(
     atoms: tuple[Any, ...], lower: Any, upper: Any
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Returns the atoms below the lower bound, and those above the upper one."""
@@ -167,7 +182,7 @@ def outer_atoms(
     )
 
 
-def outwards(
+def rounded_bounds(
     lowest: float, highest: float, *, parts: int = 2, smallest: float = 0.0
 ) -> tuple[float, float]:
     """Returns bounds around both values: multiples of the largest power of ten of which ``parts`` fit between them."""
@@ -216,16 +231,16 @@ class Continuous(Bounded):
     atoms: tuple[float, ...] = ()
 
     kind: ClassVar[Literal["continuous"]] = "continuous"
-    read = staticmethod(real)
+    checked_value = staticmethod(checked_real)
 
     def _check(self) -> None:
         super()._check()
-        real(self.name, "upper - lower", self.upper - self.lower)
+        checked_real(self.name, "upper - lower", self.upper - self.lower)
 
     @cached_property
-    def outer(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    def outer_atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """The atoms below the lower bound, and those above the upper one."""
-        return outer_atoms(self.atoms, self.lower, self.upper)
+        return split_outer_atoms(self.atoms, self.lower, self.upper)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,9 +251,9 @@ class Integer(Stepped):
 
     Examples:
         >>> from noisegate.schema import Integer
-        >>> Integer(name="age", lower=0, upper=99).steps
+        >>> Integer(name="age", lower=0, upper=99).unit_bounds
         (0, 99)
-        >>> Integer(name="dose", lower=5, upper=500, step=5, atoms=[0]).last
+        >>> Integer(name="dose", lower=5, upper=500, step=5, atoms=[0]).last_rank
         100
     """
 
@@ -248,10 +263,10 @@ class Integer(Stepped):
     step: int | None = None
 
     kind: ClassVar[Literal["integer"]] = "integer"
-    read = staticmethod(whole)
+    checked_value = staticmethod(checked_integer)
     _unit: ClassVar[str] = "whole numbers"
 
-    def unit(self, value: int) -> int:
+    def to_units(self, value: int) -> int:
         """Returns the number itself."""
         return value
 
@@ -279,7 +294,7 @@ class Decimal(Stepped):
     step: float = field()
 
     kind: ClassVar[Literal["decimal"]] = "decimal"
-    read = staticmethod(real)
+    checked_value = staticmethod(checked_real)
     _unit: ClassVar[str] = "units of the last decimal"
 
     @cached_property
@@ -292,28 +307,31 @@ class Decimal(Stepped):
         return max(0, *(-int(number.exponent) for number in numbers))
 
     @property
-    def scale(self) -> int:
+    def units_per_number(self) -> int:
         """How many units make one: a power of ten."""
         return int(10**self._digits)
 
     @property
     def spacing(self) -> int:
         """Distance of two neighbouring values, in units."""
-        return self.unit(self.step)
+        return self.to_units(self.step)
 
-    def unit(self, value: float) -> int:
+    def to_units(self, value: float) -> int:
         """Returns the number times `scale`, as its shortest decimal says it, rounded to a whole one."""
-        return round(_exact(value) * self.scale)
+        return round(_exact(value) * self.units_per_number)
 
     def _check_step(self) -> None:
-        store(self, step=real(self.name, "step", self.step))
+        set_fields(self, step=checked_real(self.name, "step", self.step))
         if not self.step > 0:
             raise SchemaError(
                 f"column {self.name!r}: step = {self.step:g} must be positive, the distance of two neighbouring "
                 'values such as 0.01; where there is none, use kind = "continuous"'
             )
         largest = max(abs(value) for value in (self.lower, self.upper, *self.atoms))
-        if self._digits > _MOST_DIGITS or _exact(largest) * self.scale > _MOST_UNITS:
+        if (
+            self._digits > _MOST_DIGITS
+            or _exact(largest) * self.units_per_number > _MOST_UNITS
+        ):
             raise SchemaError(
                 f"column {self.name!r}: {largest:g} has too many digits at a step of {self.step:g} for its values to "
                 'be told apart; choose a larger step, or use kind = "continuous"'
@@ -330,7 +348,7 @@ class Date(Stepped):
     Examples:
         >>> from datetime import date
         >>> from noisegate.schema import Date
-        >>> Date(name="born", lower=date(1970, 1, 1), upper=date(1970, 1, 31)).steps
+        >>> Date(name="born", lower=date(1970, 1, 1), upper=date(1970, 1, 31)).unit_bounds
         (0, 30)
     """
 
@@ -341,9 +359,9 @@ class Date(Stepped):
     spelling: str | None = None
 
     kind: ClassVar[Literal["date"]] = "date"
-    read = staticmethod(day)
+    checked_value = staticmethod(checked_date)
 
-    def unit(self, value: date) -> int:
+    def to_units(self, value: date) -> int:
         """Returns a day in days since 1970-01-01."""
         return value.toordinal() - _EPOCH_DAY
 
@@ -360,7 +378,7 @@ class Datetime(Stepped):
     Examples:
         >>> from datetime import datetime
         >>> from noisegate.schema import Datetime
-        >>> Datetime(name="seen", lower=datetime(1970, 1, 1), upper=datetime(1970, 1, 1, 0, 1)).steps
+        >>> Datetime(name="seen", lower=datetime(1970, 1, 1), upper=datetime(1970, 1, 1, 0, 1)).unit_bounds
         (0, 60000000)
     """
 
@@ -371,7 +389,7 @@ class Datetime(Stepped):
     spelling: str | None = None
 
     kind: ClassVar[Literal["datetime"]] = "datetime"
-    read = staticmethod(moment)
+    checked_value = staticmethod(checked_datetime)
     _unit: ClassVar[str] = "microseconds (2**53 are 285 years)"
 
     def _check(self) -> None:
@@ -401,7 +419,7 @@ class Datetime(Stepped):
         """Distance of two neighbouring values, in microseconds."""
         return 1 if self.step is None else self.step * _MICROSECONDS
 
-    def unit(self, value: datetime) -> int:
+    def to_units(self, value: datetime) -> int:
         """Returns a moment in microseconds since 1970-01-01T00:00:00, whatever its time zone."""
         return (value.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1)
 

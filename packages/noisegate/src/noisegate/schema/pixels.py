@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 from noisegate.errors import OptionError, SchemaError
 from noisegate.schema.columns import Column, check_keys
 from noisegate.schema.numeric import Integer
-from noisegate.schema.values import Categorical, column_name, levels
+from noisegate.schema.values import Categorical, checked_column_name, checked_levels
 
 Resize: TypeAlias = Literal["refuse", "stretch", "crop", "pad"]
 
@@ -148,8 +148,8 @@ class ImageForm:
         if self.label is None:
             object.__setattr__(self, "labels", ())
             return
-        object.__setattr__(self, "label", column_name(self.label))
-        object.__setattr__(self, "labels", levels(self.label, self.labels))
+        object.__setattr__(self, "label", checked_column_name(self.label))
+        object.__setattr__(self, "labels", checked_levels(self.label, self.labels))
         if (
             self.label.startswith("pixel_")
             and self.label in ImageColumns(self.shape).names()
@@ -210,12 +210,12 @@ class ImageForm:
         return cls(shape=shape, **labelled, **rules)
 
 
-def fit_bytes(shape: ImageShape) -> int:
+def estimated_fit_bytes(shape: ImageShape) -> int:
     """Returns about how much memory a fit to images takes: a feature map of a thousand float64 for each intensity."""
     return 8 * 1024 * shape.size
 
 
-def require_memory(shape: ImageShape, needed: int, what: str) -> None:
+def check_memory(shape: ImageShape, needed: int, what: str) -> None:
     """Requires that this machine has the memory ``needed`` for ``what`` is done with images."""
     memory = (
         os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

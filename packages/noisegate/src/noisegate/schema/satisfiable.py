@@ -32,7 +32,7 @@ from noisegate.schema.layout import (
 )
 from noisegate.schema.numeric import NumericColumn
 
-MOST_LOOKS = (
+MAX_CHECKS = (
     50_000  # how often one constraint is held against one state of the search, in all
 )
 
@@ -88,13 +88,13 @@ _Rule: TypeAlias = tuple[
 ]  # the lesser column, the greater one, and whether they are never equal
 
 
-def contradiction(
+def find_contradiction(
     constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]
 ) -> tuple[Constraint, ...]:
     """Returns constraints to which no record keeps, none of which can be spared; nothing if there are such records."""
     # Comparisons must leave some record in which all their columns have a value, too: a cycle such as a < b, b < a is a
     # mistake even where a may be missing.
-    looks = iter(range(MOST_LOOKS))
+    looks = iter(range(MAX_CHECKS))
     compared: list[Constraint] = [
         constraint for constraint in constraints if isinstance(constraint, Comparison)
     ]
@@ -109,7 +109,7 @@ def contradiction(
     return ()
 
 
-def rarely_kept(
+def is_rarely_satisfied(
     constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]
 ) -> bool:
     """Returns whether fewer than 1 in 10,000 records, drawn evenly within the bounds, keep to all constraints."""
@@ -120,7 +120,7 @@ def rarely_kept(
     return bool(constraints) and all(records < RARE * _TRIED for records in kept)
 
 
-def kept_share(
+def satisfied_fraction(
     constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]
 ) -> float:
     """Returns about which share of records drawn evenly within the bounds keeps to all constraints; 1 without any."""

@@ -32,15 +32,15 @@ from noisegate.schema.constraints import (
 )
 from noisegate.schema.files import (
     StoredSchema,
+    check_visible,
     parse_toml,
     read_text,
-    show_as_they_read,
     write_toml,
 )
-from noisegate.schema.layout import EncodedTable, Layout, listed
+from noisegate.schema.layout import EncodedTable, Layout, list_names
 from noisegate.schema.pixels import ImageColumns, ImageForm
-from noisegate.schema.satisfiable import contradiction, rarely_kept
-from noisegate.schema.values import TEXT_PADDING, Boolean, text
+from noisegate.schema.satisfiable import find_contradiction, is_rarely_satisfied
+from noisegate.schema.values import TEXT_PADDING, Boolean, checked_text
 
 DEFAULT_MISSING_VALUES = ("", "?", "NA", "NaN", "nan", "null")
 """Text that is read as a missing value unless the schema says otherwise."""
@@ -95,7 +95,7 @@ class Schema(StoredSchema):
             and self.label not in self.names
         ):
             raise SchemaError(
-                f"label {self.label!r} is not one of the columns: {listed(self.names)}"
+                f"label {self.label!r} is not one of the columns: {list_names(self.names)}"
             )
         for name in self.ignore:
             if name in self.names:
@@ -151,11 +151,11 @@ class Schema(StoredSchema):
 
         Names and levels show as they read, and there are records that keep to all constraints; else a `SchemaError`.
         """
-        show_as_they_read(
+        check_visible(
             "the name of a column,", self.names if self.images is None else [self.label]
         )
         for column in self.layout.coded:
-            show_as_they_read(f"column {column.name!r}: the level", column.levels)
+            check_visible(f"column {column.name!r}: the level", column.levels)
         if self.images is None and any(
             one.type or getattr(one, "spelling", None) for one in self.columns
         ):
@@ -164,7 +164,7 @@ class Schema(StoredSchema):
 
             check_stored(self.columns)
         clash = (
-            contradiction(self.constraints, self.layout, self.missing_values)
+            find_contradiction(self.constraints, self.layout, self.missing_values)
             if self.constraints
             else ()
         )
@@ -207,7 +207,7 @@ class Schema(StoredSchema):
             described = _described(columns)
             return cls(
                 columns=described,
-                constraints=constraints_in(top, described),
+                constraints=constraints_from_form(top, described),
                 **settings,
             )
         misplaced = [key for key in ("label", "columns") if key in top]
@@ -216,7 +216,7 @@ class Schema(StoredSchema):
                 f"`{misplaced[0]}` cannot stand beside [images], which says the columns and the label"
             )
         images = ImageForm.from_form(top["images"])
-        constraints = constraints_in(top, images.columns)
+        constraints = constraints_from_form(top, images.columns)
         return cls(
             columns=images.columns,
             label=images.label,
@@ -360,7 +360,7 @@ class Schema(StoredSchema):
     @property
     def hardly_satisfiable(self) -> str | None:
         """Why sampling may come to nothing, or None: almost no record within the bounds keeps to the constraints."""
-        if not self.constraints or not rarely_kept(
+        if not self.constraints or not is_rarely_satisfied(
             self.constraints, self.layout, self.missing_values
         ):
             return None
@@ -420,7 +420,7 @@ def _described(forms: Iterable[tuple[str, Any]]) -> tuple[Column, ...]:
     return tuple(described)
 
 
-def constraints_in(
+def constraints_from_form(
     top: Mapping[str, Any], columns: Sequence[Column]
 ) -> tuple[Constraint, ...]:
     """Returns the rules of a schema's form between some columns."""
@@ -446,7 +446,7 @@ def _texts(key: str, values: Any) -> tuple[str, ...]:
     stripped = (
         value.strip(TEXT_PADDING) for value in found
     )  # as data is stripped before it is compared
-    return tuple(text(value, key) for value in dict.fromkeys(stripped))
+    return tuple(checked_text(value, key) for value in dict.fromkeys(stripped))
 
 
 def _json(value: Any) -> Any:
@@ -468,10 +468,10 @@ def is_schema(value: object) -> bool:
 
 def schema_from_json(form: Mapping[str, Any]) -> Any:
     """Returns the schema that its `to_json` gave."""
-    return kind_of(form).from_json(form)
+    return _schema_class(form).from_json(form)
 
 
-def kind_of(form: Mapping[str, Any]) -> Any:
+def _schema_class(form: Mapping[str, Any]) -> Any:
     """Returns the class of schemas of which a form is."""
     if "tables" in form:
         from noisegate.schema.linked.schema import LinkedSchema
@@ -483,4 +483,4 @@ def kind_of(form: Mapping[str, Any]) -> Any:
 def read_schema(path: str | Path) -> Any:
     """Returns the schema in a file; a `SchemaError` says what is wrong with it."""
     text, origin = read_text(path, "schema file"), f"schema file {path}"
-    return kind_of(parse_toml(text, origin)).loads(text, origin=origin)
+    return _schema_class(parse_toml(text, origin)).loads(text, origin=origin)

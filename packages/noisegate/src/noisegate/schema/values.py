@@ -1,4 +1,14 @@
-"""The values that a schema may hold, each checked when it is read: text, numbers, days, moments, levels."""
+"""Columns whose values are levels, and the checks of single values in a schema.
+
+The first half checks one value each, as somebody wrote it in a schema file or in Python:
+a name, a bound, a step, a list of levels. Each function `checked_...` returns the value
+in its canonical type, or raises a `SchemaError` that names the column and the cure.
+`noisegate.schema.numeric` uses them too.
+
+The second half holds the kinds of column with levels: `Ordinal`, `Categorical` and
+`Boolean`. An encoded record holds a code for each of them: the index of the level, and
+the number of levels where the value is missing.
+"""
 
 import contextlib
 import math
@@ -11,39 +21,55 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from noisegate.errors import SchemaError
 
-TEXT_PADDING = " \t\r\n\v\f"  # the characters stripped from both ends of every text value when it is read
+TEXT_PADDING = " \t\r\n\v\f"
+"""Characters that are stripped from both ends of every text when data are read."""
 
 _INT64 = 2**63
 
 
-def text(value: Any, what: str) -> str:
-    """Returns text that a file can hold and that reading a file can meet: valid Unicode without blanks around it."""
+def checked_text(value: Any, what: str) -> str:
+    """Checks that a text can be met in data and be stored in a file.
+
+    Args:
+        value: What stands in the schema.
+        what: What the text is, for the message.
+
+    Returns:
+        The text as it is.
+
+    Raises:
+        SchemaError: if it is no text, has blanks around it, which are stripped from data
+            before they are compared, or is no valid Unicode.
+    """
     if not isinstance(value, str):
         raise SchemaError(f"{what}: expected text, found {value!r}; put it in quotes")
     if value != value.strip(TEXT_PADDING):
         raise SchemaError(
-            f"{what}: {value!r} starts or ends with a blank; remove it, as data is read without"
+            f"{what}: {value!r} starts or ends with a blank; remove it, as data is "
+            "read without"
         )
     try:
         value.encode()
     except UnicodeEncodeError:
         raise SchemaError(
-            f"{what}: {value!r} is not valid Unicode text; replace the lone surrogate in it"
+            f"{what}: {value!r} is not valid Unicode text; replace the lone surrogate "
+            "in it"
         ) from None
-    return str(value)
+    return str(value)  # a subclass of str, such as NumPy's, becomes plain
 
 
-def column_name(name: Any) -> str:
-    """Returns the name of a column, which is not empty."""
+def checked_column_name(name: Any) -> str:
+    """Checks the name of a column: text as in `checked_text`, and not empty."""
     if name == "":
         raise SchemaError(
-            "a column of the schema has an empty name; give it the name that it has in the data"
+            "a column of the schema has an empty name; give it the name that it has in "
+            "the data"
         )
-    return text(name, "name of a column")
+    return checked_text(name, "name of a column")
 
 
-def flag(name: str, key: str, value: Any) -> bool:
-    """Returns a truth value."""
+def checked_flag(name: str, key: str, value: Any) -> bool:
+    """Checks that the value of `key` in column `name` is True or False."""
     if not isinstance(value, bool):
         raise SchemaError(
             f"column {name!r}: {key} must be true or false, found {value!r}"
@@ -51,41 +77,59 @@ def flag(name: str, key: str, value: Any) -> bool:
     return value
 
 
-def real(name: str, key: str, value: Any) -> float:
-    """Returns a finite number."""
+def checked_real(name: str, key: str, value: Any) -> float:
+    """Checks that a value is a finite number.
+
+    Args:
+        name: Name of the column, for the message.
+        key: What the value is, such as "lower", for the message.
+        value: A number of any type.
+
+    Returns:
+        The number as float64; 0.0 for -0.0, so that equal schemas have equal digests.
+    """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise SchemaError(f"column {name!r}: {key} must be a number, found {value!r}")
     try:
-        bound = float(value)
+        number = float(value)
     except OverflowError:
-        bound = math.inf
-    if not math.isfinite(bound):
+        number = math.inf
+    if not math.isfinite(number):
         raise SchemaError(
-            f"column {name!r}: {key} must be a finite number, found {value!r}; give a public bound"
+            f"column {name!r}: {key} must be a finite number, found {value!r}; give a "
+            "public bound"
         )
-    return bound + 0.0  # -0.0 becomes 0.0, so that equal schemas have equal digests
+    return number + 0.0  # turns -0.0 into 0.0
 
 
-def whole(name: str, key: str, value: Any) -> int:
-    """Returns a whole number that fits int64."""
-    try:
-        bound = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        bound = None
-    if bound is None:
+def checked_integer(name: str, key: str, value: Any) -> int:
+    """Checks that a value is an integer above -2⁶³ and below 2⁶³ - 1.
+
+    Args:
+        name: Name of the column, for the message.
+        key: What the value is, such as "lower", for the message.
+        value: An integer of any type; a float is refused even where it is integral.
+    """
+    integer = None
+    if not isinstance(value, bool):
+        with contextlib.suppress(TypeError):
+            integer = operator.index(value)
+    if integer is None:
         raise SchemaError(
-            f"column {name!r}: {key} must be a whole number, found {value!r}; write it without a decimal point, "
-            'or use kind = "continuous"'
+            f"column {name!r}: {key} must be a whole number, found {value!r}; write it "
+            'without a decimal point, or use kind = "continuous"'
         )
-    if not -_INT64 < bound < _INT64 - 1:
+    # Numbers beyond int64 in data are read as its ends, which therefore are no values.
+    if not -_INT64 < integer < _INT64 - 1:
         raise SchemaError(
-            f"column {name!r}: {key} = {bound} does not fit 64 bits; choose a smaller number"
+            f"column {name!r}: {key} = {integer} does not fit 64 bits; choose a smaller "
+            "number"
         )
-    return bound
+    return integer
 
 
-def day(name: str, key: str, value: Any) -> date:
-    """Returns a calendar day, given as such or as ISO text."""
+def checked_date(name: str, key: str, value: Any) -> date:
+    """Returns a calendar day that is stated as such, or as ISO text like 2020-12-31."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             return date.fromisoformat(value)
@@ -96,62 +140,89 @@ def day(name: str, key: str, value: Any) -> date:
     )
 
 
-def moment(name: str, key: str, value: Any) -> datetime:
-    """Returns a point in time, given as such or as ISO text; one with a time zone is turned to UTC."""
+def checked_datetime(name: str, key: str, value: Any) -> datetime:
+    """Returns a point in time that is stated as such, or as ISO text.
+
+    Args:
+        name: Name of the column, for the message.
+        key: What the value is, such as "lower", for the message.
+        value: A datetime, or text like 2020-12-31T23:59:59; a day alone is refused.
+
+    Returns:
+        The datetime, in UTC if it has a time zone, else without one.
+    """
+    timestamp = value
     if isinstance(value, str) and len(value) > len("2020-12-31"):
         with contextlib.suppress(ValueError):
-            value = datetime.fromisoformat(value)
-    if not isinstance(value, datetime):
+            timestamp = datetime.fromisoformat(value)
+    if not isinstance(timestamp, datetime):
         raise SchemaError(
-            f"column {name!r}: {key} must be a moment such as 2020-12-31T23:59:59, found {value!r}"
+            f"column {name!r}: {key} must be a moment such as 2020-12-31T23:59:59, "
+            f"found {value!r}"
         )
+    if timestamp.tzinfo is None:
+        return timestamp
     try:
-        return value if value.tzinfo is None else value.astimezone(UTC)
+        return timestamp.astimezone(UTC)
     except OverflowError:
         raise SchemaError(
-            f"column {name!r}: {key} = {value} lies outside the years 1 to 9999 in UTC"
+            f"column {name!r}: {key} = {timestamp} lies outside the years 1 to 9999 in "
+            "UTC"
         ) from None
 
 
-def levels(name: str, values: Any) -> tuple[str | int, ...]:
-    """Returns levels that are all text or all whole numbers, at least one, and distinct."""
+def checked_levels(name: str, values: Any) -> tuple[str | int, ...]:
+    """Checks the levels of a column: all text or all integers, at least one, distinct.
+
+    Args:
+        name: Name of the column, for the message.
+        values: The levels, in any iterable that is neither text nor a mapping.
+    """
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise SchemaError(f"column {name!r}: levels must be a list, found {values!r}")
-    found = tuple(_level(name, value) for value in values)
-    if not found:
+    levels = tuple(_checked_level(name, value) for value in values)
+    if not levels:
         raise SchemaError(
-            f"column {name!r}: the list of levels is empty; list every value that the column may hold"
+            f"column {name!r}: the list of levels is empty; list every value that the "
+            "column may hold"
         )
-    if len({isinstance(level, str) for level in found}) > 1:
+    types = {isinstance(level, str) for level in levels}
+    if len(types) > 1:
         raise SchemaError(
-            f"column {name!r}: levels mix text and whole numbers; make all of them one or the other"
+            f"column {name!r}: levels mix text and whole numbers; make all of them one "
+            "or the other"
         )
-    if len(set(found)) < len(found):
-        repeated = next(level for level in found if found.count(level) > 1)
+    if len(set(levels)) < len(levels):
+        repeated = next(level for level in levels if levels.count(level) > 1)
         raise SchemaError(
             f"column {name!r}: level {repeated!r} is listed more than once; keep one"
         )
-    return found
+    return levels
 
 
-def _level(name: str, value: Any) -> str | int:
+def _checked_level(name: str, value: Any) -> str | int:
+    """Checks one level of column `name`, which is text or an integer."""
     if isinstance(value, str):
-        return text(value, f"column {name!r}, levels")
+        return checked_text(value, f"column {name!r}, levels")
     if isinstance(value, bool):
         raise SchemaError(
-            f'column {name!r}: level {value!r} is a truth value; use kind = "boolean", or quote it'
+            f"column {name!r}: level {value!r} is a truth value; use "
+            'kind = "boolean", or quote it'
         )
-    return whole(name, "a level (text or whole number)", value)
+    return checked_integer(name, "a level (text or whole number)", value)
 
 
-def store(column: object, **values: Any) -> None:
-    """Stores checked values in a frozen dataclass; only for use while it is being born."""
+def set_fields(column: object, **values: Any) -> None:
+    """Sets fields of a frozen dataclass to checked values, in its `__post_init__`."""
     for key, value in values.items():
         object.__setattr__(column, key, value)
 
 
 class _Coded:
-    """Values that are one of some levels, or missing."""
+    """What columns with levels share: they are checked alike, and encoded as a code.
+
+    The code of a level is its index; that of a missing value is the number of levels.
+    """
 
     name: str
     levels: Any
@@ -160,25 +231,30 @@ class _Coded:
     numeric: ClassVar[Literal[False]] = False
 
     def __post_init__(self) -> None:
-        store(self, name=column_name(self.name))
+        set_fields(self, name=checked_column_name(self.name))
         self._check()
-        store(self, missing=flag(self.name, "missing", self.missing))
+        set_fields(self, missing=checked_flag(self.name, "missing", self.missing))
 
     def _check(self) -> None:
-        store(self, levels=levels(self.name, self.levels))
+        """Checks the fields that not all of these kinds have, and stores them."""
+        set_fields(self, levels=checked_levels(self.name, self.levels))
 
     @property
     def size(self) -> int:
-        """Number of codes: one per level, and a last one for missing where that is allowed."""
+        """Number of codes: one for each level, and one for missing where allowed."""
         return len(self.levels) + self.missing
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ordinal(_Coded):
-    """Levels with an order, from least to most.
+    """A column of levels with an order, from least to most.
 
-    The ``levels`` are every value that the column may hold, in order; all text or all whole numbers. For the rest see
-    `Continuous`.
+    Attributes:
+        name: Name of the column in the data.
+        levels: Every value that the column may hold, in order; all text or all integers.
+        missing: Whether a value may be absent.
+        type: Arrow type of the column in data, and in samples too, such as
+            `"dictionary"`; None for that of `decode`.
 
     Examples:
         >>> from noisegate.schema import Ordinal
@@ -196,14 +272,21 @@ class Ordinal(_Coded):
 
 @dataclass(frozen=True, kw_only=True)
 class Categorical(_Coded):
-    """Levels without an order.
+    """A column of levels without an order.
 
-    The ``levels`` are every value that the column may hold, all text or all whole numbers; the level ``other`` stands
-    for every value that is not listed, None to refuse such values. For the rest see `Continuous`.
+    Attributes:
+        name: Name of the column in the data.
+        levels: Every value that the column may hold, all text or all integers.
+        other: The level that stands for every value that is not listed; None to refuse
+            such values.
+        missing: Whether a value may be absent.
+        type: Arrow type of the column in data, and in samples too; None for that of
+            `decode`.
 
     Examples:
         >>> from noisegate.schema import Categorical
-        >>> Categorical(name="job", levels=("nurse", "teacher", "other"), other="other").size
+        >>> levels = ("nurse", "teacher", "other")
+        >>> Categorical(name="job", levels=levels, other="other").size
         3
     """
 
@@ -217,23 +300,34 @@ class Categorical(_Coded):
 
     def _check(self) -> None:
         super()._check()
-        if self.other is not None and (
-            type(self.other) is not type(self.levels[0])
-            or self.other not in self.levels
-        ):
-            cure = "add it to levels"
+        if self.other is None:
+            return
+        # The types are compared too, as True equals the level 1.
+        has_type_of_levels = type(self.other) is type(self.levels[0])
+        if not has_type_of_levels or self.other not in self.levels:
             raise SchemaError(
-                f"column {self.name!r}: other = {self.other!r} is not one of the levels; {cure}"
+                f"column {self.name!r}: other = {self.other!r} is not one of the levels; "
+                "add it to levels"
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Boolean(_Coded):
-    """True or false; text files may say true/false, yes/no or 1/0.
+    """A column of truth values.
 
-    Text says ``true_values`` instead, in any case, of which the first is written, and ``false_values``; both are
-    stated, or none. The ``spelling`` is how text has truth values, and synthetic text too, such as ``"True/False"``;
-    for the rest see `Continuous`.
+    In text, they are written true/false, yes/no or 1/0 in any case, unless the schema
+    states other words.
+
+    Attributes:
+        name: Name of the column in the data.
+        missing: Whether a value may be absent.
+        true_values: Words that mean true in text, in any case; synthetic text has the
+            first. Stated together with `false_values`, or not at all.
+        false_values: Words that mean false.
+        type: Arrow type of the column in data, and in samples too; None for that of
+            `decode`.
+        spelling: How text writes truth values, and synthetic text too, such as
+            `"True/False"`.
 
     Examples:
         >>> from noisegate.schema import Boolean
@@ -255,25 +349,31 @@ class Boolean(_Coded):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What text says for false and for true, if it is stated."""
+        """The words for false, then those for true; empty if none are stated."""
         return (*self.false_values, *self.true_values)
 
     def _check(self) -> None:
-        for key in ("true_values", "false_values"):
-            stated = getattr(self, key)
-            store(
-                self,
-                **{key: tuple(map(str, levels(self.name, stated))) if stated else ()},
-            )
-        lowered = [word.lower() for word in self.words]
-        if bool(self.true_values) != bool(self.false_values) or len(set(lowered)) < len(
-            lowered
-        ):
+        set_fields(
+            self,
+            true_values=self._checked_words(self.true_values),
+            false_values=self._checked_words(self.false_values),
+        )
+        words = [word.lower() for word in self.words]
+        is_one_sided = bool(self.true_values) != bool(self.false_values)
+        has_repeated_word = len(set(words)) < len(words)
+        if is_one_sided or has_repeated_word:
             raise SchemaError(
-                f"column {self.name!r}: true_values and false_values must both be stated, each word once in any case, "
-                f"found {list(self.true_values)} and {list(self.false_values)}"
+                f"column {self.name!r}: true_values and false_values must both be "
+                "stated, each word once in any case, found "
+                f"{list(self.true_values)} and {list(self.false_values)}"
             )
+
+    def _checked_words(self, words: Any) -> tuple[str, ...]:
+        """Checks words for a truth value, which may be integers; none are allowed."""
+        if not words:
+            return ()
+        return tuple(str(word) for word in checked_levels(self.name, words))
 
 
 CodedColumn: TypeAlias = Ordinal | Categorical | Boolean
-"""Kinds that are encoded as a code in [0, size)."""
+"""Any kind of column with levels, encoded as a code in [0, size)."""

@@ -168,7 +168,7 @@ def _refuse_blank(command: Any, ctx: Any, following: list[str]) -> None:
 
 def pictured(schema: Schema) -> str:
     """Returns in words what a schema of images says, and the memory that reading large ones takes."""
-    from noisegate.schema.pixels import fit_bytes
+    from noisegate.schema.pixels import estimated_fit_bytes
 
     form = schema.images
     assert form is not None
@@ -178,7 +178,7 @@ def pictured(schema: Schema) -> str:
         else "without labels"
     )
     converted = "; grey and colour are converted" if form.convert else ""
-    needed = fit_bytes(form.shape)
+    needed = estimated_fit_bytes(form.shape)
     memory = (
         f"; a fit to them takes about {needed / 1e9:,.1f} GB of memory"
         if needed > _MUCH

@@ -292,7 +292,7 @@ class RunOptions(ImageOptions):
 
     def known(self) -> Any:
         """Returns the schema in a file, of one table or of linked ones, or the one that the options describe."""
-        from noisegate.schema.pixels import fit_bytes, require_memory
+        from noisegate.schema.pixels import check_memory, estimated_fit_bytes
         from noisegate.schema.schema import is_linked, read_schema
 
         if self.given() and self.schema is not None:
@@ -306,8 +306,10 @@ class RunOptions(ImageOptions):
             else read_schema(require_schema(self.schema))
         )
         if not is_linked(schema) and schema.images is not None:
-            require_memory(
-                schema.images.shape, fit_bytes(schema.images.shape), "a fit to them"
+            check_memory(
+                schema.images.shape,
+                estimated_fit_bytes(schema.images.shape),
+                "a fit to them",
             )
         return schema
 

@@ -255,7 +255,7 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Check a schema and show what it says."""
-    from noisegate.schema.satisfiable import kept_share
+    from noisegate.schema.satisfiable import satisfied_fraction
     from noisegate.schema.schema import is_linked, read_schema
 
     schema = read_schema(path)
@@ -265,7 +265,9 @@ def check(
     share = (
         None
         if linked
-        else kept_share(schema.constraints, schema.layout, schema.missing_values)
+        else satisfied_fraction(
+            schema.constraints, schema.layout, schema.missing_values
+        )
     )
     if as_json:
         print_json(
@@ -301,10 +303,10 @@ def _show_linked(schema: Any) -> None:
 
 
 def _show_columns(title: str, schema: Schema) -> None:
-    from noisegate.schema.columns import HEADINGS, row_of
+    from noisegate.schema.columns import CARD_HEADINGS, card_row
 
-    rows = [row_of(column, schema.label) for column in schema.columns[:_MOST_SHOWN]]
-    OUT.print(table(title, dict.fromkeys(HEADINGS, "left"), rows))
+    rows = [card_row(column, schema.label) for column in schema.columns[:_MOST_SHOWN]]
+    OUT.print(table(title, dict.fromkeys(CARD_HEADINGS, "left"), rows))
     if len(schema.columns) > _MOST_SHOWN:
         OUT.print(
             f"... and {len(schema.columns) - _MOST_SHOWN:,} more columns; --json shows all."

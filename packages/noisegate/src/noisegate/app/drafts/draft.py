@@ -42,7 +42,7 @@ from noisegate.gate.discovery.raw import raw_kind_of
 from noisegate.schema import DEFAULT_MISSING_VALUES, Categorical, Ordinal, Schema
 from noisegate.schema.arrow_types import check_stored, public_values
 from noisegate.schema.columns import column_from_form
-from noisegate.schema.encode import encode, is_text, plain_cells
+from noisegate.schema.encode import encode, is_text, strip_cells
 from noisegate.schema.values import TEXT_PADDING
 from noisegate.sources.frames import read_table
 from noisegate.sources.headers import check_once, check_titles
@@ -178,7 +178,7 @@ def _rules(table: pa.Table, schema: Schema) -> Rules:
     tokens = pa.array([], pa.string())
     plain = pa.table(
         {
-            name: shortest(plain_cells(table[name].combine_chunks(), tokens)[0])
+            name: shortest(strip_cells(table[name].combine_chunks(), tokens)[0])
             for name in schema.names
         }
     )
@@ -268,7 +268,7 @@ def _marks(name: str, cells: pa.Array) -> list[str]:
     """Returns the words in a column of numbers or dates that are none, as marks of missing values are."""
     if not is_text(cells.type):
         return []
-    cells, present = plain_cells(cells, pa.array(DEFAULT_MISSING_VALUES))
+    cells, present = strip_cells(cells, pa.array(DEFAULT_MISSING_VALUES))
     cells = cells.filter(pa.array(present))
     values = cells.unique()
     words = values.filter(
@@ -308,7 +308,7 @@ def _drafted(
     *,
     is_label: bool,
 ) -> DraftedColumn:
-    every, present = plain_cells(cells, pa.array(marks))
+    every, present = strip_cells(cells, pa.array(marks))
     if raw_kind_of(every.type) is None and not pa.types.is_null(every.type):
         return _no_kind(name, every.type)
     cells = shortest(every.filter(pa.array(present)))
@@ -419,7 +419,7 @@ def draft_categories(
     name: str, found: Categories, tokens: pa.Array, *, missing: bool
 ) -> DraftedColumn | None:
     """Returns the entry of a column of categories; None where they are no levels."""
-    (values, known), ordered = plain_cells(found[0], tokens), found[1]
+    (values, known), ordered = strip_cells(found[0], tokens), found[1]
     levels = values.filter(pa.array(known)).to_pylist()
     fit = is_text(values.type) or pt.is_integer(values.type)
     if (

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from noisegate.errors import SchemaError
 from noisegate.schema import Boolean, Categorical
 from noisegate.schema.columns import Column, Problem, column_form, column_from_form
-from noisegate.schema.encode import is_text, names_of
-from noisegate.schema.files import unseen, write_toml
+from noisegate.schema.encode import is_text, normalized_names
+from noisegate.schema.files import first_invisible, write_toml
 from noisegate.schema.schema import Schema
 
 OPEN = ...  # stands in a form for a value that is still to be stated; the file has an empty comment for it
@@ -47,7 +47,11 @@ class DraftedColumn:
         """Returns the entry of a column of which all is known; ignored, where no schema can show its levels."""
         levels = getattr(column, "levels", ())
         odd = next(
-            (level for level in levels if isinstance(level, str) and unseen(level)),
+            (
+                level
+                for level in levels
+                if isinstance(level, str) and first_invisible(level)
+            ),
             None,
         )
         if odd is None:
@@ -216,9 +220,9 @@ def draft_reference(name: str, table: pa.Table) -> DraftedColumn | None:
     named: dict[str, pa.Array] = {}
     for column in table.column_names:
         with suppress(Problem):  # of a type that names nothing
-            named[column] = names_of(table[column].combine_chunks(), column).cast(
-                pa.binary()
-            )
+            named[column] = normalized_names(
+                table[column].combine_chunks(), column
+            ).cast(pa.binary())
     cells = named.pop(name, pa.nulls(0)).drop_null()
     keys = [
         key
@@ -274,7 +278,7 @@ def draft_text(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn:
     frequent = sorted(
         level
         for count, level in counts[:_MOST_FREQUENT]
-        if count >= _FREQUENT and not unseen(level)
+        if count >= _FREQUENT and not first_invisible(level)
     )
     reason = f"{len(values):,} distinct texts, more than {MAX_LEVELS}: free text, or a code with many values"
     if not frequent:

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from noisegate.app.drafts.drafted import DraftedColumn, vocabulary
 from noisegate.app.drafts.numbers import draft_number, draft_time
 from noisegate.schema import Continuous, Date, Datetime
-from noisegate.schema.encode import days, floats, is_text, microseconds
-from noisegate.schema.formats import iso_text, plain_text, written
+from noisegate.schema.encode import is_text, parse_dates, parse_floats, parse_timestamps
+from noisegate.schema.formats import format_cells, iso_text, parse_formatted
 
 _FORMATS = vocabulary("formats")
 _WRITTEN = [
@@ -53,8 +53,8 @@ def draft_formatted(
     if texts is None:
         return None
     distinct = texts.unique()
-    numbers = not floats(distinct).bad.any()
-    if not numbers and not microseconds(distinct, aware=False).bad.any():
+    numbers = not parse_floats(distinct).is_bad.any()
+    if not numbers and not parse_timestamps(distinct, aware=False).is_bad.any():
         return None
     columns = _clocked(name, distinct, _DIGITS if numbers else _WRITTEN)
     if not columns and not numbers:
@@ -62,7 +62,7 @@ def draft_formatted(
     if not columns:
         return None
     column = columns[0]
-    plain = plain_text(column, texts)
+    plain = parse_formatted(column, texts)
     if isinstance(column, Continuous):
         entry = draft_number(name, plain, missing=missing, is_label=False)
     elif "y" in str(column.format).lower():
@@ -123,25 +123,25 @@ def _clocked(
                 format=form,
             )
         if _fits(column, distinct):
-            found.setdefault(str(plain_text(column, distinct).to_pylist()), column)
+            found.setdefault(str(parse_formatted(column, distinct).to_pylist()), column)
     return list(found.values())
 
 
 def _fits(column: Date | Datetime, distinct: pa.Array) -> bool:
-    plain, form = plain_text(column, distinct), str(column.format)
+    plain, form = parse_formatted(column, distinct), str(column.format)
     found = (
-        microseconds(plain, aware=False)
+        parse_timestamps(plain, aware=False)
         if isinstance(column, Datetime)
-        else days(plain)
+        else parse_dates(plain)
     )
-    if found.bad.any():
+    if found.is_bad.any():
         return False
     moments = pa.array(
         found.numbers.astype(
             "datetime64[us]" if isinstance(column, Datetime) else "datetime64[D]"
         )
     )
-    if written(column, moments).cast(pa.string()) != distinct:
+    if format_cells(column, moments).cast(pa.string()) != distinct:
         return False
     if form not in _LEAST_DIGITS:
         return True
@@ -180,10 +180,10 @@ def _decorated(name: str, distinct: pa.Array) -> list[Continuous | Date | Dateti
             else f"{before}{whole}{after}{below}"
         )
         column = Continuous(name=name, lower=0, upper=1, format=form)
-        found = floats(plain_text(column, distinct))
-        if found.bad.any():
+        found = parse_floats(parse_formatted(column, distinct))
+        if found.is_bad.any():
             continue
-        again = written(column, pa.array(found.numbers)).to_pylist()
+        again = format_cells(column, pa.array(found.numbers)).to_pylist()
         stems = [
             text.removesuffix(")").removesuffix(after) for text in texts
         ]  # the rest is zeros

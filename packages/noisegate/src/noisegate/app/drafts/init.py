@@ -206,7 +206,7 @@ def _of_dictionary(
     file: Path, table: str | None, label: str | None, out: Path
 ) -> dict[str, Any]:
     from noisegate.app.drafts.dictionaries import read_dictionary
-    from noisegate.schema.layout import listed
+    from noisegate.schema.layout import list_names
 
     found = read_dictionary(file, table=table, label=label)
     _write(out, found.toml())
@@ -216,9 +216,9 @@ def _of_dictionary(
     )
     if found.open:
         say(
-            f"Still to state, from public knowledge, for {len(found.open)} of them: {listed(found.open, 12)}. Each has "
-            f"empty comments for it in {out}. What you leave open can be estimated: noisegate schema discover DATA "
-            f"--columns {out} --epsilon 0.5 --records ABOUT_HOW_MANY -o discovered.toml"
+            f"Still to state, from public knowledge, for {len(found.open)} of them: {list_names(found.open, 12)}. "
+            f"Each has empty comments for it in {out}. What you leave open can be estimated: "
+            f"noisegate schema discover DATA --columns {out} --epsilon 0.5 --records ABOUT_HOW_MANY -o discovered.toml"
         )
     else:
         say(f"Next: noisegate schema check {out}")

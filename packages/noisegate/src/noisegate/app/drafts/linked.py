@@ -32,6 +32,11 @@ from noisegate.schema.linked.table_schema import (
     ticks_at,
     ticks_per_unit,
 )
+from noisegate.schema import DEFAULT_MISSING_VALUES, Comparison, Date, Datetime
+from noisegate.schema.columns import Problem
+from noisegate.schema.encode import encode, join_names, normalized_names, strip_cells
+from noisegate.schema.files import write_toml
+from noisegate.schema.numeric import rounded_bounds
 from noisegate.schema.numeric import outwards
 from noisegate.sources.families import Families
 from noisegate.sources.frames import read_table
@@ -259,11 +264,11 @@ def _ancestors_keys(
 def _text_columns(table: pa.Table) -> dict[Key, pa.Array]:
     found: dict[Key, pa.Array] = {}
     for name in table.column_names:
-        cells, present = plain_cells(
+        cells, present = strip_cells(
             table[name].combine_chunks(), pa.array(DEFAULT_MISSING_VALUES)
         )
         with suppress(Problem):  # of a type that names nothing
-            if pt.is_string((names := names_of(cells, name)).type):
+            if pt.is_string((names := normalized_names(cells, name)).type):
                 found[name] = pc.if_else(
                     pa.array(present), names, pa.scalar(None, pa.string())
                 )
@@ -274,9 +279,7 @@ def _text_columns(table: pa.Table) -> dict[Key, pa.Array]:
     ]
     single = {name for name in parts if _is_key(found[name])}
     several = [pair for pair in permutations(parts, 2) if single.isdisjoint(pair)]
-    found.update(
-        {pair: joined_names([found[name] for name in pair]) for pair in several}
-    )
+    found.update({pair: join_names([found[name] for name in pair]) for pair in several})
     return found
 
 
@@ -351,9 +354,9 @@ def table_names(paths: list[Path]) -> dict[str, Path]:
 
 def _order(table: pa.Table, drafted: Draft, link: DraftedLink) -> str | None:
     """Returns the column that puts children in order: a date, else what is called like a time; few have two alike."""
-    names = joined_names(
+    names = join_names(
         [
-            names_of(table[name].combine_chunks(), name)
+            normalized_names(table[name].combine_chunks(), name)
             for name in key_parts(link.parent_key)
         ]
     )
@@ -362,7 +365,7 @@ def _order(table: pa.Table, drafted: Draft, link: DraftedLink) -> str | None:
     )
     dated, named = [], []
     for column in drafted.schema.columns:
-        if column.numeric and not column.missing and not any(column.outer):
+        if column.numeric and not column.missing and not any(column.outer_atoms):
             if isinstance(column, Date | Datetime):
                 dated.append(column.name)
             elif re.search(vocabulary("times"), column.name.lower()):
@@ -393,7 +396,7 @@ def _measured(found: LinkedDraft, tables: Mapping[str, pa.Table]) -> LinkedDraft
         for link in source.linked.links:
             [family] = source.families(link)
             most = int(
-                outwards(0.0, float(max(family.counts.max(), 1)), smallest=1.0)[1]
+                rounded_bounds(0.0, float(max(family.counts.max(), 1)), smallest=1.0)[1]
             )
             since, why = _since(family, link)
             if since is not None:
@@ -428,7 +431,7 @@ def _longest_gap(family: Families, link: Link) -> float | None:
     longest = float(np.diff(ticks, prepend=ticks[:1])[later].max()) / ticks_per_unit(
         order
     )
-    return outwards(0.0, longest)[1] if longest > 0 else None
+    return rounded_bounds(0.0, longest)[1] if longest > 0 else None
 
 
 def _since(family: Families, link: Link) -> tuple[str | None, str]:

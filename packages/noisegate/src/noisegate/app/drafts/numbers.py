@@ -20,13 +20,13 @@ from noisegate.schema import Categorical, Continuous, Date, Datetime, Decimal, I
 from noisegate.schema.encode import (
     Parser,
     UnexpectedType,
-    days,
-    floats,
-    integers,
     is_text,
-    microseconds,
+    parse_dates,
+    parse_floats,
+    parse_integers,
+    parse_timestamps,
 )
-from noisegate.schema.numeric import MAX_STEPS, outwards
+from noisegate.schema.numeric import MAX_STEPS, rounded_bounds
 
 _MAX_LABEL_LEVELS = 20
 # So few whole numbers, of which so many records have each and so many values lie between two, may be codes.
@@ -75,7 +75,7 @@ def draft_number(
         and pc.any(pc.match_substring_regex(cells, r"^[+-]?0[0-9]")).as_py()
     ):
         return None  # codes such as 02139
-    numbers = _parsed(floats, cells)
+    numbers = _parsed(parse_floats, cells)
     if numbers is None:
         return None
     finite = numbers[np.isfinite(numbers)]
@@ -94,7 +94,7 @@ def draft_number(
             name,
             f"numbers beyond {_LARGEST:g} cannot be told apart; write their logarithms",
         )
-    whole = _parsed(integers, cells) if len(finite) == len(numbers) else None
+    whole = _parsed(parse_integers, cells) if len(finite) == len(numbers) else None
     if whole is None or max(-int(whole.min()), whole.max()) > _MOST_WHOLE:
         return _real(
             name, finite, missing=missing, all_finite=len(finite) == len(numbers)
@@ -161,7 +161,9 @@ def _whole(
     start = (
         int(inner[0]) if max(-inner[0], inner[-1]) > _MOST_UNITS else 0
     )  # float64 holds the distance, not the ends
-    ends = outwards(float(inner[0] - start), float(inner[-1] - start), smallest=1.0)
+    ends = rounded_bounds(
+        float(inner[0] - start), float(inner[-1] - start), smallest=1.0
+    )
     ends = _known_ends(name, inner[0], inner[-1]) or (
         start + int(ends[0]),
         start + int(ends[1]),
@@ -190,7 +192,7 @@ def _real(
     distinct, counts = np.unique(numbers + 0.0, return_counts=True)
     outer = _sentinels(distinct, counts)
     inner, rows = distinct[~outer], int(counts[~outer].sum())
-    lower, upper = outwards(float(inner[0]), float(inner[-1]))
+    lower, upper = rounded_bounds(float(inner[0]), float(inner[-1]))
     known = _known_ends(name, inner[0], inner[-1]) or (lower, upper)
     lower, upper = max(lower, known[0]), min(upper, known[1])
     described: dict[str, Any] = {"name": name, "missing": missing}
@@ -252,16 +254,16 @@ def _parsed(parse: Parser, values: pa.Array) -> npt.NDArray[Any] | None:
         found = parse(values)
     except UnexpectedType:
         return None
-    return None if found.bad.any() else found.numbers[~found.missing]
+    return None if found.is_bad.any() else found.numbers[~found.is_missing]
 
 
 def draft_time(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn | None:
     """Returns the entry of a column of days or moments, or None if the cells, none of them missing, are neither."""
-    found = _parsed(days, cells)
+    found = _parsed(parse_dates, cells)
     if found is not None:
         return _days(name, found, missing=missing)
     for zone in (None, UTC):
-        found = _parsed(partial(microseconds, aware=zone is not None), cells)
+        found = _parsed(partial(parse_timestamps, aware=zone is not None), cells)
         if found is not None:
             return _moments(name, found, zone, missing=missing)
     return None

@@ -33,7 +33,7 @@ from noisegate.schema import (
     Schema,
 )
 from noisegate.schema.constraints import decoded_numbers
-from noisegate.schema.layout import numbers_of_ranks, outside, ranks_of
+from noisegate.schema.layout import is_outer_atom, numbers_of_ranks, ranks_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -208,7 +208,7 @@ def numbers_of(records: Rows, schema: Schema) -> dict[str, npt.NDArray[np.float6
     for place, column in enumerate(schema.layout.numeric):
         found, missing = decoded_numbers(records, schema.layout, place)
         numbers[column.name] = np.where(
-            missing | outside(column, found), np.nan, found.astype(np.float64)
+            missing | is_outer_atom(column, found), np.nan, found.astype(np.float64)
         )
     return numbers
 
@@ -316,7 +316,7 @@ def _few_values(records: Rows, schema: Schema) -> Iterator[_Codes]:
         at_least = ~missing & (units == (0 if missing.all() else units[~missing].min()))
         beyond = ~missing & ~at_least
         if (
-            not outside(number, units[at_least]).any()
+            not is_outer_atom(number, units[at_least]).any()
             and at_least.mean() > _LEAST_SHARE
             and beyond.any()
         ):

@@ -24,7 +24,7 @@ from noisegate.gate.discovery.partial import PartialSchema
 from noisegate.gate.discovery.raw import RawTable
 from noisegate.gate.sums import Progress
 from noisegate.privacy.grid import check_room
-from noisegate.schema.files import unseen
+from noisegate.schema.files import first_invisible
 from noisegate.schema.numeric import Continuous, Date, Integer
 
 FINE = 32  # bins of the second histogram
@@ -160,7 +160,7 @@ class LevelCounter:
         for level, count in zip(
             found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True
         ):
-            if self._partition.has(level) and unseen(level) is None:
+            if self._partition.has(level) and first_invisible(level) is None:
                 self._counts[level] += count
         while len(self._counts) > self._limit:
             self._partition, other = self._partition.halves()

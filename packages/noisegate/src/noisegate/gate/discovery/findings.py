@@ -28,7 +28,7 @@ from noisegate.schema.numeric import (
     Date,
     Datetime,
     Integer,
-    outwards,
+    rounded_bounds,
 )
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
 from noisegate.schema.values import Categorical
@@ -207,7 +207,9 @@ def _numbers(low: Any, high: Any, *, whole: bool) -> tuple[Any, Any]:
         low = 0
     if low < 0 and high <= _SMALLEST and high >= _NEAR_ZERO * low:
         high = 0
-    first, last = outwards(low, high, parts=_PARTS, smallest=1.0 if whole else 0.0)
+    first, last = rounded_bounds(
+        low, high, parts=_PARTS, smallest=1.0 if whole else 0.0
+    )
     if not whole:
         return first, last
     return (

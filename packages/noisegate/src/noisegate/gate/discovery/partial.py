@@ -8,10 +8,15 @@ from typing import Any
 
 from noisegate.errors import OptionError, SchemaError, said
 from noisegate.schema.columns import COLUMN_KINDS, Column, check_keys, column_from_form
-from noisegate.schema.files import parse_toml, read_text, show_as_they_read
+from noisegate.schema.files import check_visible, parse_toml, read_text
 from noisegate.schema.numeric import Datetime, Decimal
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
-from noisegate.schema.values import Boolean, Categorical, column_name, flag
+from noisegate.schema.values import (
+    Boolean,
+    Categorical,
+    checked_column_name,
+    checked_flag,
+)
 
 IGNORE, MOMENT_IN_UTC = "ignore", "datetime-utc"
 KINDS = (
@@ -86,7 +91,7 @@ class PartialSchema:
         described = [
             name for name, column in self.columns.items() if column is not None
         ]
-        show_as_they_read("the name of a column,", described)
+        check_visible("the name of a column,", described)
         if self.label is not None and self.columns.get(self.label) is None:
             raise SchemaError(
                 f"label {self.label!r} is not one of the described columns: {', '.join(described)}"
@@ -137,7 +142,7 @@ def read_partial(
             name for name, one in described.items() if one.get("kind") == OPEN_KIND
         ]
         columns = {
-            column_name(name): _column(name, {"missing": name != label, **one})
+            checked_column_name(name): _column(name, {"missing": name != label, **one})
             for name, one in described.items()
             if name not in opened
         }
@@ -152,7 +157,7 @@ def read_partial(
         )
     for name, kind in kinds.items():
         if name != EVERY_OTHER:
-            columns[column_name(name)] = column_of_kind(
+            columns[checked_column_name(name)] = column_of_kind(
                 name, kind, missing=name != label
             )
     return columns, label, tuple(form.get("missing_values", DEFAULT_MISSING_VALUES))
@@ -192,7 +197,7 @@ def _column(name: str, form: Mapping[str, Any]) -> Column | Gap | None:
     if not _FACTS & set(form):
         check_keys(form, ["kind", "missing"], f"column {name!r}")
         return column_of_kind(
-            name, str(kind), missing=flag(name, "missing", form["missing"])
+            name, str(kind), missing=checked_flag(name, "missing", form["missing"])
         )
     # Bounds carry their time zone, so a moment in UTC needs no kind of its own in a schema.
     return column_from_form(

@@ -26,11 +26,11 @@ from noisegate.gate.discovery.partial import (
 from noisegate.schema import Column
 from noisegate.schema.columns import Problem, unfit_type
 from noisegate.schema.encode import (
-    integers,
+    describe_type,
     is_text,
-    plain_cells,
+    parse_integers,
     read_cells,
-    type_in_words,
+    strip_cells,
 )
 from noisegate.schema.files import write_toml
 from noisegate.schema.values import TEXT_PADDING
@@ -244,15 +244,15 @@ def _read(
 def _texts(
     gap: Gap, array: pa.Array, tokens: pa.Array
 ) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-    array, present = plain_cells(array, tokens)
+    array, present = strip_cells(array, tokens)
     if pt.is_floating(array.type):
         array, present = _whole_numbers(gap, array, present)
     if pt.is_integer(array.type):
-        array, present = plain_cells(array.cast(pa.string()), tokens)
+        array, present = strip_cells(array.cast(pa.string()), tokens)
     if pt.is_null(array.type):
         array = array.cast(pa.string())
     if not is_text(array.type):
-        raise unfit_type(gap.reader, type_in_words(array.type))
+        raise unfit_type(gap.reader, describe_type(array.type))
     return array if present.all() else pc.filter(array, pa.array(present)), present
 
 
@@ -264,14 +264,14 @@ def _whole_numbers(
     Raises:
         Problem: at the first number that is not whole, which names no level.
     """
-    whole = integers(array.fill_null(np.nan))
-    if whole.bad.any():
+    whole = parse_integers(array.fill_null(np.nan))
+    if whole.is_bad.any():
         raise Problem(
-            int(np.argmax(whole.bad)),
+            int(np.argmax(whole.is_bad)),
             f"column {gap.name!r}: expected levels that are text or whole numbers, found a number with a "
             "fraction; give it the kind continuous, or write its levels as text",
         )
-    return pa.array(whole.numbers, mask=whole.missing), present & ~whole.missing
+    return pa.array(whole.numbers, mask=whole.is_missing), present & ~whole.is_missing
 
 
 def raw_kind_of(kind: pa.DataType) -> str | None:

@@ -55,7 +55,7 @@ from noisegate.privacy.schema_certificate import (
     sensitivity_of,
 )
 from noisegate.schema import Schema
-from noisegate.schema.files import DISCOVERED
+from noisegate.schema.files import DISCOVERED_PREFIX
 
 METHOD = "schema discovery"
 ASSUMED_RECORDS = (
@@ -312,9 +312,10 @@ class SchemaGate(Session):
             found = self._bounds(first) | self._levels(first)
             budget = self.plan.budget
             headline = (
-                f"{DISCOVERED}({budget.epsilon:g}, {budget.delta:g})-differential privacy, {budget.adjacency.value}, "
-                f"unit: {budget.unit}.\nNames and kinds of the columns were assumed public. Bounds and levels have "
-                f"noise of ±{2 * self.plan.noise_records:.0f} records on each count.\nWhat is publicly "
+                f"{DISCOVERED_PREFIX}({budget.epsilon:g}, {budget.delta:g})-differential "
+                f"privacy, {budget.adjacency.value}, unit: {budget.unit}.\nNames and kinds "
+                "of the columns were assumed public. Bounds and levels have noise of "
+                f"±{2 * self.plan.noise_records:.0f} records on each count.\nWhat is publicly "
                 "known may be corrected here. Never correct it by looking at the private records."
             )
             text = findings.schema_text(self._partial, found, headline)

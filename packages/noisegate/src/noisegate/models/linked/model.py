@@ -679,7 +679,7 @@ class LinkModel:
             return positions_at(order, ticks), ticks > order.upper - order.lower
         return positions_at(order, np.rint(ticks).astype(np.int64)), np.rint(
             ticks
-        ) > order.last
+        ) > order.last_rank
 
     def _broken(
         self, parents: Rows, numbers: npt.NDArray[np.int64], rows: Rows

@@ -10,11 +10,13 @@ from typing import Any
 
 from noisegate.cards import ResultCard, Sheet
 from noisegate.errors import DataError, SchemaError, choices
-from noisegate.schema.columns import HEADINGS, check_keys, row_of
-from noisegate.schema.constraints import Constraint
-from noisegate.schema.files import StoredSchema, write_toml
 from noisegate.schema.linked.links import Link, qualified
 from noisegate.schema.linked.table_schema import LinkedTable, check_origin, key_parts
+from noisegate.schema.columns import CARD_HEADINGS, card_row, check_keys
+from noisegate.schema.constraints import Constraint
+from noisegate.schema.files import StoredSchema, write_toml
+from noisegate.schema.schema import constraints_from_form
+from noisegate.schema.columns import HEADINGS, check_keys, row_of
 from noisegate.schema.schema import constraints_in
 
 __all__ = ["Link", "LinkedSchema", "LinkedTable"]
@@ -164,7 +166,7 @@ class LinkedSchema(StoredSchema):
         cls, tables: Sequence[LinkedTable], form: Mapping[str, Any]
     ) -> LinkedSchema:
         columns = [column for table in tables for column in qualified(table)]
-        return cls(tables, constraints_in(form, columns))
+        return cls(tables, constraints_from_form(form, columns))
 
     def usable(self) -> LinkedSchema:
         """Returns this schema, after what is asked of one for new records; see `Schema.usable`."""
@@ -218,12 +220,12 @@ class LinkedSchema(StoredSchema):
         facts, sheets = {}, []
         for table in self.tables:
             rows = [
-                row_of(column, table.schema.label) for column in table.schema.columns
+                card_row(column, table.schema.label) for column in table.schema.columns
             ]
             sheets.append(
                 Sheet(
                     title=f"{table.name}: {len(rows):,} columns",
-                    headings=HEADINGS,
+                    headings=CARD_HEADINGS,
                     rows=rows,
                 )
             )

@@ -37,7 +37,12 @@ from noisegate.schema.numeric import (
     NumericColumn,
 )
 from noisegate.schema.schema import Schema
-from noisegate.schema.values import column_name, real, store, whole
+from noisegate.schema.values import (
+    checked_column_name,
+    checked_integer,
+    checked_real,
+    set_fields,
+)
 
 Orphans = Literal["refuse", "drop"]
 Key: TypeAlias = (
@@ -121,14 +126,14 @@ class LinkedTable:
         for key in ("key", "parent", "parent_key", "order", "since"):
             value = getattr(self, key)
             if isinstance(value, list | tuple) and key.endswith("key"):
-                names = tuple(map(column_name, value))
+                names = tuple(map(checked_column_name, value))
                 if len(set(names)) < len(names) or not names:
                     raise SchemaError(
                         f"{key} = {list(names)!r} must name one column or more, each once"
                     )
-                store(self, **{key: names if len(names) > 1 else names[0]})
+                set_fields(self, **{key: names if len(names) > 1 else names[0]})
             elif value is not None:
-                store(self, **{key: column_name(value)})
+                set_fields(self, **{key: checked_column_name(value)})
         if self.orphans not in get_args(Orphans):
             raise SchemaError(f'orphans = {self.orphans!r} must be "refuse" or "drop"')
         for name in self.keys:
@@ -153,7 +158,7 @@ class LinkedTable:
                 "most is missing; state how many records of one parent are told from more, such as 30"
             )
         try:
-            store(self, most=whole("", "most", self.most))
+            set_fields(self, most=checked_integer("", "most", self.most))
         except SchemaError:
             raise SchemaError(f"most = {self.most!r} must be a whole number") from None
         if not 1 <= self.most <= MOST_CHILDREN:
@@ -173,14 +178,14 @@ class LinkedTable:
                 )
         if self.longest_gap is not None:
             try:
-                longest = real("", "longest_gap", self.longest_gap)
+                longest = checked_real("", "longest_gap", self.longest_gap)
             except SchemaError:
                 longest = 0.0
             if longest <= 0:
                 raise SchemaError(
                     f"longest_gap = {self.longest_gap!r} must be a positive number"
                 )
-            store(self, longest_gap=longest)
+            set_fields(self, longest_gap=longest)
 
     def form(self) -> dict[str, Any]:
         """Returns the fields beside the schema, as schema files hold them; those at their default are left out."""
@@ -240,7 +245,7 @@ def positions_at(order: NumericColumn, ticks: Ticks) -> Floats:
     """Returns the positions in [0, 1] of ticks; those beyond the upper bound are moved to it."""
     if isinstance(order, Continuous):
         return positions_of(order, order.lower + ticks)
-    return positions_of_ranks(order, np.clip(ticks, 0, order.last))
+    return positions_of_ranks(order, np.clip(ticks, 0, order.last_rank))
 
 
 def origin_ticks(
@@ -259,7 +264,7 @@ def first_column(order: NumericColumn, name: str) -> NumericColumn:
         return Continuous(
             name=name, lower=0.0, upper=order.upper - order.lower, missing=True
         )
-    return Integer(name=name, lower=0, upper=order.last, missing=True)
+    return Integer(name=name, lower=0, upper=order.last_rank, missing=True)
 
 
 def gap_column(order: NumericColumn, name: str, longest: float | None) -> NumericColumn:
@@ -273,9 +278,9 @@ def gap_column(order: NumericColumn, name: str, longest: float | None) -> Numeri
             missing=True,
         )
     last = (
-        order.last
+        order.last_rank
         if longest is None
-        else min(math.ceil(longest * ticks_per_unit(order)), order.last)
+        else min(math.ceil(longest * ticks_per_unit(order)), order.last_rank)
     )
     return Integer(name=name, lower=0, upper=last, missing=True)
 
@@ -290,7 +295,7 @@ def check_order(order: Any, what: str) -> NumericColumn:
         raise SchemaError(
             f"{what} {order.name!r} may be missing in the schema; leave missing = true out there"
         )
-    if any(order.outer):
+    if any(order.outer_atoms):
         raise SchemaError(
             f"{what} {order.name!r} has atoms outside its bounds, which no gap leads to; remove them"
         )
@@ -311,7 +316,7 @@ def check_origin(order: NumericColumn, since: NumericColumn, where: str) -> None
         raise SchemaError(
             f"{says}; name columns of one kind, moments with or without a time zone both"
         )
-    if since.missing or any(since.outer):
+    if since.missing or any(since.outer_atoms):
         raise SchemaError(
             f"{where}: since = {since.name!r} must be a column that is never missing and has no atoms outside its "
             "bounds; leave since out to count from the lower bound of order"
@@ -326,4 +331,6 @@ def ticks_per_unit(order: NumericColumn) -> float:
     """Returns how many ticks make one of what ``longest_gap`` counts: numbers, days or, for moments, seconds."""
     if isinstance(order, Continuous):
         return 1.0
-    return (10**6 if isinstance(order, Datetime) else order.scale) / order.spacing
+    return (
+        10**6 if isinstance(order, Datetime) else order.units_per_number
+    ) / order.spacing

@@ -18,7 +18,7 @@ from noisegate.app.drafts.dictionaries.sheets import (
 from noisegate.app.drafts.dictionaries.variable import Variable
 from noisegate.app.drafts.drafted import DraftedColumn, drafted_text
 from noisegate.errors import SchemaError, said
-from noisegate.schema.files import parse_toml, path_of, read_text, unseen
+from noisegate.schema.files import checked_path, first_invisible, parse_toml, read_text
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
 
 UNDERSTOOD = (
@@ -75,7 +75,7 @@ def read_dictionary(
     path: str | Path, *, table: str | None = None, label: str | None = None
 ) -> Dictionary:
     """Returns what a public dictionary, or a `table` of it, says of columns; a SchemaError if none `UNDERSTOOD`."""
-    file = path_of(path, "the dictionary")
+    file = checked_path(path, "the dictionary")
     found = replace(
         _json(file, table) if file.suffix.lower() == ".json" else _sheet(file, table),
         label=label,
@@ -186,4 +186,6 @@ def _chosen(named: Mapping[str, Any], table: str | None, where: str, what: str) 
 
 
 def _seen(variables: Sequence[Variable]) -> tuple[Variable, ...]:
-    return tuple(variable for variable in variables if unseen(variable.name) is None)
+    return tuple(
+        variable for variable in variables if first_invisible(variable.name) is None
+    )
