@@ -258,7 +258,7 @@ def _keys(table: pa.Table, key: Key) -> pa.Array:
             ]
         )
     except Problem as problem:
-        says = problem.says
+        says = problem.message
     raise DataError(says)
 
 

@@ -179,7 +179,7 @@ def test_digits_finer_than_a_microsecond_are_dropped_alike():
 def test_types_that_do_not_fit_are_refused(column, array):
     with pytest.raises(Problem) as caught:
         encode({"x": array}, Schema((column,)))
-    assert caught.value.row is None and "found a column of " in caught.value.says
+    assert caught.value.row is None and "found a column of " in caught.value.message
 
 
 def test_levels_match_across_text_and_whole_numbers():
@@ -204,7 +204,7 @@ def test_other_takes_unknown_levels_but_not_missing_ones():
     ]
     with pytest.raises(Problem) as caught:
         encode({"x": pa.array(["1", "?"])}, schema)
-    assert caught.value.says.startswith(
+    assert caught.value.message.startswith(
         "column 'x': the value is missing, and the schema allows none; set missing"
     )
     assert caught.value.row == 1

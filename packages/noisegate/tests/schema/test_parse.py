@@ -190,7 +190,7 @@ def read(column, array, tokens):
     try:
         numbers, present = read_cells(column, array, pa.array(tokens))
     except Problem as problem:
-        return problem.row, problem.says, problem.value
+        return problem.row, problem.message, problem.value
     return numbers.tobytes(), numbers.dtype.kind, present.tolist()
 
 

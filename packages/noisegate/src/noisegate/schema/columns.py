@@ -1,4 +1,17 @@
-"""Every kind of column that a schema may have, and the plain forms in which files hold them."""
+"""Every kind of column, its form in files, its row on a card, and what data do wrong.
+
+A *form* is what a schema file holds: a dict of plain values, here the kind and the
+fields of a column without its name::
+
+    [columns.age]           Integer(name="age", lower=0, upper=120)
+    kind = "integer"    ⇄
+    lower = 0               {"kind": "integer", "lower": 0, "upper": 120}
+    upper = 120
+
+The last part of the file words what is wrong with data that do not fit their column.
+The value itself is private, so a message holds `{found}` in its place; whoever reads
+the data fills that in, with the value only where the user asked for it.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
@@ -17,7 +30,7 @@ from noisegate.schema.numeric import (
 from noisegate.schema.values import Boolean, Categorical, CodedColumn, Ordinal
 
 Column: TypeAlias = NumericColumn | CodedColumn
-"""Any column of a schema."""
+"""Any kind of column."""
 
 COLUMN_KINDS: dict[str, type[Column]] = {
     kind.kind: kind
@@ -32,113 +45,14 @@ COLUMN_KINDS: dict[str, type[Column]] = {
         Boolean,
     )
 }
-"""Every kind by the name that it has in a schema file."""
-
-
-def column_form(column: Column) -> dict[str, Any]:
-    """Returns the kind and the fields of ``column``, without its name; fields at their default are left out."""
-    form: dict[str, Any] = {"kind": column.kind}
-    for field in fields(column):
-        value = getattr(column, field.name)
-        if field.name != "name" and (
-            field.default is MISSING or value != field.default
-        ):
-            form[field.name] = list(value) if isinstance(value, tuple) else value
-    return form
-
-
-def column_from_form(name: str, form: Any) -> Column:
-    """Returns the column that ``form`` describes."""
-    if not isinstance(form, Mapping):
-        raise SchemaError(
-            f"column {name!r}: expected a table with a kind, found {form!r}; write kind = ... under it"
-        )
-    kind = form.get("kind")
-    if kind is None:
-        raise SchemaError(
-            f"column {name!r}: kind is missing; choose one of {', '.join(COLUMN_KINDS)}"
-        )
-    if not isinstance(kind, str) or kind not in COLUMN_KINDS:
-        raise SchemaError(
-            f"column {name!r}: unknown kind {kind!r}; choose one of {choices(kind, COLUMN_KINDS)}"
-        )
-    known = {
-        field.name: field
-        for field in fields(COLUMN_KINDS[kind])
-        if field.name != "name"
-    }
-    check_keys(form, ["kind", *known], f"column {name!r} ({kind})")
-    absent = [
-        key
-        for key, field in known.items()
-        if field.default is MISSING and key not in form
-    ]
-    if absent:
-        raise SchemaError(
-            f"column {name!r} ({kind}): {' and '.join(absent)} missing; add what is publicly known"
-        )
-    return COLUMN_KINDS[kind](
-        name=name, **{key: value for key, value in form.items() if key != "kind"}
-    )
-
-
-def check_keys(form: Mapping[str, Any], allowed: Iterable[str], where: str) -> None:
-    """Requires that every key of ``form`` is allowed; a `SchemaError` names the first that is not."""
-    names = list(allowed)
-    for key in form:
-        if key not in names:
-            raise SchemaError(
-                f"{where}: unknown key {key!r}; the allowed keys are {choices(key, names)}"
-            )
-
+"""Class of each kind, by its name in a schema file."""
 
 CARD_HEADINGS = ("column", "kind", "range", "missing", "role")
+"""Headings of the rows that `card_row` returns."""
 
-
-def card_row(column: Column, label: str | None) -> list[str]:
-    """Returns the name and kind of a column, its range, whether it may be missing, and whether it is the label."""
-    if isinstance(column, Boolean | Ordinal | Categorical):
-        span = f"{column.size - column.missing} levels"
-    else:
-        step = getattr(column, "step", None)
-        span = f"{column.lower} to {column.upper}" + (
-            f" by {step:g}" if step is not None else ""
-        )
-        span += f"; atoms {', '.join(map(str, column.atoms))}" if column.atoms else ""
-    return [
-        column.name,
-        column.kind,
-        span,
-        "allowed" if column.missing else "no",
-        "label" * (column.name == label),
-    ]
-
-
-def columns_card(
-    columns: Sequence[Column], label: str | None, constraints: Sequence[Any]
-) -> ResultCard:
-    """Returns the card of a schema of a table."""
-    rows = [card_row(column, label) for column in columns]
-    sheets = [Sheet(title=f"{len(rows):,} columns", headings=CARD_HEADINGS, rows=rows)]
-    title = f"Schema: {len(rows):,} columns" + (
-        "" if label is None else f", label {label!r}"
-    )
-    if constraints:
-        rules = [[str(one)] for one in constraints]
-        sheets.append(
-            Sheet(
-                title=f"{len(rules):,} constraints",
-                headings=["what records keep to"],
-                rows=rules,
-            )
-        )
-        title += f", {len(rules):,} constraints"
-    missing = {"allowed": ", may be missing", "no": ""}
-    facts = {name: f"{kind}, {span}{missing[may]}" for name, kind, span, may, _ in rows}
-    return ResultCard(title=title, facts=facts, sheets=sheets)
-
-
-_EXPECTED: dict[type[Column], str] = {
+# What a cell of each kind must hold, for messages; levels and points in time are worded
+# in `_expected_value`.
+_EXPECTED_VALUES: dict[type[Column], str] = {
     Continuous: "a number",
     Decimal: "a number",
     Integer: "a whole number",
@@ -147,56 +61,239 @@ _EXPECTED: dict[type[Column], str] = {
 }
 
 
-class Problem(Exception):  # noqa: N818 - not an error for users; the caller adds the place, and makes it one
-    """What is wrong with the record at ``row`` of a batch, or a column; ``{found}`` stands for the private value."""
+def column_form(column: Column) -> dict[str, Any]:
+    """Returns the form of a column: its kind and fields, without its name.
 
-    def __init__(self, row: int | None, says: str, value: Any = None) -> None:
+    Fields at their default are left out; tuples become lists.
+    """
+    form: dict[str, Any] = {"kind": column.kind}
+    for field in fields(column):
+        value = getattr(column, field.name)
+        is_at_default = field.default is not MISSING and value == field.default
+        if field.name == "name" or is_at_default:
+            continue
+        form[field.name] = list(value) if isinstance(value, tuple) else value
+    return form
+
+
+def column_from_form(name: str, form: Any) -> Column:
+    """Creates a column from its form, as `column_form` returns it.
+
+    Args:
+        name: Name of the column.
+        form: The kind and the fields, as read from a file.
+
+    Raises:
+        SchemaError: if it is no mapping, its kind or a key is unknown, a required key
+            is missing, or a value is unusable.
+    """
+    if not isinstance(form, Mapping):
+        raise SchemaError(
+            f"column {name!r}: expected a table with a kind, found {form!r}; write "
+            "kind = ... under it"
+        )
+    kind = form.get("kind")
+    if kind is None:
+        raise SchemaError(
+            f"column {name!r}: kind is missing; choose one of {', '.join(COLUMN_KINDS)}"
+        )
+    if not isinstance(kind, str) or kind not in COLUMN_KINDS:
+        raise SchemaError(
+            f"column {name!r}: unknown kind {kind!r}; choose one of "
+            f"{choices(kind, COLUMN_KINDS)}"
+        )
+
+    column_class = COLUMN_KINDS[kind]
+    known_fields = [field for field in fields(column_class) if field.name != "name"]
+    known_keys = [field.name for field in known_fields]
+    check_keys(form, ["kind", *known_keys], f"column {name!r} ({kind})")
+    missing_keys = [
+        field.name
+        for field in known_fields
+        if field.default is MISSING and field.name not in form
+    ]
+    if missing_keys:
+        raise SchemaError(
+            f"column {name!r} ({kind}): {' and '.join(missing_keys)} missing; add what "
+            "is publicly known"
+        )
+    values = {key: value for key, value in form.items() if key != "kind"}
+    return column_class(name=name, **values)
+
+
+def check_keys(form: Mapping[str, Any], allowed: Iterable[str], where: str) -> None:
+    """Checks that every key of a form is allowed.
+
+    Args:
+        form: A form of a column, or of another part of a schema.
+        allowed: Names of the allowed keys.
+        where: Where the form stands, for the message.
+
+    Raises:
+        SchemaError: for the first key that is not allowed, with the one that was
+            probably meant.
+    """
+    names = list(allowed)
+    for key in form:
+        if key not in names:
+            raise SchemaError(
+                f"{where}: unknown key {key!r}; the allowed keys are "
+                f"{choices(key, names)}"
+            )
+
+
+def card_row(column: Column, label: str | None) -> list[str]:
+    """Returns the row of a column on a card, under `CARD_HEADINGS`.
+
+    Args:
+        column: The column.
+        label: Name of the schema's label, or None.
+
+    Examples:
+        >>> card_row(Integer(name="age", lower=0, upper=120, missing=True), "age")
+        ['age', 'integer', '0 to 120', 'allowed', 'label']
+    """
+    return [
+        column.name,
+        column.kind,
+        _range_text(column),
+        "allowed" if column.missing else "no",
+        "label" if column.name == label else "",
+    ]
+
+
+def _range_text(column: Column) -> str:
+    """Describes the values of a column: `3 levels`, or `0 to 9 by 3; atoms 99`."""
+    if isinstance(column, Boolean | Ordinal | Categorical):
+        return f"{len(column.levels)} levels"
+    text = f"{column.lower} to {column.upper}"
+    if not isinstance(column, Continuous) and column.step is not None:
+        text += f" by {column.step:g}"
+    if column.atoms:
+        text += f"; atoms {', '.join(map(str, column.atoms))}"
+    return text
+
+
+def columns_card(
+    columns: Sequence[Column], label: str | None, constraints: Sequence[object]
+) -> ResultCard:
+    """Returns the card of a table's schema.
+
+    Args:
+        columns: The columns, in order.
+        label: Name of the label, or None.
+        constraints: The constraints; each is shown as its text.
+    """
+    rows = [card_row(column, label) for column in columns]
+    title = f"Schema: {len(rows):,} columns"
+    sheets = [Sheet(title=f"{len(rows):,} columns", headings=CARD_HEADINGS, rows=rows)]
+    if label is not None:
+        title += f", label {label!r}"
+    if constraints:
+        title += f", {len(constraints):,} constraints"
+        constraints_sheet = Sheet(
+            title=f"{len(constraints):,} constraints",
+            headings=["what records keep to"],
+            rows=[[str(constraint)] for constraint in constraints],
+        )
+        sheets.append(constraints_sheet)
+
+    facts = {}
+    for column in columns:
+        missing = ", may be missing" if column.missing else ""
+        facts[column.name] = f"{column.kind}, {_range_text(column)}{missing}"
+    return ResultCard(title=title, facts=facts, sheets=sheets)
+
+
+class Problem(Exception):  # noqa: N818 - for callers, who make an error of it
+    """A cell, or a column, of the data that does not fit the schema.
+
+    It is no error for users yet: the caller adds the file, and the line of the record.
+
+    Attributes:
+        row: Index of the record in its batch; None if the column as such is wrong.
+        message: What is wrong, and the cure. `{found}` in it stands for `value`.
+        value: The private value that does not fit; None if there is none to show.
+    """
+
+    def __init__(self, row: int | None, message: str, value: Any = None) -> None:
         super().__init__()
-        self.row, self.says, self.value = row, says, value
+        self.row = row
+        self.message = message
+        self.value = value
 
 
-def unfit_type(column: Column, found: str) -> Problem:
-    """Returns what is wrong with a column whose Arrow type, in words, cannot hold what the schema says."""
+def unfit_type(column: Column, found_type: str) -> Problem:
+    """Words the problem of a column whose Arrow type holds no values of its kind.
+
+    Args:
+        column: The column as the schema describes it.
+        found_type: The Arrow type in words, as `describe_type` returns it.
+    """
     return Problem(
         None,
-        f"column {column.name!r}: expected {_expected(column)}, found a column of {found}; "
-        f"convert the column, or describe it as another kind than {column.kind!r} in the schema",
+        f"column {column.name!r}: expected {_expected_value(column)}, found a column "
+        f"of {found_type}; convert the column, or describe it as another kind than "
+        f"{column.kind!r} in the schema",
     )
 
 
 def unfit_cell(column: Column, row: int, value: Any) -> Problem:
-    """Returns what is wrong with a cell that does not fit its column."""
-    cure = "correct the data, list the value in missing_values, or describe the column as another kind in the schema"
-    if isinstance(column, Categorical):
-        cure = "add the level to the schema, or name one of the levels as `other`; levels must be public knowledge"
-    if getattr(column, "format", "") is None:
-        how = "%d.%m.%Y" if column.kind in ("date", "datetime") else "#.##0,00"
-        cure = cure.replace(
-            "list", f'state how it is written (such as format = "{how}"), list'
-        )
-    if isinstance(column, Ordinal):
-        cure = "add the level to the schema; levels must be public knowledge"
+    """Words the problem of a cell that does not fit its column.
+
+    Args:
+        column: The column as the schema describes it.
+        row: Index of the record in its batch.
+        value: The cell, which is private.
+    """
     return Problem(
         row,
-        f"column {column.name!r}: expected {_expected(column)}, found {{found}}; {cure}",
+        f"column {column.name!r}: expected {_expected_value(column)}, found {{found}}; "
+        f"{_cure_of_cell(column)}",
         value,
     )
 
 
-def missing_cell(column: Column, row: int) -> Problem:
-    """Returns what is wrong where the schema allows no missing value."""
-    says = f"column {column.name!r}: the value is missing, and the schema allows none; set missing = true or fill it in"
-    return Problem(row, says)
-
-
-def _expected(column: Column) -> str:
-    if isinstance(column, Datetime):
-        zone = (
-            "with a time zone, such as 2020-12-31T23:59:59Z"
-            if column.aware
-            else "such as 2020-12-31T23:59:59"
+def _cure_of_cell(column: Column) -> str:
+    """Returns what a user can do about a cell that does not fit the column."""
+    if isinstance(column, Categorical):
+        return (
+            "add the level to the schema, or name one of the levels as `other`; levels "
+            "must be public knowledge"
         )
-        return f"a moment {zone}"
+    if isinstance(column, Ordinal):
+        return "add the level to the schema; levels must be public knowledge"
+    format_cure = ""
+    if not isinstance(column, Boolean) and column.format is None:
+        is_by_clock = isinstance(column, Date | Datetime)
+        example = "%d.%m.%Y" if is_by_clock else "#.##0,00"
+        format_cure = f'state how it is written (such as format = "{example}"), '
+    return (
+        f"correct the data, {format_cure}list the value in missing_values, or describe "
+        "the column as another kind in the schema"
+    )
+
+
+def missing_cell(column: Column, row: int) -> Problem:
+    """Words the problem of a missing value where the schema allows none.
+
+    Args:
+        column: The column as the schema describes it.
+        row: Index of the record in its batch.
+    """
+    message = (
+        f"column {column.name!r}: the value is missing, and the schema allows none; "
+        "set missing = true or fill it in"
+    )
+    return Problem(row, message)
+
+
+def _expected_value(column: Column) -> str:
+    """Returns what a cell of the column must hold: "a number"."""
+    if isinstance(column, Datetime):
+        if column.aware:
+            return "a moment with a time zone, such as 2020-12-31T23:59:59Z"
+        return "a moment such as 2020-12-31T23:59:59"
     if isinstance(column, Ordinal | Categorical):
         return f"one of the {len(column.levels)} levels in the schema"
-    return _EXPECTED[type(column)]
+    return _EXPECTED_VALUES[type(column)]

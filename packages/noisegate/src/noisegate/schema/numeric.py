@@ -1,4 +1,25 @@
-"""Kinds of column whose values are numbers, days or moments between two public bounds."""
+"""Kinds of column whose values are numbers, days or points in time between two bounds.
+
+Bounds are public knowledge: a value outside them is moved to the nearer bound when data
+are read. The exception are *atoms*, single values that many records have: an atom
+outside the bounds, such as 999 for unknown, is read and written as it is.
+
+All kinds but `Continuous` are *stepped*: their values lie a whole number of steps apart
+and are counted with integers, so that arithmetic on them is exact. Two integers
+describe such a value:
+
+- in *units*, which depend on the kind: the number itself, units of the last decimal,
+  days or microseconds since 1970-01-01 (`Stepped.to_units`);
+- as a *rank*, its index among all values of the column, ascending::
+
+      Integer(lower=10, upper=30, step=10, atoms=[0, 99])
+
+      value     0      10      20      30      99
+      rank      0       1       2       3       4
+                ╰ atom outside the bounds      ╰ last_rank
+
+How numbers become positions in [0, 1] is in `noisegate.schema.layout`.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +43,40 @@ from noisegate.schema.values import (
     set_fields,
 )
 
-MAX_STEPS = (
-    2**53
-)  # widest distance of two bounds, in steps, that a float64 in [0, 1] can tell apart
-MAX_ATOMS = 32  # atoms of a column
+MAX_STEPS = 2**53
+"""Largest distance of two bounds, in steps; float64 tells so many apart in [0, 1]."""
+MAX_ATOMS = 32
+"""Largest number of atoms of a column."""
+
+_EPOCH = datetime(1970, 1, 1)
+_EPOCH_ORDINAL = _EPOCH.date().toordinal()
+_MICROSECONDS_PER_SECOND = 10**6
+# Beyond this many units of the last decimal, a float64 may be taken for its neighbour
+# once it is multiplied by the scale.
+_MAX_DECIMAL_UNITS = 2**50
+# 10²² is the largest power of ten that float64 holds exactly.
+_MAX_DECIMAL_DIGITS = 22
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bounded:
-    """Values between two public bounds; those outside are moved to the nearer bound, unless they are atoms."""
+    """A column of values between two public bounds: what all numeric kinds share.
+
+    Attributes:
+        name: Name of the column in the data.
+        lower: Smallest value; smaller ones are moved to it, unless they are atoms.
+        upper: Largest value, above `lower`.
+        missing: Whether a value may be absent.
+        atoms: Single values that many records have, within the bounds or outside;
+            stored in ascending order.
+        format: How text writes the values; see `noisegate.schema.formats`.
+        type: Arrow type of the column in data, and in samples too; None for that of
+            `decode`.
+        kind: Name of the kind in a schema file.
+        checked_value: Returns a value in the type of this kind, or raises a
+            `SchemaError`. It takes the column's name, what the value is called, and the
+            value.
+    """
 
     name: str
     lower: Any
@@ -43,77 +89,95 @@ class Bounded:
     kind: ClassVar[str]
     numeric: ClassVar[Literal[True]] = True
     checked_value: ClassVar[staticmethod[[str, str, Any], Any]]
-    """Returns a value of this kind, by the name of the column and what the value is called in a `SchemaError`."""
 
     def __post_init__(self) -> None:
-        name, read = checked_column_name(self.name), self.checked_value
+        name = checked_column_name(self.name)
         set_fields(
             self,
             name=name,
-            lower=read(name, "lower", self.lower),
-            upper=read(name, "upper", self.upper),
+            lower=self.checked_value(name, "lower", self.lower),
+            upper=self.checked_value(name, "upper", self.upper),
         )
         set_fields(
             self,
             missing=checked_flag(name, "missing", self.missing),
-            atoms=self._read_atoms(),
+            atoms=self._checked_atoms(),
         )
         if self.format is not None:
-            import_module("noisegate.schema.formats").check_format(
-                self
-            )  # most schemas have none
+            # Imported only here, as most schemas have no formats.
+            import_module("noisegate.schema.formats").check_format(self)
         self._check()
 
-    def _read_atoms(self) -> tuple[Any, ...]:
-        name, atoms = self.name, self.atoms
-        if isinstance(atoms, str | bytes | Mapping) or not isinstance(atoms, Iterable):
+    def _checked_atoms(self) -> tuple[Any, ...]:
+        """Checks that the atoms are values of this kind, distinct, and not too many."""
+        name = self.name
+        if isinstance(self.atoms, str | bytes | Mapping) or not isinstance(
+            self.atoms, Iterable
+        ):
             raise SchemaError(
-                f"column {name!r}: atoms must be a list of values, found {atoms!r}"
+                f"column {name!r}: atoms must be a list of values, found {self.atoms!r}"
             )
-        found = tuple(self.checked_value(name, "an atom", atom) for atom in atoms)
-        if len(set(found)) < len(found):
-            repeated = next(atom for atom in found if found.count(atom) > 1)
+        atoms = tuple(self.checked_value(name, "an atom", atom) for atom in self.atoms)
+        if len(set(atoms)) < len(atoms):
+            repeated = next(atom for atom in atoms if atoms.count(atom) > 1)
             raise SchemaError(
                 f"column {name!r}: atom {repeated} is listed more than once; keep one"
             )
-        if len(found) > MAX_ATOMS:
-            cure = (
-                "keep those that most records have, or describe the column as ordinal"
-            )
+        if len(atoms) > MAX_ATOMS:
             raise SchemaError(
-                f"column {name!r}: {len(found)} atoms, and at most {MAX_ATOMS} may be stated; {cure}"
+                f"column {name!r}: {len(atoms)} atoms, and at most {MAX_ATOMS} may be "
+                "stated; keep those that most records have, or describe the column as "
+                "ordinal"
             )
-        return found
+        return atoms
 
     def _check(self) -> None:
-        lower, upper = self.lower, self.upper
-        if lower > upper:
+        """Checks the fields against each other, and puts the atoms in order."""
+        if self.lower > self.upper:
             raise SchemaError(
-                f"column {self.name!r}: lower = {lower} is above upper = {upper}; swap them"
+                f"column {self.name!r}: lower = {self.lower} is above upper = "
+                f"{self.upper}; swap them"
             )
-        if lower == upper:
-            says = f"column {self.name!r}: lower and upper are both {lower}, and a constant column carries nothing"
+        if self.lower == self.upper:
             raise SchemaError(
-                f"{says}; widen the bounds, or drop the column from the schema and add it to `ignore`"
+                f"column {self.name!r}: lower and upper are both {self.lower}, and a "
+                "constant column carries nothing; widen the bounds, or drop the column "
+                "from the schema and add it to `ignore`"
             )
         set_fields(self, atoms=tuple(sorted(self.atoms)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stepped(Bounded):
-    """Values a whole number of steps above the lower bound, at most 2**53; others are moved to the nearest."""
+    """A column whose values lie a whole number of steps above the lower bound.
+
+    Other values within the bounds are moved to the nearest one. The bounds are at most
+    2⁵³ steps apart.
+
+    Attributes:
+        step: Distance of two neighbouring values, as the kind states it; None for the
+            smallest distance that the kind has.
+    """
 
     step: Any = None
 
-    _unit: ClassVar[str] = "days"
+    _unit: ClassVar[str] = "days"  # of `unit_bounds`, for messages
 
     @property
     def unit_bounds(self) -> tuple[int, int]:
-        """The bounds as whole units: numbers, units of the last decimal, days or microseconds since 1970 (in UTC)."""
+        """The lower and the upper bound, in units."""
         return self.to_units(self.lower), self.to_units(self.upper)
 
     def to_units(self, value: Any) -> int:
-        """Returns a value as a whole number of units."""
+        """Converts a value to units.
+
+        Args:
+            value: A value in the type of the kind, such as a date.
+
+        Returns:
+            The value as a count of units: of 1, of the last decimal, or of days or
+            microseconds since 1970-01-01 (in UTC where there is a time zone).
+        """
         raise NotImplementedError
 
     @property
@@ -123,53 +187,62 @@ class Stepped(Bounded):
 
     @property
     def units_per_number(self) -> int:
-        """How many units make a number of the column: 1 but for decimals."""
+        """How many units make 1 of the column's numbers: above 1 for decimals only."""
         return 1
 
     @cached_property
     def outer_atoms(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The atoms below the lower bound, and those above the upper one, in units."""
-        return split_outer_atoms(
-            tuple(self.to_units(atom) for atom in self.atoms), *self.unit_bounds
-        )
+        """Atoms below the lower bound, and those above the upper one, in units."""
+        atoms = tuple(self.to_units(atom) for atom in self.atoms)
+        lower, upper = self.unit_bounds
+        return split_outer_atoms(atoms, lower, upper)
 
     @property
     def last_rank(self) -> int:
-        """The rank of the largest value, counted from 0 at the smallest, atoms outside the bounds included."""
+        """Rank of the largest value; the smallest has rank 0.
+
+        Atoms outside the bounds are counted, as in `Integer(lower=0, upper=2,
+        atoms=[9])`, whose ranks are 0 to 3.
+        """
         first, last = self.unit_bounds
-        return (last - first) // self.spacing + sum(map(len, self.outer_atoms))
+        below, above = self.outer_atoms
+        return (last - first) // self.spacing + len(below) + len(above)
 
     def _check(self) -> None:
         super()._check()
         self._check_step()
-        (first, last), spacing = self.unit_bounds, self.spacing
-        if (last - first) // spacing > MAX_STEPS:
+        first, last = self.unit_bounds
+        width = last - first
+        if width // self.spacing > MAX_STEPS:
             raise SchemaError(
-                f"column {self.name!r}: the bounds are {last - first} {self._unit} apart, more than the 2**53 = "
-                f'{MAX_STEPS} that can be told apart; narrow them, or use a coarser kind ("continuous", "date")'
+                f"column {self.name!r}: the bounds are {width} {self._unit} apart, "
+                f"more than the 2**53 = {MAX_STEPS} that can be told apart; narrow "
+                'them, or use a coarser kind ("continuous", "date")'
             )
-        if (last - first) % spacing:
+        if width % self.spacing:
             raise SchemaError(
-                f"column {self.name!r}: upper = {self.upper} is not a whole number of steps of {self.step} above "
-                f"lower = {self.lower}; move a bound outwards, or correct the step"
+                f"column {self.name!r}: upper = {self.upper} is not a whole number of "
+                f"steps of {self.step} above lower = {self.lower}; move a bound "
+                "outwards, or correct the step"
             )
         for atom in self.atoms:
-            if (
-                first <= self.to_units(atom) <= last
-                and (self.to_units(atom) - first) % spacing
-            ):
+            units = self.to_units(atom)
+            if first <= units <= last and (units - first) % self.spacing:
                 raise SchemaError(
-                    f"column {self.name!r}: atom {atom} lies within the bounds and is not a whole number of steps of "
-                    f"{self.step} above lower = {self.lower}; correct it, or the step"
+                    f"column {self.name!r}: atom {atom} lies within the bounds and is "
+                    f"not a whole number of steps of {self.step} above lower = "
+                    f"{self.lower}; correct it, or the step"
                 )
 
     def _check_step(self) -> None:
+        """Checks that the step, if any, is a positive integer, and stores it."""
         if self.step is None:
             return
         set_fields(self, step=checked_integer(self.name, "step", self.step))
         if self.step < 1:
             raise SchemaError(
-                f"column {self.name!r}: step = {self.step} must be 1 or more, or left out"
+                f"column {self.name!r}: step = {self.step} must be 1 or more, or "
+                "left out"
             )
 
 
@@ -177,48 +250,71 @@ def split_outer_atoms(
     atoms: tuple[Any, ...], lower: Any, upper: Any
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Returns the atoms below the lower bound, and those above the upper one."""
-    return tuple(atom for atom in atoms if atom < lower), tuple(
-        atom for atom in atoms if atom > upper
-    )
+    below = tuple(atom for atom in atoms if atom < lower)
+    above = tuple(atom for atom in atoms if atom > upper)
+    return below, above
 
 
 def rounded_bounds(
     lowest: float, highest: float, *, parts: int = 2, smallest: float = 0.0
 ) -> tuple[float, float]:
-    """Returns bounds around both values: multiples of the largest power of ten of which ``parts`` fit between them."""
-    # That is at least ``smallest``. Bounds stay on the side of zero of the values; one alone has room on both sides.
-    width = highest - lowest or max(abs(highest), 1.0)
-    if highest == lowest:
-        zero, half = highest == 0, width / 2
-        lowest, highest = (
-            lowest - (0 if zero else half),
-            highest + (width if zero else half),
-        )
+    """Rounds two values outwards to bounds that a reader would choose.
+
+    The bounds are multiples of a power of ten: the largest of which `parts` fit between
+    the values, but none below `smallest`. They stay on the values' side of zero. A
+    single value gets room on both sides, but at zero only above.
+
+    Args:
+        lowest: Smallest value.
+        highest: Largest value, or the same.
+        parts: How many of the powers of ten must fit, at least.
+        smallest: A power of ten, such as 1.0 for integers; 0.0 for none.
+
+    Returns:
+        A bound at or below `lowest`, and one at or above `highest`.
+
+    Examples:
+        >>> rounded_bounds(17.3, 88.1)
+        (10.0, 90.0)
+        >>> rounded_bounds(17.0, 88.0, parts=100, smallest=1.0)
+        (17.0, 88.0)
+    """
+    if lowest != highest:
+        first = lowest
+        last = highest
+        width = highest - lowest
+    elif highest == 0:
+        first = 0.0
+        last = 1.0
+        width = 1.0
+    else:
+        width = max(abs(highest), 1.0)
+        first = lowest - width / 2
+        last = highest + width / 2
+
     exponent = math.floor(math.log10(width / parts))
     if smallest:
         exponent = max(exponent, round(math.log10(smallest)))
-    first, last = (
-        math.floor(lowest / 10.0**exponent),
-        math.ceil(highest / 10.0**exponent),
-    )
-    return float(f"{first}e{exponent}"), float(f"{last}e{exponent}")
-
-
-_EPOCH = datetime(1970, 1, 1)
-_EPOCH_DAY = _EPOCH.date().toordinal()
-_MICROSECONDS = 10**6
-# A number of more units than this is not told from its neighbour once multiplied; more digits make no exact scale.
-_MOST_UNITS, _MOST_DIGITS = 2**50, 22
+    first_multiple = math.floor(first / 10.0**exponent)
+    last_multiple = math.ceil(last / 10.0**exponent)
+    # Through text, as multiplication would turn 3 · 0.1 into 0.30000000000000004.
+    return float(f"{first_multiple}e{exponent}"), float(f"{last_multiple}e{exponent}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Continuous(Bounded):
-    """Real numbers between two bounds; those outside are moved to the nearer bound.
+    """A column of real numbers between two bounds.
 
-    Bounds are public knowledge, and so are ``atoms``, single values that many records have, such as 0, or 999 for
-    unknown. If ``missing``, a value may be absent. The ``format`` is how numbers are written in text, such as
-    $#,##0.00; of days and moments by fields, such as %d.%m.%Y. The ``type`` is the Arrow type of the column in data,
-    and in samples too, such as ``"float"``; None for that of `decode`.
+    Attributes:
+        name: Name of the column in the data.
+        lower: Smallest value, by public knowledge; smaller ones are moved to it, unless
+            they are atoms.
+        upper: Largest value, above `lower`.
+        missing: Whether a value may be absent.
+        atoms: Single values that many records have, such as 0, or 999 for unknown.
+        format: How text writes the numbers, such as `"$#,##0.00"`; None for plain ones.
+        type: Arrow type of the column in data, and in samples too, such as `"float"`;
+            None for that of `decode`.
 
     Examples:
         >>> from noisegate.schema import Continuous
@@ -235,19 +331,30 @@ class Continuous(Bounded):
 
     def _check(self) -> None:
         super()._check()
+        # Two finite bounds may be an infinite distance apart.
         checked_real(self.name, "upper - lower", self.upper - self.lower)
 
     @cached_property
     def outer_atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """The atoms below the lower bound, and those above the upper one."""
+        """Atoms below the lower bound, and those above the upper one."""
         return split_outer_atoms(self.atoms, self.lower, self.upper)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Integer(Stepped):
-    """Whole numbers between two bounds, at most 2**53 apart; those outside are moved to the nearer bound.
+    """A column of integers between two bounds, at most 2⁵³ steps apart.
 
-    Two neighbouring values are a ``step`` apart, None for 1; for the rest see `Continuous`.
+    Other numbers are moved to the nearest value; half a step goes up.
+
+    Attributes:
+        name: Name of the column in the data.
+        lower: Smallest value, by public knowledge.
+        upper: Largest value, a whole number of steps above `lower`.
+        missing: Whether a value may be absent.
+        atoms: Single values that many records have; see `Continuous`.
+        format: How text writes the numbers; see `Continuous`.
+        type: Arrow type of the column; see `Continuous`.
+        step: Distance of two neighbouring values; None for 1.
 
     Examples:
         >>> from noisegate.schema import Integer
@@ -267,18 +374,26 @@ class Integer(Stepped):
     _unit: ClassVar[str] = "whole numbers"
 
     def to_units(self, value: int) -> int:
-        """Returns the number itself."""
+        """Returns the integer itself."""
         return value
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decimal(Stepped):
-    """Numbers of some decimals, such as amounts in cents; others are moved to the nearest one within the bounds.
+    """A column of numbers with a fixed number of decimals, such as amounts in cents.
 
-    Each is held as the float64 nearest to it, so that it is written with its decimals and no more.
+    Other numbers are moved to the nearest value. Each value is the float64 nearest to
+    its decimal, so that it is written with its decimals and no more.
 
-    Two neighbouring values are a ``step`` apart, such as 0.01, and ``upper`` is a whole number of steps above
-    ``lower``; for the rest see `Continuous`.
+    Attributes:
+        name: Name of the column in the data.
+        lower: Smallest value, by public knowledge.
+        upper: Largest value, a whole number of steps above `lower`.
+        missing: Whether a value may be absent.
+        atoms: Single values that many records have; see `Continuous`.
+        format: How text writes the numbers; see `Continuous`.
+        type: Arrow type of the column; see `Continuous`.
+        step: Distance of two neighbouring values, such as 0.01.
 
     Examples:
         >>> from noisegate.schema import Decimal
@@ -298,18 +413,18 @@ class Decimal(Stepped):
     _unit: ClassVar[str] = "units of the last decimal"
 
     @cached_property
-    def _digits(self) -> int:
-        """How many digits stand behind the point of the numbers' shortest decimals, at most."""
-        numbers = (
-            _exact(value).normalize().as_tuple()
+    def _digit_count(self) -> int:
+        """Largest number of digits after the point among bounds, step and atoms."""
+        exponents = [
+            int(_shortest_decimal(value).normalize().as_tuple().exponent)
             for value in (self.lower, self.upper, self.step, *self.atoms)
-        )
-        return max(0, *(-int(number.exponent) for number in numbers))
+        ]
+        return max(0, -min(exponents))
 
     @property
     def units_per_number(self) -> int:
-        """How many units make one: a power of ten."""
-        return int(10**self._digits)
+        """How many units make 1: a power of ten, such as 100 for cents."""
+        return int(10**self._digit_count)
 
     @property
     def spacing(self) -> int:
@@ -317,38 +432,49 @@ class Decimal(Stepped):
         return self.to_units(self.step)
 
     def to_units(self, value: float) -> int:
-        """Returns the number times `scale`, as its shortest decimal says it, rounded to a whole one."""
-        return round(_exact(value) * self.units_per_number)
+        """Returns the number of units in the shortest decimal of a number, rounded."""
+        return round(_shortest_decimal(value) * self.units_per_number)
 
     def _check_step(self) -> None:
         set_fields(self, step=checked_real(self.name, "step", self.step))
         if not self.step > 0:
             raise SchemaError(
-                f"column {self.name!r}: step = {self.step:g} must be positive, the distance of two neighbouring "
-                'values such as 0.01; where there is none, use kind = "continuous"'
+                f"column {self.name!r}: step = {self.step:g} must be positive, the "
+                "distance of two neighbouring values such as 0.01; where there is "
+                'none, use kind = "continuous"'
             )
         largest = max(abs(value) for value in (self.lower, self.upper, *self.atoms))
         if (
-            self._digits > _MOST_DIGITS
-            or _exact(largest) * self.units_per_number > _MOST_UNITS
+            self._digit_count > _MAX_DECIMAL_DIGITS
+            or _shortest_decimal(largest) * self.units_per_number > _MAX_DECIMAL_UNITS
         ):
             raise SchemaError(
-                f"column {self.name!r}: {largest:g} has too many digits at a step of {self.step:g} for its values to "
-                'be told apart; choose a larger step, or use kind = "continuous"'
+                f"column {self.name!r}: {largest:g} has too many digits at a step of "
+                f"{self.step:g} for its values to be told apart; choose a larger step, "
+                'or use kind = "continuous"'
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Date(Stepped):
-    """Calendar days between a first and a last one; those outside are moved to the nearer bound.
+    """A column of calendar days between a first and a last one.
 
-    Two neighbouring values are a ``step`` of days apart, such as 7, None for 1; for ``spelling`` see `Datetime`, and
-    for the rest `Continuous`.
+    Attributes:
+        name: Name of the column in the data.
+        lower: First day, by public knowledge.
+        upper: Last day, a whole number of steps after `lower`.
+        missing: Whether a value may be absent.
+        atoms: Single days that many records have; see `Continuous`.
+        format: How text writes days, by fields such as `"%d.%m.%Y"`; None for ISO text.
+        type: Arrow type of the column; see `Continuous`.
+        step: Days between two neighbouring values, such as 7; None for 1.
+        spelling: How text writes days, and synthetic text too; see `Datetime`.
 
     Examples:
         >>> from datetime import date
         >>> from noisegate.schema import Date
-        >>> Date(name="born", lower=date(1970, 1, 1), upper=date(1970, 1, 31)).unit_bounds
+        >>> born = Date(name="born", lower=date(1970, 1, 1), upper=date(1970, 1, 31))
+        >>> born.unit_bounds
         (0, 30)
     """
 
@@ -363,22 +489,34 @@ class Date(Stepped):
 
     def to_units(self, value: date) -> int:
         """Returns a day in days since 1970-01-01."""
-        return value.toordinal() - _EPOCH_DAY
+        return value.toordinal() - _EPOCH_ORDINAL
 
 
 @dataclass(frozen=True, kw_only=True)
 class Datetime(Stepped):
-    """Points in time to the microsecond; those outside the bounds are moved to the nearer bound.
+    """A column of points in time, to the microsecond.
 
-    Both bounds have a time zone, or neither, like the data; they are kept in UTC.
-
-    Two neighbouring values are a ``step`` of seconds apart, such as 1 or 60, None for a microsecond. The ``spelling``
-    is how text has them, and synthetic text too, such as ``"%Y-%m-%dT%H:%M:%S.%3fZ"``; for the rest see `Continuous`.
+    Attributes:
+        name: Name of the column in the data.
+        lower: First point in time, by public knowledge; stored in UTC if it has a time
+            zone.
+        upper: Last point in time, a whole number of steps after `lower`; with a time
+            zone exactly if `lower` has one, as the data.
+        missing: Whether a value may be absent.
+        atoms: Single points in time that many records have; see `Continuous`.
+        format: How text writes them, by fields such as `"%d.%m.%Y %H:%M"`; None for ISO
+            text.
+        type: Arrow type of the column; see `Continuous`.
+        step: Seconds between two neighbouring values, such as 60; None for a
+            microsecond.
+        spelling: How text writes them, and synthetic text too, such as
+            `"%Y-%m-%dT%H:%M:%S.%3fZ"`.
 
     Examples:
         >>> from datetime import datetime
         >>> from noisegate.schema import Datetime
-        >>> Datetime(name="seen", lower=datetime(1970, 1, 1), upper=datetime(1970, 1, 1, 0, 1)).unit_bounds
+        >>> first, last = datetime(1970, 1, 1), datetime(1970, 1, 1, 0, 1)
+        >>> Datetime(name="seen", lower=first, upper=last).unit_bounds
         (0, 60000000)
     """
 
@@ -393,45 +531,47 @@ class Datetime(Stepped):
     _unit: ClassVar[str] = "microseconds (2**53 are 285 years)"
 
     def _check(self) -> None:
+        # Before the bounds are compared, which Python refuses where one has a zone.
         if (self.lower.tzinfo is None) != (self.upper.tzinfo is None):
-            cure = "give it to both or to neither"
             raise SchemaError(
-                f"column {self.name!r}: one of lower and upper has a time zone; {cure}"
+                f"column {self.name!r}: one of lower and upper has a time zone; give "
+                "it to both or to neither"
             )
         if self.aware and self.format is not None:
             raise SchemaError(
-                f"column {self.name!r}: moments with a time zone are read as ISO text; take format out"
+                f"column {self.name!r}: moments with a time zone are read as ISO text; "
+                "take format out"
             )
         for atom in self.atoms:
-            if (atom.tzinfo is None) == self.aware:
+            if (atom.tzinfo is not None) != self.aware:
                 raise SchemaError(
-                    f"column {self.name!r}: atom {atom} must have a time zone exactly if the bounds have one"
+                    f"column {self.name!r}: atom {atom} must have a time zone exactly "
+                    "if the bounds have one"
                 )
         super()._check()
 
     @property
     def aware(self) -> bool:
-        """Whether the moments carry a time zone (kept as UTC)."""
+        """Whether the values have a time zone; they are then stored in UTC."""
         return self.lower.tzinfo is not None
 
     @property
     def spacing(self) -> int:
         """Distance of two neighbouring values, in microseconds."""
-        return 1 if self.step is None else self.step * _MICROSECONDS
+        return 1 if self.step is None else self.step * _MICROSECONDS_PER_SECOND
 
     def to_units(self, value: datetime) -> int:
-        """Returns a moment in microseconds since 1970-01-01T00:00:00, whatever its time zone."""
+        """Returns the microseconds since 1970-01-01T00:00:00, in its own time zone."""
         return (value.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1)
 
 
-def _exact(value: float) -> decimal.Decimal:
-    """Returns a number as its shortest decimal says it: 0.1 is a tenth."""
+def _shortest_decimal(value: float) -> decimal.Decimal:
+    """Returns the shortest decimal that is read as this float64: 0.1 is a tenth."""
     return decimal.Decimal(repr(value))
 
 
-SteppedColumn: TypeAlias = (
-    Integer | Decimal | Date | Datetime
-)  # kinds whose values are whole steps between two bounds
+SteppedColumn: TypeAlias = Integer | Decimal | Date | Datetime
+"""Any numeric kind but real numbers: values a whole number of steps apart."""
 
 NumericColumn: TypeAlias = Continuous | SteppedColumn
-"""Kinds that are encoded as a position in [0, 1]: 0 is the lower bound and 1 the upper one, but for atoms outside."""
+"""Any kind that is encoded as a position in [0, 1]; see `noisegate.schema.layout`."""

@@ -1,9 +1,9 @@
 """Columns whose values are levels, and the checks of single values in a schema.
 
-The first half checks one value each, as somebody wrote it in a schema file or in Python:
-a name, a bound, a step, a list of levels. Each function `checked_...` returns the value
-in its canonical type, or raises a `SchemaError` that names the column and the cure.
-`noisegate.schema.numeric` uses them too.
+The first half checks one value each, as somebody wrote it in a schema file or in
+Python: a name, a bound, a step, a list of levels. Each function `checked_...` returns
+the value in its canonical type, or raises a `SchemaError` that names the column and the
+cure. `noisegate.schema.numeric` uses them too.
 
 The second half holds the kinds of column with levels: `Ordinal`, `Categorical` and
 `Boolean`. An encoded record holds a code for each of them: the index of the level, and
@@ -38,8 +38,8 @@ def checked_text(value: Any, what: str) -> str:
         The text as it is.
 
     Raises:
-        SchemaError: if it is no text, has blanks around it, which are stripped from data
-            before they are compared, or is no valid Unicode.
+        SchemaError: if it is no text, has blanks around it, which are stripped from
+            data before they are compared, or is no valid Unicode.
     """
     if not isinstance(value, str):
         raise SchemaError(f"{what}: expected text, found {value!r}; put it in quotes")
@@ -122,8 +122,8 @@ def checked_integer(name: str, key: str, value: Any) -> int:
     # Numbers beyond int64 in data are read as its ends, which therefore are no values.
     if not -_INT64 < integer < _INT64 - 1:
         raise SchemaError(
-            f"column {name!r}: {key} = {integer} does not fit 64 bits; choose a smaller "
-            "number"
+            f"column {name!r}: {key} = {integer} does not fit 64 bits; choose a "
+            "smaller number"
         )
     return integer
 
@@ -251,7 +251,8 @@ class Ordinal(_Coded):
 
     Attributes:
         name: Name of the column in the data.
-        levels: Every value that the column may hold, in order; all text or all integers.
+        levels: Every value that the column may hold, in order; all text or all
+            integers.
         missing: Whether a value may be absent.
         type: Arrow type of the column in data, and in samples too, such as
             `"dictionary"`; None for that of `decode`.
@@ -306,8 +307,8 @@ class Categorical(_Coded):
         has_type_of_levels = type(self.other) is type(self.levels[0])
         if not has_type_of_levels or self.other not in self.levels:
             raise SchemaError(
-                f"column {self.name!r}: other = {self.other!r} is not one of the levels; "
-                "add it to levels"
+                f"column {self.name!r}: other = {self.other!r} is not one of the "
+                "levels; add it to levels"
             )
 
 
