@@ -1,4 +1,20 @@
-"""A schema: everything that is publicly known about a table, and nothing else."""
+"""A schema: everything that is publicly known about a table, and nothing else.
+
+A `Schema` names the columns to read, with their bounds or levels, and may name a label,
+columns to ignore and constraints. The same information has three forms::
+
+    schema file (TOML)  ⇄  form: a dict of plain values  ⇄  Schema
+                                      ⇅
+                            JSON, in models and certificates
+
+A form is checked in two steps. `Schema(...)` itself checks all that a schema must meet
+to be read; `Schema.usable` checks what is asked of a new one only, so that models and
+certificates of earlier versions still load.
+
+Several tables that are linked have a schema of another class, which the package
+`noisegate.linked` registers. The functions at the end of the file tell the two apart
+without importing it.
+"""
 
 from __future__ import annotations
 
@@ -40,24 +56,42 @@ from noisegate.schema.files import (
 from noisegate.schema.layout import EncodedTable, Layout, list_names
 from noisegate.schema.pixels import ImageColumns, ImageForm
 from noisegate.schema.satisfiable import find_contradiction, is_rarely_satisfied
-from noisegate.schema.values import TEXT_PADDING, Boolean, checked_text
+from noisegate.schema.values import TEXT_PADDING, Boolean, checked_text, set_fields
 
 DEFAULT_MISSING_VALUES = ("", "?", "NA", "NaN", "nan", "null")
 """Text that is read as a missing value unless the schema says otherwise."""
 
-_MOST_TOLD = 10
-_TOP_KEYS = ("label", "missing_values", "ignore")
-_KEYS = (*_TOP_KEYS, "images", "columns", "constraints")
+# Problems of columns that one message lists; more would hide the first ones.
+_MAX_LISTED_PROBLEMS = 10
+
+# Keys of a form that are fields of `Schema` as they stand, and all keys.
+_PLAIN_KEYS = ("label", "missing_values", "ignore")
+_KEYS = (*_PLAIN_KEYS, "images", "columns", "constraints")
 
 
 @dataclass(frozen=True, repr=False)
 class Schema(StoredSchema):
     """Public knowledge about a table.
 
+    Attributes:
+        columns: The columns to read, in the order in which synthetic tables have them.
+        label: Name of the column to be predicted from the others, or None.
+        missing_values: Text that stands for a missing value.
+        ignore: Names of columns that the data may have and that are never read.
+        constraints: What no record can hold; synthetic records keep to all of them.
+        images: Set if the records are images, whose columns and label these are; None
+            for a plain table. See `pixel_schema`.
+        reasons: Why a draft states what it states, by column or constraint, and its
+            remarks. Neither stored nor compared.
+
+    Raises:
+        SchemaError: if a value is unusable, or two contradict each other.
+
     Examples:
         >>> from noisegate import Schema
         >>> from noisegate.schema import Boolean, Integer
-        >>> schema = Schema((Integer(name="age", lower=0, upper=120), Boolean(name="ill")), label="ill")
+        >>> columns = (Integer(name="age", lower=0, upper=120), Boolean(name="ill"))
+        >>> schema = Schema(columns, label="ill")
         >>> print(schema.dumps().splitlines()[0], *schema.names)
         label = "ill" age ill
         >>> Schema.loads(schema.dumps()) == schema
@@ -65,216 +99,273 @@ class Schema(StoredSchema):
     """
 
     columns: Sequence[Column]
-    """The columns to read, in the order in which synthetic tables have them."""
     label: str | None = None
-    """Name of the column to be predicted from the others, or None."""
     missing_values: tuple[str, ...] = DEFAULT_MISSING_VALUES
-    """Text that stands for a missing value."""
     ignore: tuple[str, ...] = ()
-    """Names of columns that the data may have and that are never read."""
     constraints: tuple[Constraint, ...] = ()
-    """What no record can say; synthetic records keep to all of them."""
     images: ImageForm | None = None
-    """Says that the records are images, whose columns and label these are, or None. See `pixel_schema`."""
     reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Why a draft says what it says, by column or constraint, and its remarks; not stored."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(
+        if self.images is None:
+            columns: Sequence[Column] = _checked_columns(self.columns)
+        else:
+            columns = self._checked_image_columns()
+        set_fields(
             self,
-            "columns",
-            _checked_columns(self.columns) if self.images is None else self._of_form(),
+            columns=columns,
+            missing_values=_checked_texts("missing_values", self.missing_values),
+            ignore=_checked_texts("ignore", self.ignore),
         )
-        object.__setattr__(
-            self, "missing_values", _texts("missing_values", self.missing_values)
-        )
-        object.__setattr__(self, "ignore", _texts("ignore", self.ignore))
-        if (
-            self.images is None
-            and self.label is not None
-            and self.label not in self.names
-        ):
+        self._check_names()
+        self._check_levels()
+        set_fields(self, constraints=_as_tuple("constraints", self.constraints))
+        for constraint in self.constraints:
+            if not isinstance(constraint, Comparison | Impossible):
+                raise SchemaError(
+                    "expected constraints such as noisegate.schema.Comparison(...), "
+                    f"found {constraint!r}"
+                )
+            constraint.check(self.layout, self.missing_values)
+
+    def _checked_image_columns(self) -> ImageColumns:
+        """Checks that label and columns are those of `images`, and returns the latter.
+
+        The columns are created when they are asked for, as there may be millions.
+        """
+        if not isinstance(self.images, ImageForm):
             raise SchemaError(
-                f"label {self.label!r} is not one of the columns: {list_names(self.names)}"
+                f"images={self.images!r}: expected a noisegate.schema.ImageForm, or "
+                "None for a plain table"
+            )
+        columns = self.images.columns
+        # Equality is tried first, as it compares shapes instead of millions of columns.
+        has_these_columns = self.columns == columns or tuple(self.columns) == tuple(
+            columns
+        )
+        if self.label != self.images.label or not has_these_columns:
+            raise SchemaError(
+                f"the columns are not those of images of {self.images.shape}; make the "
+                "schema with pixel_schema(...), or leave `images` out"
+            )
+        return columns
+
+    def _check_names(self) -> None:
+        """Checks that the label is a column, and that no column is also ignored."""
+        is_table = self.images is None
+        if is_table and self.label is not None and self.label not in self.names:
+            raise SchemaError(
+                f"label {self.label!r} is not one of the columns: "
+                f"{list_names(self.names)}"
             )
         for name in self.ignore:
             if name in self.names:
                 raise SchemaError(
-                    f"column {name!r} is both described and in `ignore`; remove it from one of them"
+                    f"column {name!r} is both described and in `ignore`; remove it "
+                    "from one of them"
                 )
-        for column in self.layout.coded:
-            said = column.words if isinstance(column, Boolean) else column.levels
-            unread = [level for level in said if str(level) in self.missing_values]
-            if unread:
-                raise SchemaError(
-                    f"column {column.name!r}: level {unread[0]!r} is also one of missing_values and could never be "
-                    "read; remove it from the levels (and set missing = true), or from missing_values"
-                )
-        object.__setattr__(self, "constraints", _items("constraints", self.constraints))
-        for constraint in self.constraints:
-            if not isinstance(constraint, Comparison | Impossible):
-                raise SchemaError(
-                    f"expected constraints such as noisegate.schema.Comparison(...), found {constraint!r}"
-                )
-            constraint.check(self.layout, self.missing_values)
 
-    def _of_form(self) -> Sequence[Column]:
-        """Returns the columns of images, which are made when they are asked for."""
-        form, given = self.images, self.columns
-        if not isinstance(form, ImageForm):
-            raise SchemaError(
-                f"images={form!r}: expected a noisegate.schema.ImageForm, or None for a plain table"
-            )
-        columns = form.columns
-        if self.label != form.label or (
-            given != columns and tuple(given) != tuple(columns)
-        ):
-            cure = "make the schema with pixel_schema(...), or leave `images` out"
-            raise SchemaError(
-                f"the columns are not those of images of {form.shape}; {cure}"
-            )
-        return columns
+    def _check_levels(self) -> None:
+        """Checks that no level would be read as a missing value."""
+        for column in self.layout.coded:
+            texts = column.words if isinstance(column, Boolean) else column.levels
+            unreadable = [text for text in texts if str(text) in self.missing_values]
+            if unreadable:
+                raise SchemaError(
+                    f"column {column.name!r}: level {unreadable[0]!r} is also one of "
+                    "missing_values and could never be read; remove it from the levels "
+                    "(and set missing = true), or from missing_values"
+                )
 
     @classmethod
-    def from_form(cls, form: Mapping[str, Any], *, also: Sequence[str] = ()) -> Schema:
-        """Returns the schema that :meth:`form` wrote; messages name the keys that may stand ``also`` beside these."""
-        columns = {} if "images" in form else form.get("columns")
-        if "images" not in form and (not isinstance(columns, Mapping) or not columns):
-            check_keys(form, (*_KEYS, *also), "top of the schema")
+    def from_form(
+        cls, form: Mapping[str, Any], *, extra_keys: Sequence[str] = ()
+    ) -> Schema:
+        """Creates the schema whose form `form` returns.
+
+        Args:
+            form: A form, as read from a schema file.
+            extra_keys: Keys that the caller has taken out, and that messages name as
+                allowed too.
+
+        Raises:
+            SchemaError: if it has no columns, or a key or value is unusable.
+        """
+        if "images" in form:
+            return cls._from_parts(form, [], extra_keys)
+        columns = form.get("columns")
+        if not isinstance(columns, Mapping) or not columns:
+            check_keys(form, (*_KEYS, *extra_keys), "top of the schema")
             raise SchemaError(
                 "no columns; add a table [columns.NAME] with a kind for each column"
             )
-        return cls._from_forms(form, list((columns or {}).items()), also)
-
-    def usable(self) -> Schema:
-        """Returns this schema, after what is asked of one for new records, and not of those in models and certificates.
-
-        Names and levels show as they read, and there are records that keep to all constraints; else a `SchemaError`.
-        """
-        check_visible(
-            "the name of a column,", self.names if self.images is None else [self.label]
-        )
-        for column in self.layout.coded:
-            check_visible(f"column {column.name!r}: the level", column.levels)
-        if self.images is None and any(
-            one.type or getattr(one, "spelling", None) for one in self.columns
-        ):
-            # Imported here: PyArrow is slow to load, and few schemas state types.
-            from noisegate.schema.arrow_types import check_stored
-
-            check_stored(self.columns)
-        clash = (
-            find_contradiction(self.constraints, self.layout, self.missing_values)
-            if self.constraints
-            else ()
-        )
-        if clash:
-            raise SchemaError(
-                f"no record keeps to the constraint{'s' if len(clash) > 1 else ''} {'; '.join(map(str, clash))}: every "
-                "synthetic one would be thrown away. Correct or remove one, or widen the bounds"
-            )
-        return self
+        return cls._from_parts(form, list(columns.items()), extra_keys)
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> Schema:
-        """Returns the schema that :meth:`to_json` wrote; a `SchemaError` says what is wrong with it."""
+        """Creates the schema whose JSON values `to_json` returns.
+
+        Raises:
+            SchemaError: if it has no list of named columns, or a key or value is
+                unusable.
+        """
         if not isinstance(form, Mapping):
             raise SchemaError(
                 f"expected a JSON object with columns, found {type(form).__name__}"
             )
-        columns = [] if "images" in form else form.get("columns")
+        if "images" in form:
+            return cls._from_parts(form, [])
+        columns = form.get("columns")
         if not isinstance(columns, list) or not all(
             isinstance(item, Mapping) and "name" in item for item in columns
         ):
             check_keys(form, _KEYS, "top of the schema")
             raise SchemaError("`columns` must be a list of objects, each with a name")
-        named = [
-            (item["name"], {key: value for key, value in item.items() if key != "name"})
-            for item in columns
-        ]
-        return cls._from_forms(form, named)
+        column_forms = []
+        for item in columns:
+            column = {key: value for key, value in item.items() if key != "name"}
+            column_forms.append((item["name"], column))
+        return cls._from_parts(form, column_forms)
 
     @classmethod
-    def _from_forms(
+    def _from_parts(
         cls,
-        top: Mapping[str, Any],
-        columns: list[tuple[str, Any]],
-        also: Sequence[str] = (),
+        form: Mapping[str, Any],
+        column_forms: Sequence[tuple[str, Any]],
+        extra_keys: Sequence[str] = (),
     ) -> Schema:
-        check_keys(top, (*_KEYS, *also), "top of the schema")
-        settings = {key: top[key] for key in _TOP_KEYS if key in top}
-        if "images" not in top:
-            described = _described(columns)
-            return cls(
-                columns=described,
-                constraints=constraints_from_form(top, described),
-                **settings,
-            )
-        misplaced = [key for key in ("label", "columns") if key in top]
+        """Creates a schema from its form and those of its columns.
+
+        Args:
+            form: The form; its key `columns` is not read.
+            column_forms: Name and form of each column; none for images.
+            extra_keys: Keys that messages name as allowed too.
+        """
+        check_keys(form, (*_KEYS, *extra_keys), "top of the schema")
+        settings = {key: form[key] for key in _PLAIN_KEYS if key in form}
+        if "images" not in form:
+            columns = _columns_from_forms(column_forms)
+            constraints = constraints_from_form(form, columns)
+            return cls(columns=columns, constraints=constraints, **settings)
+
+        misplaced = [key for key in ("label", "columns") if key in form]
         if misplaced:
             raise SchemaError(
-                f"`{misplaced[0]}` cannot stand beside [images], which says the columns and the label"
+                f"`{misplaced[0]}` cannot stand beside [images], which says the "
+                "columns and the label"
             )
-        images = ImageForm.from_form(top["images"])
-        constraints = constraints_from_form(top, images.columns)
+        images = ImageForm.from_form(form["images"])
         return cls(
             columns=images.columns,
             label=images.label,
-            constraints=constraints,
+            constraints=constraints_from_form(form, images.columns),
             images=images,
             **settings,
         )
 
-    def card(self) -> ResultCard:
-        """Returns what the schema says, as a card for a terminal or a notebook."""
-        form = self.images
-        if form is None:
-            return columns_card(self.columns, self.label, self.constraints)
-        labels = (
-            f", {len(form.labels)} labels in {form.label!r}"
-            if form.label is not None
-            else ", without labels"
+    def usable(self) -> Schema:
+        """Checks what is asked of a schema for new records, not of one in a model.
+
+        Returns:
+            This schema.
+
+        Raises:
+            SchemaError: if a name or level does not look like what it is, a column's
+                `type` cannot be written, or no record keeps to all constraints.
+        """
+        names = self.names if self.images is None else [self.label]
+        check_visible("the name of a column,", names)
+        for column in self.layout.coded:
+            check_visible(f"column {column.name!r}: the level", column.levels)
+
+        has_stored_form = self.images is None and any(
+            column.type or getattr(column, "spelling", None) for column in self.columns
         )
-        return ResultCard(title=f"Schema: images of {form.shape} pixels{labels}")
+        if has_stored_form:
+            # Imported here: PyArrow is slow to load, and few schemas state types.
+            from noisegate.schema.arrow_types import check_stored
+
+            check_stored(self.columns)
+
+        if self.constraints:
+            self._check_satisfiable()
+        return self
+
+    def _check_satisfiable(self) -> None:
+        """Checks that some record keeps to all constraints, as far as a search can."""
+        contradiction = find_contradiction(
+            self.constraints, self.layout, self.missing_values
+        )
+        if contradiction:
+            plural = "s" if len(contradiction) > 1 else ""
+            raise SchemaError(
+                f"no record keeps to the constraint{plural} "
+                f"{'; '.join(map(str, contradiction))}: every synthetic one would be "
+                "thrown away. Correct or remove one, or widen the bounds"
+            )
+
+    def card(self) -> ResultCard:
+        """Returns the schema as a card for a terminal or a notebook."""
+        if self.images is None:
+            return columns_card(self.columns, self.label, self.constraints)
+        if self.images.label is None:
+            labels = "without labels"
+        else:
+            label_count = len(self.images.labels)
+            labels = f"{label_count} labels in {self.images.label!r}"
+        return ResultCard(
+            title=f"Schema: images of {self.images.shape} pixels, {labels}"
+        )
 
     def review(self) -> ResultCard:
-        """Returns a card with all columns, ignored ones and constraints, and why `draft_schema` says so."""
-        facts = {
-            **self.card().facts,
-            **dict.fromkeys(self.ignore, "" if self.reasons else "ignored"),
-        }
-        facts |= {str(one): "constraint" for one in self.constraints}
-        told = {
-            name: "; ".join(filter(None, (said, self.reasons.get(name))))
-            for name, said in facts.items()
-        }
-        notes = [said for said in self.reasons if said not in facts]
-        return replace(self.card(), facts=told, sheets=(), notes=notes, whole=True)
+        """Returns a card for whoever must read a draft through.
+
+        It has all columns, ignored ones and constraints, each with the reason of
+        `draft_schema` where there is one, and the remarks of the draft as notes.
+        """
+        facts = dict(self.card().facts)
+        for name in self.ignore:
+            # A draft has a reason for each column that it ignores.
+            facts[name] = "" if self.reasons else "ignored"
+        for constraint in self.constraints:
+            facts[str(constraint)] = "constraint"
+        facts_with_reasons = {}
+        for name, fact in facts.items():
+            parts = (fact, self.reasons.get(name))
+            facts_with_reasons[name] = "; ".join(part for part in parts if part)
+        notes = [remark for remark in self.reasons if remark not in facts]
+        return replace(
+            self.card(), facts=facts_with_reasons, sheets=(), notes=notes, whole=True
+        )
 
     def dumps(self) -> str:
-        """Returns the schema as TOML text; images are described as such, not by their columns."""
+        """Returns the schema as TOML text; images by their size and labels."""
         return write_toml(self.form())
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the schema as plain JSON values; images are described as such, not by their columns."""
+        """Returns the schema as JSON values.
+
+        Returns:
+            The form, but with a list of columns, each with its name, and with dates as
+            ISO text.
+        """
         form = self.form()
         if self.images is None:
-            columns = (
-                {"name": name, **column} for name, column in form["columns"].items()
-            )
             form["columns"] = [
-                {key: _json(value) for key, value in column.items()}
-                for column in columns
+                {"name": name, **_json_values(column)}
+                for name, column in form["columns"].items()
             ]
         return form
 
     def form(self) -> dict[str, Any]:
-        """Returns the schema as schema files hold it; what is at its default may be left out."""
-        form: dict[str, Any] = (
-            {}
-            if self.label is None or self.images is not None
-            else {"label": self.label}
-        )
+        """Returns the form of the schema, as a schema file holds it.
+
+        Parts that are empty are left out, so that schemas from before there were such
+        parts keep their digest. Images stand for their columns and label.
+        """
+        form: dict[str, Any] = {}
+        if self.label is not None and self.images is None:
+            form["label"] = self.label
         if self.images is None or self.missing_values != DEFAULT_MISSING_VALUES:
             form["missing_values"] = list(self.missing_values)
         if self.ignore:
@@ -285,25 +376,19 @@ class Schema(StoredSchema):
             }
         else:
             form["images"] = self.images.form()
-        # Left out when there is none, so that schemas from before there were constraints keep their digest.
-        return form | (
-            {"constraints": [one.form() for one in self.constraints]}
-            if self.constraints
-            else {}
-        )
+        if self.constraints:
+            form["constraints"] = [constraint.form() for constraint in self.constraints]
+        return form
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
-        form = self.images
-        return (
-            tuple(column.name for column in self.columns)
-            if form is None
-            else form.columns.names()
-        )
+        if self.images is not None:
+            return self.images.columns.names()
+        return tuple(column.name for column in self.columns)
 
     def column(self, name: str) -> Column:
-        """Returns the column called ``name``; a `SchemaError` if there is none."""
+        """Returns the column of this name; a `SchemaError` if there is none."""
         return self.layout.column(name)
 
     @property
@@ -313,166 +398,193 @@ class Schema(StoredSchema):
 
     @cached_property
     def layout(self) -> Layout:
-        """Where each column stands in an encoded table."""
+        """Which column of an encoded table holds which column of the schema."""
         if self.images is not None:
-            known = self.images.columns.label
-            pixels = ImageColumns(self.images.shape)
+            label_column = self.images.columns.label
             return Layout(
-                numeric=pixels,
-                coded=() if known is None else (known,),
-                label=None if known is None else 0,
+                numeric=ImageColumns(self.images.shape),
+                coded=() if label_column is None else (label_column,),
+                label=None if label_column is None else 0,
             )
         coded = tuple(column for column in self.columns if not column.numeric)
-        label = next(
-            (index for index, column in enumerate(coded) if column.name == self.label),
-            None,
-        )
+        coded_names = [column.name for column in coded]
         return Layout(
             numeric=tuple(column for column in self.columns if column.numeric),
             coded=coded,
-            label=label,
+            label=coded_names.index(self.label) if self.label in coded_names else None,
         )
 
     def unlabelled(self) -> Schema:
-        """Returns the schema of records whose label, if they have one, is not read; itself if it has no codes."""
+        """Returns the schema of the same records with their label ignored.
+
+        Constraints are dropped. A schema without a label of levels is returned as it
+        is.
+        """
         if self.layout.label is None:
             return self
-        columns = tuple(column for column in self.columns if column.name != self.label)
-        images = None if self.images is None else self.images.unlabelled()
-        ignored = (*self.ignore, str(self.label))
         return replace(
             self,
-            columns=columns,
+            columns=tuple(
+                column for column in self.columns if column.name != self.label
+            ),
             label=None,
-            ignore=ignored,
+            ignore=(*self.ignore, str(self.label)),
             constraints=(),
-            images=images,
+            images=None if self.images is None else self.images.unlabelled(),
         )
 
     def region(self, values: Mapping[str, Any]) -> Region:
-        """Returns the records that have the given values, by column; see `noisegate.schema.constraints`.
+        """Returns the records that have the given values.
+
+        Args:
+            values: By column, a level, a number or an interval, written as
+                `noisegate.schema.constraints` says.
 
         Raises:
-            SchemaError: for the first column that is unknown, or whose value it can never have.
+            SchemaError: for the first column that is unknown, or whose value it can
+                never have.
         """
         return read_region(values, self.layout, self.missing_values)
 
     @property
     def hardly_satisfiable(self) -> str | None:
-        """Why sampling may come to nothing, or None: almost no record within the bounds keeps to the constraints."""
-        if not self.constraints or not is_rarely_satisfied(
-            self.constraints, self.layout, self.missing_values
-        ):
+        """Warning that almost no record within the bounds keeps to the constraints.
+
+        It says why sampling may come to nothing; None if enough records keep to them.
+        """
+        if not self.constraints:
+            return None
+        if not is_rarely_satisfied(self.constraints, self.layout, self.missing_values):
             return None
         return (
-            "of records drawn evenly within the bounds, fewer than 1 in 10,000 keep to the constraints "
-            f"({'; '.join(map(str, self.constraints))}). Where a model draws as few, sampling is refused: narrow the "
-            "bounds to what can be, or drop a constraint."
+            "of records drawn evenly within the bounds, fewer than 1 in 10,000 keep to "
+            f"the constraints ({'; '.join(map(str, self.constraints))}). Where a model "
+            "draws as few, sampling is refused: narrow the bounds to what can be, or "
+            "drop a constraint."
         )
 
     def broken(self, records: EncodedTable) -> npt.NDArray[np.bool_]:
-        """Returns which records break a constraint once they are decoded, (rows,)."""
-        found = np.zeros(len(records), dtype=np.bool_)
+        """Finds the records that break a constraint once they are decoded, (records,)."""
+        is_broken = np.zeros(len(records), dtype=np.bool_)
         for constraint in self.constraints:
-            found |= constraint.broken(records, self.layout, self.missing_values)
-        return found
+            is_broken |= constraint.broken(records, self.layout, self.missing_values)
+        return is_broken
 
 
 def _checked_columns(columns: Any) -> tuple[Column, ...]:
-    found = _items("columns", columns)
-    if not found:
+    """Checks that columns of a table are columns, at least one, with distinct names."""
+    checked = _as_tuple("columns", columns)
+    if not checked:
         raise SchemaError("the schema has no columns; describe at least one")
     kinds = get_args(Column)
-    for column in found:
+    for column in checked:
         if not isinstance(column, kinds):
             raise SchemaError(
-                f"expected a column such as noisegate.schema.Integer(...), found {type(column).__name__}"
+                "expected a column such as noisegate.schema.Integer(...), found "
+                f"{type(column).__name__}"
             )
     # Counted in one go: a table of pixels has thousands of columns.
-    repeated = next(
-        (
-            name
-            for name, times in Counter(column.name for column in found).items()
-            if times > 1
-        ),
-        None,
-    )
-    if repeated is not None:
-        raise SchemaError(f"column {repeated!r} is described more than once; keep one")
-    return found
+    name_counts = Counter(column.name for column in checked)
+    repeated = [name for name, count in name_counts.items() if count > 1]
+    if repeated:
+        raise SchemaError(
+            f"column {repeated[0]!r} is described more than once; keep one"
+        )
+    return checked
 
 
-def _described(forms: Iterable[tuple[str, Any]]) -> tuple[Column, ...]:
-    """Returns the columns; a `SchemaError` says what is wrong with all of them, not with the first alone."""
-    described, problems = [], []
+def _columns_from_forms(forms: Iterable[tuple[str, Any]]) -> tuple[Column, ...]:
+    """Creates columns from their forms.
+
+    Args:
+        forms: Name and form of each column.
+
+    Raises:
+        SchemaError: with the problems of all columns, not of the first alone, so that
+            a file is mended in one go.
+    """
+    columns = []
+    problems = []
     for name, form in forms:
         try:
-            described.append(column_from_form(name, form))
+            columns.append(column_from_form(name, form))
         except SchemaError as error:
             problems.append(str(error))
     if problems:
-        more = (
-            [f"and {len(problems) - _MOST_TOLD} columns more"]
-            if len(problems) > _MOST_TOLD
-            else []
-        )
-        raise SchemaError("; ".join([*problems[:_MOST_TOLD], *more]))
-    return tuple(described)
+        listed = problems[:_MAX_LISTED_PROBLEMS]
+        if len(problems) > len(listed):
+            listed.append(f"and {len(problems) - len(listed)} columns more")
+        raise SchemaError("; ".join(listed))
+    return tuple(columns)
 
 
 def constraints_from_form(
-    top: Mapping[str, Any], columns: Sequence[Column]
+    form: Mapping[str, Any], columns: Sequence[Column]
 ) -> tuple[Constraint, ...]:
-    """Returns the rules of a schema's form between some columns."""
-    constraints = top.get("constraints", [])
+    """Creates the constraints of a schema's form.
+
+    Args:
+        form: The form; its key `constraints` may be left out.
+        columns: The columns that the constraints are about.
+    """
+    constraints = form.get("constraints", [])
     if not isinstance(constraints, list):
         raise SchemaError(
-            f"constraints = {constraints!r}: write each one under its own [[constraints]]"
+            f"constraints = {constraints!r}: write each one under its own "
+            "[[constraints]]"
         )
-    names = [column.name for column in columns] if constraints else []
-    return tuple(constraint_from_form(item, names) for item in constraints)
+    if not constraints:
+        return ()
+    names = [column.name for column in columns]
+    return tuple(constraint_from_form(constraint, names) for constraint in constraints)
 
 
-def _items(key: str, values: Any) -> tuple[Any, ...]:
+def _as_tuple(key: str, values: Any) -> tuple[Any, ...]:
+    """Returns the values of a list under `key`; text and mappings are refused."""
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise SchemaError(f"{key} must be a list, found {values!r}")
     return tuple(values)
 
 
-def _texts(key: str, values: Any) -> tuple[str, ...]:
-    found = _items(key, values)
-    if not all(isinstance(value, str) for value in found):
+def _checked_texts(key: str, values: Any) -> tuple[str, ...]:
+    """Checks a list of texts under `key`, and returns it stripped, each text once."""
+    texts = _as_tuple(key, values)
+    if not all(isinstance(text, str) for text in texts):
         raise SchemaError(f"{key} must be a list of quoted text, found {values!r}")
-    stripped = (
-        value.strip(TEXT_PADDING) for value in found
-    )  # as data is stripped before it is compared
-    return tuple(checked_text(value, key) for value in dict.fromkeys(stripped))
+    # Stripped as data are before they are compared with these.
+    stripped = [text.strip(TEXT_PADDING) for text in texts]
+    return tuple(checked_text(text, key) for text in dict.fromkeys(stripped))
 
 
-def _json(value: Any) -> Any:
-    """Returns a value of a column as JSON can hold it: dates become ISO text."""
+def _json_values(column: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the form of a column in values of JSON: dates become ISO text."""
+    return {key: _json_value(value) for key, value in column.items()}
+
+
+def _json_value(value: Any) -> Any:
+    """Returns a date, or dates in a list, as ISO text; any other value as it is."""
     if isinstance(value, list):
-        return [_json(item) for item in value]
+        return [_json_value(item) for item in value]
     return value.isoformat() if isinstance(value, date) else value
 
 
 def is_linked(schema: object) -> bool:
-    """Returns whether a schema describes several tables that are linked; what it says of them is its package's."""
+    """Returns whether a schema describes several tables that are linked."""
     return getattr(schema, "links", None) is not None
 
 
 def is_schema(value: object) -> bool:
-    """Returns whether something is a schema of whatever kind."""
+    """Returns whether a value is a schema, of one table or of linked ones."""
     return isinstance(value, Schema) or is_linked(value)
 
 
 def schema_from_json(form: Mapping[str, Any]) -> Any:
-    """Returns the schema that its `to_json` gave."""
+    """Returns the schema, of one table or of linked ones, that `to_json` returned."""
     return _schema_class(form).from_json(form)
 
 
 def _schema_class(form: Mapping[str, Any]) -> Any:
-    """Returns the class of schemas of which a form is."""
+    """Returns the class of schemas that a form belongs to: `Schema`, or of links."""
     if "tables" in form:
         from noisegate.schema.linked.schema import LinkedSchema
 
@@ -481,6 +593,11 @@ def _schema_class(form: Mapping[str, Any]) -> Any:
 
 
 def read_schema(path: str | Path) -> Any:
-    """Returns the schema in a file; a `SchemaError` says what is wrong with it."""
-    text, origin = read_text(path, "schema file"), f"schema file {path}"
+    """Reads a schema file, of one table or of linked ones.
+
+    Raises:
+        SchemaError: if the file cannot be read, or its schema is unusable.
+    """
+    text = read_text(path, "schema file")
+    origin = f"schema file {path}"
     return _schema_class(parse_toml(text, origin)).loads(text, origin=origin)

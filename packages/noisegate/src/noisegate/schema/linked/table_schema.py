@@ -212,7 +212,7 @@ class LinkedTable:
             schema = (
                 Schema.from_json(rest)
                 if listed
-                else Schema.from_form(rest, also=tuple(_DEFAULTS))
+                else Schema.from_form(rest, extra_keys=tuple(_DEFAULTS))
             )
         except SchemaError as error:
             raise SchemaError(f"table {name!r}: {error}") from None
