@@ -464,7 +464,7 @@ class Schema(StoredSchema):
         )
 
     def broken(self, records: EncodedTable) -> npt.NDArray[np.bool_]:
-        """Finds the records that break a constraint once they are decoded, (records,)."""
+        """Finds the records that break a constraint when decoded, (records,)."""
         is_broken = np.zeros(len(records), dtype=np.bool_)
         for constraint in self.constraints:
             is_broken |= constraint.broken(records, self.layout, self.missing_values)
