@@ -1,4 +1,8 @@
-"""Encoded records back to a typed Arrow table, and generated intensities to images of bytes."""
+"""Decodes records of numbers and codes into a typed Arrow table; see `encode`.
+
+Images stay images for most uses: `as_images` rounds generated intensities to bytes, and
+`decode` makes a table with a column for each pixel of them.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +18,29 @@ from noisegate.schema.pixels import ImageForm
 from noisegate.schema.schema import Schema
 from noisegate.schema.values import Boolean, CodedColumn
 
+# pyarrow is imported in functions, so that `noisegate schema` answers at once.
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 def decode(encoded: Rows, schema: Schema, *, stored: bool = False) -> pa.Table:
-    """Returns ``encoded`` as an Arrow table with the columns of ``schema``, in its order.
+    """Decodes records into an Arrow table with the columns of a schema, in its order.
 
-    Types: continuous and decimal float64, integer int64, date date32, datetime timestamp[us] (UTC if the bounds have a
-    time zone), levels string or int64, boolean bool or its words; what has a format is text; with ``stored``, the
-    `type` of each column that has one. Missing values are null; positions outside [0, 1] are clamped.
+    Args:
+        encoded: Records as `encode` returns them, or as a model draws them. Positions
+            outside [0, 1] are clamped.
+        schema: The schema of the records.
+        stored: Whether a column with a `type` gets that Arrow type, as in the data.
+
+    Returns:
+        The table. Continuous and decimal columns are float64, integers int64, dates
+        date32, points in time timestamp[us] (in UTC if the bounds have a time zone),
+        levels string or int64, truth values bool or their words; a column with a format
+        is text. Missing values are null.
 
     Raises:
-        ValueError: if ``encoded`` does not fit the schema: wrong width, a code of no level, missing where not allowed.
+        ValueError: if the records do not fit the schema: a wrong number of columns, a
+            code of no level, or a missing value where none is allowed.
 
     Examples:
         >>> import numpy as np
@@ -36,62 +50,79 @@ def decode(encoded: Rows, schema: Schema, *, stored: bool = False) -> pa.Table:
         >>> decode(images, pixel_schema(1, 2)).to_pydict()
         {'pixel_0_0': [7], 'pixel_0_1': [9]}
     """
-    import pyarrow as pa  # here, so that reading a schema stays fast
+    if schema.images is not None:
+        return _decode_images(encoded, schema)
+
+    import pyarrow as pa
 
     layout = schema.layout
-    if schema.images is not None:
-        images = as_images(encoded, schema.images)
-        pixels = (
-            images.pixels.reshape(len(images), schema.images.shape.size)
-            .astype(np.int64)
-            .T
-        )
-        columns: list[Any] = [
-            *pixels,
-            *(
-                _levels(column, images.codes[:, i])
-                for i, column in enumerate(layout.coded)
-            ),
-        ]
-        return pa.table(columns, names=list(schema.names))
-    if encoded.numeric.shape[1] != len(layout.numeric) or encoded.codes.shape[1] != len(
-        layout.coded
-    ):
+    has_all_columns = encoded.numeric.shape[1] == len(
+        layout.numeric
+    ) and encoded.codes.shape[1] == len(layout.coded)
+    if not has_all_columns:
         raise ValueError(
-            f"the encoded table has another number of columns than the schema {', '.join(schema.names)}"
+            "the encoded table has another number of columns than the schema "
+            f"{', '.join(schema.names)}"
         )
-    arrays = {
-        column.name: _numbers(column, encoded.numeric[:, i])
-        for i, column in enumerate(layout.numeric)
-    }
-    arrays |= {
-        column.name: _levels(column, encoded.codes[:, i])
-        for i, column in enumerate(layout.coded)
-    }
-    for column in schema.columns if stored else ():
-        if column.type is not None:
-            from noisegate.schema.arrow_types import typed
+    arrays: dict[str, pa.Array] = {}
+    for index, numeric_column in enumerate(layout.numeric):
+        positions = encoded.numeric[:, index]
+        arrays[numeric_column.name] = _decode_numbers(numeric_column, positions)
+    for index, coded_column in enumerate(layout.coded):
+        codes = encoded.codes[:, index]
+        arrays[coded_column.name] = _decode_levels(coded_column, codes)
+    if stored:
+        for column in schema.columns:
+            if column.type is not None:
+                from noisegate.schema.arrow_types import typed
 
-            arrays[column.name] = typed(column, arrays[column.name], column.type)
+                cells = arrays[column.name]
+                arrays[column.name] = typed(column, cells, column.type)
     return pa.table({name: arrays[name] for name in schema.names})
 
 
+def _decode_images(encoded: Rows, schema: Schema) -> pa.Table:
+    """Decodes images into a table with a column of int64 for each intensity."""
+    import pyarrow as pa
+
+    assert schema.images is not None
+    images = as_images(encoded, schema.images)
+    intensities = images.pixels.reshape(len(images), schema.images.shape.size)
+    arrays: list[Any] = list(intensities.astype(np.int64).T)
+    for index, label_column in enumerate(schema.layout.coded):
+        arrays.append(_decode_levels(label_column, images.codes[:, index]))
+    return pa.table(arrays, names=list(schema.names))
+
+
 def as_images(records: Rows, form: ImageForm) -> Images:
-    """Returns records as images of ``form``, intensities in [0, 1] rounded to the nearest whole one from 0 to 255."""
+    """Converts records into images, and checks that they are of the given form.
+
+    Args:
+        records: Images, which are returned as they are; or rows of intensities in
+            [0, 1], which are rounded to the nearest integer from 0 to 255.
+        form: Size and labels of the images.
+
+    Raises:
+        ValueError: if a value is missing, or size, labels or a code do not fit.
+    """
     labels = records.codes[:, 0] if records.codes.shape[1] else None
     if isinstance(records, Images):
         images = records
-    elif np.isnan(records.numeric).any() or records.numeric.shape[1] != form.shape.size:
-        raise ValueError(
-            f"a missing value, or {records.numeric.shape[1]} intensities for images of {form.shape}"
-        )
     else:
+        intensity_count = records.numeric.shape[1]
+        if np.isnan(records.numeric).any() or intensity_count != form.shape.size:
+            raise ValueError(
+                f"a missing value, or {intensity_count} intensities for images of "
+                f"{form.shape}"
+            )
         images = Images.of_positions(records.numeric, form.shape.axes, labels)
-    if images.pixels.shape[1:] != form.shape.axes or (labels is None) != (
-        form.label is None
-    ):
+
+    has_this_shape = images.pixels.shape[1:] == form.shape.axes
+    needs_labels = form.label is not None
+    if not has_this_shape or (labels is not None) != needs_labels:
         raise ValueError(
-            f"images of {images.pixels.shape[1:]}, or their labels, do not fit those of {form.shape}"
+            f"images of {images.pixels.shape[1:]}, or their labels, do not fit those "
+            f"of {form.shape}"
         )
     if labels is not None and ((labels < 0) | (labels >= len(form.labels))).any():
         raise ValueError(
@@ -100,22 +131,35 @@ def as_images(records: Rows, form: ImageForm) -> Images:
     return images
 
 
-def _numbers(column: NumericColumn, positions: npt.NDArray[np.float64]) -> pa.Array:
+def _decode_numbers(
+    column: NumericColumn, positions: npt.NDArray[np.float64]
+) -> pa.Array:
+    """Decodes a numeric column.
+
+    Args:
+        column: The column.
+        positions: Positions in [0, 1], NaN where missing, (records,).
+
+    Returns:
+        An Arrow array of the type that `decode` states, or text if there is a format.
+    """
     import pyarrow as pa
 
-    missing = np.isnan(positions)
-    if missing.any() and not column.missing:
+    is_missing = np.isnan(positions)
+    if is_missing.any() and not column.missing:
         raise ValueError(
             f"column {column.name!r}: a missing value where the schema allows none"
         )
-    numbers = numbers_at(column, np.where(missing, 0.0, positions))
-    cells = pa.array(
-        numbers.astype(np.int32) if isinstance(column, Date) else numbers, mask=missing
-    )
-    if isinstance(column, Datetime):
-        cells = cells.cast(pa.timestamp("us", tz="UTC" if column.aware else None))
-    elif isinstance(column, Date):
-        cells = cells.cast(pa.date32())
+    numbers = numbers_at(column, np.where(is_missing, 0.0, positions))
+    if isinstance(column, Date):
+        days = pa.array(numbers.astype(np.int32), mask=is_missing)
+        cells = days.cast(pa.date32())
+    elif isinstance(column, Datetime):
+        microseconds = pa.array(numbers, mask=is_missing)
+        time_zone = "UTC" if column.aware else None
+        cells = microseconds.cast(pa.timestamp("us", tz=time_zone))
+    else:
+        cells = pa.array(numbers, mask=is_missing)
     if column.format is None:
         return cells
     from noisegate.schema.formats import format_cells
@@ -123,16 +167,30 @@ def _numbers(column: NumericColumn, positions: npt.NDArray[np.float64]) -> pa.Ar
     return format_cells(column, cells)
 
 
-def _levels(column: CodedColumn, codes: npt.NDArray[np.int32]) -> pa.Array:
+def _decode_levels(column: CodedColumn, codes: npt.NDArray[np.int32]) -> pa.Array:
+    """Decodes a column of levels.
+
+    Args:
+        column: The column.
+        codes: Index of the level of each record, the number of levels where missing,
+            (records,).
+
+    Returns:
+        An Arrow array of the levels: text, int64 or truth values, or the words that the
+        column has for these.
+    """
     import pyarrow as pa
 
     if ((codes < 0) | (codes >= column.size)).any():
         raise ValueError(f"column {column.name!r}: a code outside 0..{column.size - 1}")
-    values: list[Any] = list(column.levels)
+    levels: list[Any] = list(column.levels)
     if isinstance(column, Boolean) and column.words:
-        values = [column.false_values[0], column.true_values[0]]
-    text_or_number = pa.string() if isinstance(values[0], str) else pa.int64()
-    levels = pa.array(
-        values, pa.bool_() if isinstance(values[0], bool) else text_or_number
-    )
-    return levels.take(pa.array(codes, mask=codes == len(values)))
+        levels = [column.false_values[0], column.true_values[0]]
+    if isinstance(levels[0], bool):
+        level_type = pa.bool_()
+    elif isinstance(levels[0], str):
+        level_type = pa.string()
+    else:
+        level_type = pa.int64()
+    indices = pa.array(codes, mask=codes == len(levels))
+    return pa.array(levels, level_type).take(indices)
