@@ -1,27 +1,27 @@
-"""Constraints: what no record can say, by public knowledge. Synthetic records keep to them exactly.
+"""Constraints: what no record can hold, by public knowledge.
 
-Regions are the records that have given values in some columns: conditions and impossible combinations.
+Synthetic records keep to all constraints of their schema exactly. Private records that
+break one are counted as they are: to refuse them would tell something about them.
 
-Private records that break one are counted as they are: a refusal would tell something
-about them.
+There are two kinds: a `Comparison` orders two columns, as in `admitted <= discharged`;
+an `Impossible` combination excludes values that never stand together. The latter, and
+the conditions under which records are sampled, are regions: a `Region` holds the
+records that have given values in some columns.
 
-Regions: the records that have given values in some columns. Conditions and impossible
-combinations are regions.
+A value of a region may be written as in Python, as in a schema file, or as text:
 
-A value may be written as in Python, as in a schema file, or as text:
-
-* levels and truth values as themselves, truth values also as text: "yes", "no", "true",
-  "false", "1", "0";
-* numbers, dates and moments as one value or as a closed interval: ``(18, 30)`` or
-  ``"18..30"``; an end that is left out, ``(18, None)`` or ``"18.."``, is the bound of
-  the schema;
+* a level or truth value as itself, a truth value also as "yes", "no", "true", "false",
+  "1" or "0";
+* a number, date or point in time as one value, or as a closed interval: ``(18, 30)`` or
+  ``"18..30"``. An end that is left out, as in ``(18, None)`` or ``"18.."``, is the
+  bound of the schema;
 * an atom outside the bounds as that one value: intervals hold numbers within the bounds
   only;
 * missing as None, or as one of the schema's missing_values.
 """
 
 import operator
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Literal, TypeAlias, get_args
@@ -44,154 +44,216 @@ from noisegate.schema.layout import (
 from noisegate.schema.numeric import Continuous, Date, Datetime, Decimal, NumericColumn
 from noisegate.schema.values import TEXT_PADDING, Boolean, CodedColumn
 
-_TRUTH = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}
+# Codes of truth values by the words that a region may use for them, in any case.
+_TRUTH_CODES = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}
+
+# Levels that a message lists.
+_MAX_LISTED_LEVELS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
-    """Records whose numbers lie in intervals and whose codes are given; columns that are not named are free.
+    """The records that have given values in some columns; other columns are free.
+
+    Attributes:
+        layout: The columns of the encoded records.
+        spans: By index of a numeric column, a closed interval of numbers, or None for a
+            missing value.
+        codes: By index of a column of levels, a code; where the column allows a missing
+            value, the last code stands for it.
 
     Examples:
         >>> from noisegate import Schema
         >>> from noisegate.schema import Integer
         >>> from noisegate.testing import made_up
         >>> schema = Schema([Integer(name="age", lower=0, upper=99)])
-        >>> schema.region({"age": (18, None)}).contains(made_up(schema.layout, rows=2)).tolist()
+        >>> adults = schema.region({"age": (18, None)})
+        >>> adults.contains(made_up(schema.layout, rows=2)).tolist()
         [False, True]
     """
 
     layout: Layout
-    """The columns of the encoded records."""
     spans: Mapping[int, Span | None] = field(default_factory=dict)
-    """By place among the numeric columns, an interval within the bounds, or None for missing."""
     codes: Mapping[int, int] = field(default_factory=dict)
-    """By place among the coded columns, a code; the last one is missing where the column allows it."""
 
     def contains(self, records: Rows) -> npt.NDArray[np.bool_]:
-        """Returns which records lie in the region once they are decoded, (rows,)."""
-        inside = np.ones(len(records), dtype=np.bool_)
-        for place, code in self.codes.items():
-            inside &= records.codes[:, place] == code
-        for place, span in self.spans.items():
-            numbers, missing = decoded_numbers(records, self.layout, place)
-            inside &= (
-                missing
-                if span is None
-                else ~missing & (numbers >= span[0]) & (numbers <= span[1])
-            )
-        return inside
+        """Returns which records lie in the region once they are decoded, (records,)."""
+        is_inside = np.ones(len(records), dtype=np.bool_)
+        for index, code in self.codes.items():
+            is_inside &= records.codes[:, index] == code
+        for index, span in self.spans.items():
+            numbers, is_missing = decoded_numbers(records, self.layout, index)
+            if span is None:
+                is_inside &= is_missing
+            else:
+                low, high = span
+                is_inside &= ~is_missing & (numbers >= low) & (numbers <= high)
+        return is_inside
 
 
 def decoded_numbers(
-    records: Rows, layout: Layout, place: int
+    records: Rows, layout: Layout, index: int
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Returns what a numeric column says once it is decoded, and where it is missing."""
-    positions = records.numeric[:, place]
-    missing = np.isnan(positions)
-    return numbers_at(layout.numeric[place], np.where(missing, 0.0, positions)), missing
+    """Decodes a numeric column to the numbers that its records will have.
+
+    Args:
+        records: Encoded records.
+        layout: Their columns.
+        index: Index of the column among the numeric ones.
+
+    Returns:
+        The numbers, as `numbers_at` returns them, arbitrary where missing, (records,);
+        and which values are missing, (records,).
+    """
+    positions = records.numeric[:, index]
+    is_missing = np.isnan(positions)
+    present_positions = np.where(is_missing, 0.0, positions)
+    return numbers_at(layout.numeric[index], present_positions), is_missing
+
+
+# --- Regions as they are written. ---
 
 
 def read_region(
     values: Mapping[str, Any], layout: Layout, missing_values: Collection[str]
 ) -> Region:
-    """Returns the region in which each named column has the given value."""
+    """Reads a region, as somebody wrote it.
+
+    Args:
+        values: By column, its value, or values in an interval; see the module.
+        layout: The columns.
+        missing_values: Texts that stand for a missing value.
+
+    Raises:
+        SchemaError: for the first column that is unknown, or whose value it can never
+            have.
+    """
     spans: dict[int, Span | None] = {}
     codes: dict[int, int] = {}
     for name, value in values.items():
         column = layout.column(name)
-        absent = value is None or (
+        is_marker = (
             isinstance(value, str) and value.strip(TEXT_PADDING) in missing_values
         )
-        if absent and not column.missing:
+        is_missing = value is None or is_marker
+        if is_missing and not column.missing:
             raise SchemaError(
                 f"column {name!r}: a value is never missing in this schema; give one"
             )
+        index = layout.place(name)
         if column.numeric:
-            spans[layout.place(name)] = None if absent else _span(column, value)
+            spans[index] = None if is_missing else _read_span(column, value)
         else:
-            codes[layout.place(name)] = (
-                column.size - 1 if absent else _code(column, value)
-            )
+            missing_code = column.size - 1
+            codes[index] = missing_code if is_missing else _read_code(column, value)
     return Region(layout=layout, spans=spans, codes=codes)
 
 
-def _code(column: CodedColumn, value: Any) -> int:
-    truth = isinstance(value, bool | np.bool_)
+def _read_code(column: CodedColumn, value: Any) -> int:
+    """Returns the code of a level or truth value, as somebody wrote it."""
+    code = None
+    is_truth_value = isinstance(value, bool | np.bool_)
     if isinstance(column, Boolean):
-        code = (
-            int(value)
-            if truth
-            else _TRUTH.get(value.strip().lower())
-            if isinstance(value, str)
-            else None
-        )
-    else:
-        # As in data: a level may be written as text, and blanks around it do not count.
-        text = None if truth else str(value).strip(TEXT_PADDING)
-        code = next(
-            (place for place, level in enumerate(column.levels) if str(level) == text),
-            None,
-        )
+        if is_truth_value:
+            code = int(value)
+        elif isinstance(value, str):
+            code = _TRUTH_CODES.get(value.strip().lower())
+    elif not is_truth_value:
+        # As in data, an integer may be text, and blanks around it do not count.
+        text = str(value).strip(TEXT_PADDING)
+        texts = [str(level) for level in column.levels]
+        code = texts.index(text) if text in texts else None
     if code is None:
-        shown = ", ".join(repr(level) for level in column.levels[:20]) + (
-            ", ..." if len(column.levels) > 20 else ""
-        )
+        listed = ", ".join(map(repr, column.levels[:_MAX_LISTED_LEVELS]))
+        if len(column.levels) > _MAX_LISTED_LEVELS:
+            listed += ", ..."
         raise SchemaError(
-            f"column {column.name!r}: {value!r} is not one of its values; choose from {shown}"
+            f"column {column.name!r}: {value!r} is not one of its values; choose from "
+            f"{listed}"
         )
     return code
 
 
-def _span(column: NumericColumn, value: Any) -> Span:
+def _read_span(column: NumericColumn, value: Any) -> Span:
+    """Reads a value or an interval of a numeric column.
+
+    Args:
+        column: The column.
+        value: One value, a pair of values, or text such as "18..30"; an end may be None
+            or left out.
+
+    Returns:
+        The interval as numbers, cut to the bounds; or an atom outside them, twice.
+    """
+    ends: Sequence[Any]
     if isinstance(value, str) and ".." in value:
-        value = value.partition("..")[::2]
-    ends = tuple(value) if isinstance(value, tuple | list) else (value, value)
+        low_text, _, high_text = value.partition("..")
+        ends = (low_text, high_text)
+    elif isinstance(value, tuple | list):
+        ends = value
+    else:
+        ends = (value, value)
     if len(ends) != 2:
         raise SchemaError(
-            f"column {column.name!r}: an interval has two ends, found {value!r}; write (low, high)"
+            f"column {column.name!r}: an interval has two ends, found {value!r}; write "
+            "(low, high)"
         )
-    lower, upper = bounds_of(column)
-    low, high = (_number(column, end) for end in ends)
-    if low == high and low in outer_atoms_of(column):
+
+    low = _read_number(column, ends[0])
+    high = _read_number(column, ends[1])
+    if low is not None and low == high and low in outer_atoms_of(column):
         return low, low
-    start, stop = lower if low is None else low, upper if high is None else high
-    if start > stop and None not in (low, high):
+    lower, upper = bounds_of(column)
+    start = lower if low is None else low
+    stop = upper if high is None else high
+    if low is not None and high is not None and low > high:
         raise SchemaError(
-            f"column {column.name!r}: the interval {ends[0]} to {ends[1]} is empty; swap its ends"
+            f"column {column.name!r}: the interval {ends[0]} to {ends[1]} is empty; "
+            "swap its ends"
         )
     if start > upper or stop < lower:
         raise SchemaError(
-            f"column {column.name!r}: {'..'.join(dict.fromkeys('' if end is None else str(end) for end in ends))} lies "
-            f"outside the schema's bounds {column.lower} to {column.upper}"
+            f"column {column.name!r}: {_interval_text(ends)} lies outside the schema's "
+            f"bounds {column.lower} to {column.upper}"
         )
-    start, stop = max(start, lower), min(stop, upper)
+
+    span = (max(start, lower), min(stop, upper))
     if not isinstance(column, Continuous):
-        first, last = ranks_within(column, (start, stop))
-        if first > last:
+        first_rank, last_rank = ranks_within(column, span)
+        if first_rank > last_rank:
             raise SchemaError(
-                f"column {column.name!r}: {value!r} is none of its values, which stand {column.step} apart from "
-                f"{column.lower} on; choose one of them"
+                f"column {column.name!r}: {value!r} is none of its values, which stand "
+                f"{column.step} apart from {column.lower} on; choose one of them"
             )
-    return start, stop
+    return span
 
 
-def _number(column: NumericColumn, end: Any) -> float | None:
-    value: Any = end.strip() if isinstance(end, str) else end
-    if value is None or value == "":
+def _interval_text(ends: Sequence[Any]) -> str:
+    """Returns an interval as text such as "18..30"; a single value as it is."""
+    texts = ["" if end is None else str(end) for end in ends]
+    return "..".join(dict.fromkeys(texts))
+
+
+def _read_number(column: NumericColumn, end: Any) -> float | None:
+    """Reads one value of a numeric column.
+
+    Args:
+        column: The column.
+        end: The value, in the type of its kind or as text; None or blank if left out.
+
+    Returns:
+        The number, as in `noisegate.schema.layout`; None if it was left out.
+    """
+    stripped: Any = end.strip() if isinstance(end, str) else end
+    if stripped is None or stripped == "":
         return None
-    if isinstance(value, str) and not isinstance(column, Date | Datetime):
-        real = isinstance(column, Continuous | Decimal)
-        try:
-            value = float(value) if real else int(value)
-        except ValueError:
-            what = "a number" if real else "a whole number"
-            raise SchemaError(
-                f"column {column.name!r}: a value must be {what}, found {value!r}"
-            ) from None
-    value = column.checked_value(column.name, "a value", value)
+    if isinstance(stripped, str) and not isinstance(column, Date | Datetime):
+        stripped = _number_from_text(column, stripped)
+    value: Any = column.checked_value(column.name, "a value", stripped)
     if isinstance(column, Datetime) and (value.tzinfo is None) == column.aware:
         raise SchemaError(
-            f"column {column.name!r}: a value has a time zone exactly if the bounds have one, found {end!r}"
+            f"column {column.name!r}: a value has a time zone exactly if the bounds "
+            f"have one, found {end!r}"
         )
     if isinstance(column, Decimal):
         return float(value)
@@ -199,11 +261,28 @@ def _number(column: NumericColumn, end: Any) -> float | None:
         return column.to_units(value)
     if not column.lower <= value <= column.upper:
         return float(value)
-    # The number as synthetic tables can hold it, so that the same value is found there again.
+    # As synthetic tables can hold the number, so that the same value is found in them.
     return float(numbers_at(column, positions_of(column, np.asarray([value])))[0])
 
 
+def _number_from_text(column: NumericColumn, text: str) -> float:
+    """Parses a number: an integer, but for columns of real numbers and decimals."""
+    is_real = isinstance(column, Continuous | Decimal)
+    try:
+        return float(text) if is_real else int(text)
+    except ValueError:
+        expected = "a number" if is_real else "a whole number"
+        raise SchemaError(
+            f"column {column.name!r}: a value must be {expected}, found {text!r}"
+        ) from None
+
+
+# --- Constraints. ---
+
+
 Relation: TypeAlias = Literal["<=", ">=", "<", ">"]
+"""How the left column of a comparison is related to the right one."""
+
 _HOLDS: dict[str, Callable[[Any, Any], Any]] = {
     "<=": operator.le,
     ">=": operator.ge,
@@ -214,9 +293,16 @@ _HOLDS: dict[str, Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One column is never above (or below) another. Records in which either is missing keep to it.
+    """A rule that one column is never above, or below, another.
 
-    So do those in which either is an atom outside its bounds, which is not a number of the scale.
+    Records in which either is missing keep to it, and so do those in which either is an
+    atom outside its bounds, which is no number of the scale.
+
+    Attributes:
+        left: Name of a numeric column.
+        relation: One of <=, >=, <, >.
+        right: Name of another column, of the same sort: numbers both, or dates, or
+            points in time.
 
     Examples:
         >>> from noisegate import Schema
@@ -228,11 +314,8 @@ class Comparison:
     """
 
     left: str
-    """Name of a numeric column."""
     relation: Relation
-    """One of <=, >=, <, >."""
     right: str
-    """Name of another column, of the same sort: two of numbers, of dates, or of moments."""
 
     def __str__(self) -> str:
         return f"{self.left} {self.relation} {self.right}"
@@ -243,55 +326,90 @@ class Comparison:
         return self.left, self.right
 
     def form(self) -> dict[str, Any]:
-        """Returns the plain form that schema files hold."""
+        """Returns its form in a schema file."""
         return {"rule": str(self)}
 
     def check(self, layout: Layout, missing_values: Collection[str]) -> None:
-        """Requires that the columns can be compared and that the rule can hold within their bounds."""
+        """Checks that the columns can be compared, and that some values keep to it.
+
+        Args:
+            layout: The columns of the schema.
+            missing_values: Not needed by this kind of constraint.
+
+        Raises:
+            SchemaError: if not, or if its text could be read in another way.
+        """
         if self.relation not in get_args(Relation):
             raise SchemaError(
-                f"constraint {self!s}: unknown relation {self.relation!r}; use <=, >=, < or >"
+                f"constraint {self!s}: unknown relation {self.relation!r}; use <=, >=, "
+                "< or >"
             )
-        _comparison(str(self), [*layout.numeric_places, *layout.coded_places])
-        left, right = (
-            _numeric(layout, self.left, self),
-            _numeric(layout, self.right, self),
-        )
+        # A schema file holds its text, which must be read as this constraint.
+        _parse_comparison(str(self), [*layout.numeric_places, *layout.coded_places])
+        left = self._numeric_column(layout, self.left)
+        right = self._numeric_column(layout, self.right)
         if self.left == self.right:
             raise SchemaError(
-                f"constraint {self!s}: a column is compared with itself; name two columns"
+                f"constraint {self!s}: a column is compared with itself; name "
+                "two columns"
             )
-        if _sort(left) != _sort(right):
-            cure = "use columns of one sort"
+        if _scale(left) != _scale(right):
             raise SchemaError(
-                f"constraint {self!s}: {_sort(left)} cannot be compared with {_sort(right)}; {cure}"
+                f"constraint {self!s}: {_scale(left)} cannot be compared with "
+                f"{_scale(right)}; use columns of one sort"
             )
-        lowest, highest = (
-            (left.lower, right.upper)
-            if self.relation in ("<=", "<")
-            else (left.upper, right.lower)
-        )
-        if not _HOLDS[self.relation](lowest, highest):
+        if self.relation in ("<=", "<"):
+            is_possible = _HOLDS[self.relation](left.lower, right.upper)
+        else:
+            is_possible = _HOLDS[self.relation](left.upper, right.lower)
+        if not is_possible:
             raise SchemaError(
-                f"constraint {self!s}: no values within the bounds keep to it; correct it or the bounds"
+                f"constraint {self!s}: no values within the bounds keep to it; correct "
+                "it or the bounds"
             )
+
+    def _numeric_column(self, layout: Layout, name: str) -> NumericColumn:
+        """Returns the column of this name, and checks that it is numeric."""
+        column = layout.column(name)
+        if not column.numeric:
+            raise SchemaError(
+                f"constraint {self!s}: column {name!r} is {column.kind}; only numbers "
+                "and dates are compared"
+            )
+        return column
 
     def broken(
         self, records: Rows, layout: Layout, missing_values: Collection[str]
     ) -> npt.NDArray[np.bool_]:
-        """Returns which records break the rule once they are decoded, (rows,)."""
-        places = [layout.place(name) for name in self.names]
-        (left, gone), (right, away) = (
-            decoded_numbers(records, layout, place) for place in places
-        )
-        first, second = (layout.numeric[place] for place in places)
-        free = gone | away | is_outer_atom(first, left) | is_outer_atom(second, right)
-        return np.asarray(~free & ~_HOLDS[self.relation](left, right))
+        """Finds the records that break the rule once they are decoded.
+
+        Args:
+            records: Encoded records.
+            layout: Their columns.
+            missing_values: Not needed by this kind of constraint.
+
+        Returns:
+            Which records break it, (records,).
+        """
+        left_index = layout.place(self.left)
+        right_index = layout.place(self.right)
+        left, left_is_missing = decoded_numbers(records, layout, left_index)
+        right, right_is_missing = decoded_numbers(records, layout, right_index)
+        left_is_outside = is_outer_atom(layout.numeric[left_index], left)
+        right_is_outside = is_outer_atom(layout.numeric[right_index], right)
+        is_missing = left_is_missing | right_is_missing
+        is_exempt = is_missing | left_is_outside | right_is_outside
+        return np.asarray(~is_exempt & ~_HOLDS[self.relation](left, right))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Impossible:
-    """Values that never stand together in one record.
+    """A combination of values that never stand together in one record.
+
+    Attributes:
+        values: By column, a level, a number or an interval such as "18..30", or any way
+            to write it that `noisegate.schema.constraints` lists. Dates and intervals
+            become text.
 
     Examples:
         >>> from noisegate.schema import Impossible
@@ -300,24 +418,19 @@ class Impossible:
     """
 
     values: Mapping[str, Any] = field(hash=False)
-    """By column, a level, a number or an interval such as "18..30"; how else they may be written says
-    `noisegate.schema.constraints`. Dates and intervals become text."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.values, Mapping) or not self.values:
             raise SchemaError(
-                f'impossible = {self.values!r}: name one column or more, as in impossible = {{ sex = "Male" }}'
+                f"impossible = {self.values!r}: name one column or more, as in "
+                'impossible = { sex = "Male" }'
             )
-        object.__setattr__(
-            self,
-            "values",
-            {str(name): _plain(value) for name, value in self.values.items()},
-        )
+        values = {str(name): _file_value(value) for name, value in self.values.items()}
+        object.__setattr__(self, "values", values)
 
     def __str__(self) -> str:
-        return "impossible: " + ", ".join(
-            f"{name} = {value}" for name, value in self.values.items()
-        )
+        values = [f"{name} = {value}" for name, value in self.values.items()]
+        return f"impossible: {', '.join(values)}"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -325,11 +438,19 @@ class Impossible:
         return tuple(self.values)
 
     def form(self) -> dict[str, Any]:
-        """Returns the plain form that schema files hold."""
+        """Returns its form in a schema file."""
         return {"impossible": dict(self.values)}
 
     def check(self, layout: Layout, missing_values: Collection[str]) -> None:
-        """Requires that the schema knows every column and value."""
+        """Checks that each column exists and can have the value.
+
+        Args:
+            layout: The columns of the schema.
+            missing_values: Texts that stand for a missing value.
+
+        Raises:
+            SchemaError: if not.
+        """
         try:
             read_region(self.values, layout, missing_values)
         except SchemaError as error:
@@ -338,7 +459,16 @@ class Impossible:
     def broken(
         self, records: Rows, layout: Layout, missing_values: Collection[str]
     ) -> npt.NDArray[np.bool_]:
-        """Returns which records show the combination once they are decoded, (rows,)."""
+        """Finds the records that have the combination once they are decoded.
+
+        Args:
+            records: Encoded records.
+            layout: Their columns.
+            missing_values: Texts that stand for a missing value.
+
+        Returns:
+            Which records have it, (records,).
+        """
         return read_region(self.values, layout, missing_values).contains(records)
 
 
@@ -347,68 +477,78 @@ Constraint: TypeAlias = Comparison | Impossible
 
 
 def constraint_from_form(form: Any, names: Collection[str]) -> Constraint:
-    """Returns the constraint that a table of a schema file describes, about columns called ``names``."""
+    """Creates a constraint from its form in a schema file.
+
+    Args:
+        form: A table with the key `rule` or `impossible` alone.
+        names: Names of the columns that it may be about.
+    """
     match form:
-        case {"rule": str(rule), **rest} if not rest:
-            return _comparison(rule, names)
-        case {"impossible": Mapping() as values, **rest} if not rest:
+        case {"rule": str(rule), **other_keys} if not other_keys:
+            return _parse_comparison(rule, names)
+        case {"impossible": Mapping() as values, **other_keys} if not other_keys:
             return Impossible(values=values)
     raise SchemaError(
-        f'constraint {form!r}: write rule = "start <= end", or impossible = {{ column = "level", other = "18..30" }}, '
-        "each under its own [[constraints]]"
+        f'constraint {form!r}: write rule = "start <= end", or impossible = '
+        '{ column = "level", other = "18..30" }, each under its own [[constraints]]'
     )
 
 
-def _comparison(rule: str, names: Collection[str]) -> Comparison:
-    """Returns the rule; columns are looked up, so that names with blanks or signs in them need no quotes."""
+def _parse_comparison(rule: str, names: Collection[str]) -> Comparison:
+    """Parses the text of a comparison.
+
+    The text is cut at every sign, and each cut between names of two columns is a way to
+    read it. So names with blanks or signs in them need no quotes.
+
+    Args:
+        rule: Text such as "start <= end".
+        names: Names of the columns.
+
+    Raises:
+        SchemaError: unless there is exactly one way to read it.
+    """
     readings = []
     for relation in get_args(Relation):
         parts = rule.split(relation)
         for cut in range(1, len(parts)):
-            left, right = (
-                relation.join(parts[:cut]).strip(),
-                relation.join(parts[cut:]).strip(),
-            )
+            left = relation.join(parts[:cut]).strip()
+            right = relation.join(parts[cut:]).strip()
             if left in names and right in names:
                 readings.append(Comparison(left=left, relation=relation, right=right))
     if not readings:
-        cure = f"the columns are {', '.join(names)}"
         raise SchemaError(
-            f"constraint {rule!r}: expected two columns with <=, >=, < or > between them; {cure}"
+            f"constraint {rule!r}: expected two columns with <=, >=, < or > between "
+            f"them; the columns are {', '.join(names)}"
         )
     if len(readings) > 1:
         raise SchemaError(
-            f"constraint {rule!r} can be read in {len(readings)} ways; rename a column that has a sign"
+            f"constraint {rule!r} can be read in {len(readings)} ways; rename a column "
+            "that has a sign"
         )
     return readings[0]
 
 
-def _numeric(layout: Layout, name: str, rule: Comparison) -> NumericColumn:
-    column = layout.column(name)
-    if not column.numeric:
-        raise SchemaError(
-            f"constraint {rule!s}: column {name!r} is {column.kind}; only numbers and dates are compared"
-        )
-    return column
-
-
-def _sort(column: NumericColumn) -> str:
+def _scale(column: NumericColumn) -> str:
+    """Returns what a column's values are compared as, in words: "dates"."""
     if isinstance(column, Datetime):
-        return (
-            "moments with a time zone"
-            if column.aware
-            else "moments without a time zone"
-        )
+        if column.aware:
+            return "moments with a time zone"
+        return "moments without a time zone"
     return "dates" if isinstance(column, Date) else "numbers"
 
 
-def _plain(value: Any) -> Any:
+def _file_value(value: Any) -> Any:
+    """Returns a value of a combination as a schema file holds it.
+
+    Dates become ISO text, and pairs text such as "18..30"; None is refused, as TOML has
+    no such value.
+    """
     if isinstance(value, tuple | list):
-        return "..".join("" if end is None else str(_plain(end)) for end in value)
+        ends = ["" if end is None else str(_file_value(end)) for end in value]
+        return "..".join(ends)
     if value is None:
         raise SchemaError(
             "impossible: write one of the missing_values for a value that is missing"
         )
-    if isinstance(value, np.generic):
-        value = value.item()
-    return value.isoformat() if isinstance(value, date) else value
+    plain = value.item() if isinstance(value, np.generic) else value
+    return plain.isoformat() if isinstance(plain, date) else plain
