@@ -1,4 +1,24 @@
-"""Schema files and the text in them: read with errors that name the file, and text that shows as it reads."""
+"""Schema files: how they are read and written, and names that look like what they are.
+
+The TOML of a schema is written here, since the standard library only reads it. A draft
+has comments in it that say why it states what it states::
+
+    label = "ill"
+    missing_values = ["", "?"]
+
+    # 97 of 100 records; widen the bounds if other ages can be
+    [columns.age]
+    kind = "integer"
+    lower = 0
+    upper = 120
+
+    [[constraints]]
+    rule = "admitted <= discharged"
+
+Names and levels must look like what they are. Whoever reads a schema approves it by
+eye, and an invisible character or a mark that turns the direction of writing would show
+them something else. So new schemas with such characters are refused.
+"""
 
 import hashlib
 import json
@@ -15,41 +35,71 @@ from noisegate.atomic import check_on_disk
 from noisegate.cards import Shown
 from noisegate.errors import SchemaError
 
-DISCOVERED_PREFIX = (
-    "Discovered with "  # how the first line of a discovered schema begins
-)
+DISCOVERED_PREFIX = "Discovered with "
+"""How the first line of a schema begins that was discovered from private records."""
 
 CERTIFICATE_SUFFIX = ".certificate.json"
+"""What a discovered schema's name ends in, for the file that states its cost."""
 
-_UNSEEN = re.compile(
+# Control characters, marks of direction, separators of lines, and the byte order mark.
+_INVISIBLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
 )
 
+# TOML: keys that need no quotes, characters that a string escapes, and the short
+# escapes.
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]')
+_SHORT_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\b": "\\b",
+    "\t": "\\t",
+    "\n": "\\n",
+    "\f": "\\f",
+    "\r": "\\r",
+}
+# Characters that TOML allows in no comment.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+# Lists whose items take as many characters are written with an item on each line.
+_MAX_LIST_WIDTH = 100
 
-def first_invisible(value: str) -> str | None:
-    """Returns the first character that keeps text from showing as it reads, as a mark of direction does, or None."""
-    found = _UNSEEN.search(value)
-    return None if found is None else found[0]
+
+def first_invisible(text: str) -> str | None:
+    """Returns the first character that is invisible or turns the direction, or None."""
+    match = _INVISIBLE.search(text)
+    return None if match is None else match[0]
 
 
 def check_visible(what: str, values: Iterable[Any]) -> None:
-    """Requires that texts show as they read."""
+    """Checks that texts look like what they are.
+
+    Args:
+        what: What each value is, for the message.
+        values: The texts; other values are ignored.
+
+    Raises:
+        SchemaError: for the first text with an invisible character.
+    """
     for value in values:
-        mark = first_invisible(value) if isinstance(value, str) else None
-        if mark is not None:
+        if not isinstance(value, str):
+            continue
+        invisible = first_invisible(value)
+        if invisible is not None:
             raise SchemaError(
-                f"{what} {value!a} holds the invisible character U+{ord(mark):04X}, so that it is not what it looks "
-                "like; remove it, in the data too"
+                f"{what} {value!a} holds the invisible character "
+                f"U+{ord(invisible):04X}, so that it is not what it looks like; remove "
+                "it, in the data too"
             )
 
 
+# --- Reading. ---
+
+
 def checked_path(value: Any, what: str) -> Path:
-    """Returns a path, called ``what`` in messages, from its name."""
-    if (
-        not isinstance(value, str | Path)
-        or not str(value).strip()
-        or "\0" in str(value)
-    ):
+    """Checks that a value can be a path, not blank; messages call its file `what`."""
+    is_text = isinstance(value, str | Path)
+    if not is_text or not str(value).strip() or "\0" in str(value):
         raise SchemaError(
             f"path={value!r} of {what} must be a path; give its name as text"
         )
@@ -57,7 +107,15 @@ def checked_path(value: Any, what: str) -> Path:
 
 
 def read_text(path: str | Path, what: str) -> str:
-    """Returns the text of a file, called ``what`` in messages."""
+    """Reads a file of UTF-8 text.
+
+    Args:
+        path: The file, on disk; a byte order mark at its start is dropped.
+        what: What the file is, for messages.
+
+    Raises:
+        SchemaError: if it cannot be read, or is not UTF-8.
+    """
     try:
         check_on_disk(checked_path(path, f"the {what}"), what)
         return Path(path).read_bytes().decode("utf-8-sig")
@@ -72,19 +130,22 @@ def read_text(path: str | Path, what: str) -> str:
 
 
 def was_discovered(path: Path) -> bool:
-    """Returns whether a schema file says that it was discovered from private records or has a certificate beside it."""
+    """Returns whether a schema file was discovered from private records.
+
+    It was if its first line says so, or if there is a certificate beside it.
+    """
     try:
-        start = path.read_bytes().lstrip(b"# \r\n\t\xef\xbb\xbf")
-    except OSError:  # told by whoever reads the schema
-        start = b""
-    return (
-        start.startswith(DISCOVERED_PREFIX.encode())
-        or path.with_name(f"{path.name}{CERTIFICATE_SUFFIX}").exists()
-    )
+        text = path.read_bytes()
+    except OSError:
+        text = b""  # whoever reads the schema reports it
+    # The line is a comment; a byte order mark may stand before it.
+    first_line = text.lstrip(b"# \r\n\t\xef\xbb\xbf")
+    certificate = path.with_name(f"{path.name}{CERTIFICATE_SUFFIX}")
+    return first_line.startswith(DISCOVERED_PREFIX.encode()) or certificate.exists()
 
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
-    """Returns what TOML says; ``origin`` names it in messages."""
+    """Parses TOML; `origin` says where it comes from, for the `SchemaError`."""
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -94,23 +155,36 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
 
 
 class StoredSchema(Shown):
-    """A base of schemas, of whatever kind: how they are read from files and written to them."""
+    """Base of schemas, of one table or of linked ones: reads and writes their files."""
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Self:
-        """Reads a schema file; a `SchemaError` says what is wrong with it."""
+        """Reads a schema file.
+
+        Args:
+            path: The file, on disk.
+
+        Raises:
+            SchemaError: if it cannot be read, or as `loads` does.
+        """
         return cls.loads(read_text(path, "schema file"), origin=f"schema file {path}")
 
     @classmethod
     def loads(cls, text: str, *, origin: str = "the schema text") -> Self:
-        """Reads a schema from TOML text; ``origin`` names it in messages.
+        """Reads a schema from TOML text.
+
+        Args:
+            text: The text of a schema file.
+            origin: Where it comes from, for messages.
 
         Raises:
-            SchemaError: if it is not valid TOML or describes no valid schema, or none that is `usable`.
+            SchemaError: if it is not valid TOML or describes no valid schema, or none
+                that is `usable`.
         """
         if not isinstance(text, str):
             raise SchemaError(
-                f"text={text!r} must be the text of a schema; for its file there is Schema.from_toml(path)"
+                f"text={text!r} must be the text of a schema; for its file there is "
+                "Schema.from_toml(path)"
             )
         form = parse_toml(text, origin)
         try:
@@ -120,11 +194,11 @@ class StoredSchema(Shown):
 
     @classmethod
     def from_form(cls, form: Mapping[str, Any]) -> Self:
-        """Returns the schema that a file holds."""
+        """Creates the schema whose form a file holds."""
         raise NotImplementedError
 
     def usable(self) -> Self:
-        """Returns this schema, after what is asked of one for new records, and not of those in models."""
+        """Checks what is asked of a schema for new records, and returns it."""
         raise NotImplementedError
 
     def dumps(self) -> str:
@@ -132,121 +206,133 @@ class StoredSchema(Shown):
         raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the schema as plain JSON values."""
+        """Returns the schema as JSON values."""
         raise NotImplementedError
 
     def to_toml(self, path: str | Path) -> None:
-        """Writes the schema as a TOML file; a `SchemaError` if it cannot be written."""
+        """Writes the schema to a TOML file.
+
+        Args:
+            path: The file; one that exists is replaced.
+
+        Raises:
+            SchemaError: if it cannot be written.
+        """
         try:
             checked_path(path, "the schema file").write_bytes(self.dumps().encode())
         except OSError as error:
             raise SchemaError(
-                f"schema file {path} cannot be written: {error.strerror}; choose another path"
+                f"schema file {path} cannot be written: {error.strerror}; choose "
+                "another path"
             ) from None
 
     def digest(self) -> str:
-        """Returns the SHA-256 of the canonical JSON form, in hexadecimal."""
+        """Returns the SHA-256 of the schema's canonical JSON, in hexadecimal."""
         text = json.dumps(
             self.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False
         )
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-_SHORT = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\b": "\\b",
-    "\t": "\\t",
-    "\n": "\\n",
-    "\f": "\\f",
-    "\r": "\\r",
-}
-_SPECIAL = re.compile(r'["\\\x00-\x1f\x7f]')
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_WIDTH = 120
+# --- Writing TOML. ---
 
 
 def write_toml(
     form: Mapping[str, Any],
     *,
-    columns: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    constraints: Sequence[Sequence[str]] = (),
-    commented: Collection[str] = (),
-    prefix: Sequence[str] = (),
+    column_comments: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    constraint_comments: Sequence[Sequence[str]] = (),
+    commented_out: Collection[str] = (),
+    table_path: Sequence[str] = (),
 ) -> str:
-    """Returns TOML text: plain keys, ``[images]``, a table ``[columns.NAME]`` for each column, ``[[constraints]]``.
+    """Writes the form of a schema as TOML text.
 
-    All of it stands below the table whose names are ``prefix``.
+    Args:
+        form: The form. A value that is `...` is written as a comment to be filled in.
+        column_comments: Lines of comment above each column, by its name.
+        constraint_comments: Lines of comment above each constraint, in order; there may
+            be fewer.
+        commented_out: Columns that are written as comments; of one whose form is empty,
+            only its own comment is.
+        table_path: Names of the TOML table below which all of it stands, such as
+            `("tables", "visits")`.
 
-    ``columns`` and ``constraints`` hold lines of comment above each of them, by name and in order. The columns in
-    ``commented`` are comments as a whole; one of them without a form is its comment alone.
+    Returns:
+        Plain keys first, then `[images]`, a table `[columns.NAME]` for each column, and
+        `[[constraints]]`, with blank lines between them.
     """
-    top = {
+    plain = {
         key: value
         for key, value in form.items()
         if key not in ("images", "columns", "constraints")
     }
-    above = "".join(f"{_key(name)}." for name in prefix)
-    title = f"[{above.removesuffix('.')}]\n" if above else ""
-    blocks = [title + _lines(top)] if top or title else []
-    blocks += [f"[{above}images]\n{_lines(form['images'])}"] if "images" in form else []
+    prefix = "".join(f"{_key(name)}." for name in table_path)
+    blocks = []
+    if plain or table_path:
+        title = f"[{prefix.removesuffix('.')}]\n" if table_path else ""
+        blocks.append(title + _key_lines(plain))
+    if "images" in form:
+        blocks.append(f"[{prefix}images]\n{_key_lines(form['images'])}")
+
     for name, column in form.get("columns", {}).items():
-        lines = f"[{above}columns.{_key(name)}]\n{_lines(column)}"
-        if name in commented:
-            lines = _comment(lines.removesuffix("\n").split("\n")) if column else ""
-        blocks.append(_comment(columns.get(name, ())) + lines)
-    for constraint, why in zip(
-        form.get("constraints", ()), chain(constraints, repeat(())), strict=False
-    ):
-        blocks.append(f"{_comment(why)}[[{above}constraints]]\n{_lines(constraint)}")
+        lines = f"[{prefix}columns.{_key(name)}]\n{_key_lines(column)}"
+        if name in commented_out and column:
+            lines = _comment(lines.removesuffix("\n").split("\n"))
+        elif name in commented_out:
+            lines = ""
+        blocks.append(_comment(column_comments.get(name, ())) + lines)
+
+    comments = chain(constraint_comments, repeat(()))
+    for constraint, comment in zip(form.get("constraints", ()), comments, strict=False):
+        lines = f"[[{prefix}constraints]]\n{_key_lines(constraint)}"
+        blocks.append(_comment(comment) + lines)
     return "\n".join(blocks)
 
 
 def _comment(lines: Sequence[str]) -> str:
+    """Writes lines of comment, with ? for characters that no comment may hold."""
     return "".join(f"# {_CONTROL.sub('?', line)}\n" for line in lines)
 
 
-def _lines(form: Mapping[str, Any]) -> str:
-    return "".join(
-        f"# {key} = \n" if value is ... else f"{_key(key)} = {_value(value)}\n"
-        for key, value in form.items()
-    )
+def _key_lines(form: Mapping[str, Any]) -> str:
+    """Writes one line `key = value` for each key of a table."""
+    lines = []
+    for key, value in form.items():
+        if value is ...:
+            lines.append(f"# {key} = \n")
+        else:
+            lines.append(f"{_key(key)} = {_value(value)}\n")
+    return "".join(lines)
 
 
 def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _string(name)
+    """Writes a key, in quotes if it needs them."""
+    return name if _BARE_KEY.fullmatch(name) else _string(name)
 
 
 def _string(text: str) -> str:
-    return (
-        '"'
-        + _SPECIAL.sub(
-            lambda match: _SHORT.get(match[0]) or f"\\u{ord(match[0]):04x}", text
-        )
-        + '"'
-    )
+    """Writes text as a basic string, on one line."""
+
+    def escape(match: re.Match[str]) -> str:
+        return _SHORT_ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04x}"
+
+    return f'"{_ESCAPED.sub(escape, text)}"'
 
 
 def _value(value: Any) -> str:
+    """Writes a value: text, number, truth value, date, list or inline table."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return _string(value)
     if isinstance(value, list):
         items = [_value(item) for item in value]
-        line = ", ".join(items)  # on one line if it fits, else with one item on each
-        return (
-            f"[{line}]"
-            if len(line) < _WIDTH - 20
-            else "[\n" + "".join(f"  {item},\n" for item in items) + "]"
-        )
+        line = ", ".join(items)
+        if len(line) < _MAX_LIST_WIDTH:
+            return f"[{line}]"
+        item_lines = "".join(f"  {item},\n" for item in items)
+        return f"[\n{item_lines}]"
     if isinstance(value, Mapping):
-        return (
-            "{ "
-            + ", ".join(
-                f"{_key(name)} = {_value(item)}" for name, item in value.items()
-            )
-            + " }"
-        )
+        pairs = [f"{_key(name)} = {_value(item)}" for name, item in value.items()]
+        return f"{{ {', '.join(pairs)} }}"
     return value.isoformat() if isinstance(value, date) else repr(value)

@@ -125,10 +125,10 @@ def drafted_text(
     }
     text = write_toml(
         {key: value for key, value in form.items() if value or key == "missing_values"},
-        columns={entry.name: entry.why for entry in entries},
-        constraints=[[reason] for _, reason in constraints],
-        commented={entry.name for entry in entries if entry.ignored},
-        prefix=prefix,
+        column_comments={entry.name: entry.why for entry in entries},
+        constraint_comments=[[reason] for _, reason in constraints],
+        commented_out={entry.name for entry in entries if entry.ignored},
+        table_path=prefix,
     )
     lines = [line for remark in remarks for line in textwrap.wrap(remark, 118)]
     return text + "\n" * bool(lines) + "".join(f"# {line}\n" for line in lines)

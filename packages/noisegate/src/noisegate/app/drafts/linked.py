@@ -107,7 +107,8 @@ class LinkedDraft:
         if rules:
             blocks.append(
                 write_toml(
-                    {"constraints": rules}, constraints=[[why] for why in self.rules]
+                    {"constraints": rules},
+                    constraint_comments=[[why] for why in self.rules],
                 )
             )
         return "\n".join(blocks)

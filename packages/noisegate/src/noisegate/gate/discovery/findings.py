@@ -362,6 +362,6 @@ def schema_text(
             **top,
             "columns": {name: column_form(column) for name, column in columns.items()},
         },
-        columns=told,
+        column_comments=told,
     )
     return f"{head}\n{text}"

@@ -195,7 +195,7 @@ class LinkedSchema(StoredSchema):
         """Returns the schema as TOML text."""
         blocks = [
             write_toml(
-                table.form() | table.schema.form(), prefix=("tables", table.name)
+                table.form() | table.schema.form(), table_path=("tables", table.name)
             )
             for table in self.tables
         ]
