@@ -1,184 +1,344 @@
-"""How numbers, days and moments are written: from a cell to what its kind is read from, and back, cell by cell."""
+"""Formats: how text writes numbers, days and points in time.
+
+A schema may state the format of a column, such as `"$#,##0.00"` or `"%d.%m.%Y"`. Cells
+are then translated, one distinct text at a time::
+
+    "03.01.2020"  ── parse_formatted ──►  "2020-01-03 00:00:00"    (format "%d.%m.%Y")
+    "$1,234.50"   ── parse_formatted ──►  "1234.50"                (format "$#,##0.00")
+    and back      ◄── format_cells ───
+
+What a column's kind is read from is plain text on the right, which `encode` parses.
+
+Formats of numbers are patterns as in spreadsheets: text before, `#,##0` with a mark of
+thousands, or `0`; a point and a 0 for each decimal; text after; `;(...)` where negative
+numbers stand in brackets. Formats of days and times have fields as in `strftime`::
+
+    %Y %y year      %m %b %B month, as number, "Jan", "January"      %d day
+    %H %I hour, 0-23 or 1-12      %p AM or PM      %M minute      %S second
+
+A minus, as in `%-d`, leaves out a zero in front.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from noisegate.errors import SchemaError
 
+# pyarrow is imported in functions, so that `noisegate schema` answers at once. Columns
+# are not imported, as `noisegate.schema.numeric` imports this file.
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_MONTHS = re.findall(
-    "[a-z]+",
-    "january february march april may june july august september october november december",
-)
-_NUMBERS = {
-    text: f"{place:02}"
-    for place, name in enumerate(_MONTHS, start=1)
+    from noisegate.schema.columns import Column
+    from noisegate.schema.numeric import NumericColumn
+
+_MONTH_NAMES = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+# Number of each month, in two digits, by its name or three letters of it, in lower
+# case.
+_MONTH_NUMBERS = {
+    text.lower(): f"{number:02}"
+    for number, name in enumerate(_MONTH_NAMES, start=1)
     for text in (name, name[:3])
 }
+
+# A field such as %d or %-d: a minus or nothing, and its letter.
 _FIELD = re.compile(r"%(-?)([YymdHMSbBIp])")
-_SHAPES = {"Y": "[0-9]{4}", "b": "[A-Za-z]{3}", "B": "[A-Za-z]{3,9}", "p": "[AaPp][Mm]"}
-_SAME = str.maketrans("ybBI", "YmmH")  # fields that say the same
-_NUMBER = re.compile(
+# What each field looks like in a cell; the others have two digits.
+_FIELD_PATTERNS = {
+    "Y": "[0-9]{4}",
+    "b": "[A-Za-z]{3}",
+    "B": "[A-Za-z]{3,9}",
+    "p": "[AaPp][Mm]",
+}
+# Fields that state the same thing as another one.
+_SAME_FIELDS = str.maketrans("ybBI", "YmmH")
+
+# A pattern of numbers: text before, mark of thousands, point, decimals, text after, and
+# brackets for negative numbers.
+_NUMBER_FORMAT = re.compile(
     r"([^#0-9;]*)(?:#([^#0-9])##)?0(?:([.,])(0+))?([^#0-9;]*)(;\(.*\))?"
 )
-_BY_CLOCK = ("date", "datetime")
+
+# Kinds of column whose format has fields.
+_CLOCK_KINDS = ("date", "datetime")
+
+# A text that no number is read from.
+_UNREADABLE = "in another format"
 
 
-def check_format(column: Any) -> None:
-    """Requires fields such as %Y as the format of days and moments, and of numbers a pattern such as $#,##0.00."""
-    form = column.format
-    if form is None:
+class _NumberFormat(NamedTuple):
+    """The parts of a pattern such as `$#,##0.00 each;(1)`.
+
+    Attributes:
+        prefix: Text before the number, "$".
+        thousands_mark: Mark between thousands, ","; empty for none.
+        point: The decimal point, "."; empty if there are no decimals.
+        decimals: A 0 for each decimal, "00".
+        suffix: Text after the number, " each".
+        brackets: Not empty if negative numbers stand in brackets, ";(1)".
+    """
+
+    prefix: str
+    thousands_mark: str
+    point: str
+    decimals: str
+    suffix: str
+    brackets: str
+
+
+def check_format(column: NumericColumn) -> None:
+    """Checks the format of a column, if it has one.
+
+    Raises:
+        SchemaError: if it is no pattern of a number, or of days and times has no field,
+            a field twice, digits of its own, or only one of %I and %p.
+    """
+    if column.format is None:
         return
-    fields = [field.translate(_SAME) for _, field in _FIELD.findall(str(form))]
-    known: Any = (
-        fields
-        and len({*fields}) == len(fields)
-        and not re.search("[%0-9]", _FIELD.sub("", str(form)))
-    )
-    known = known and ("%p" in form) == bool(re.search("%-?I", form))
-    such = "'%d.%m.%Y %H:%M', each field once"
-    if column.kind not in _BY_CLOCK:
-        known, such = (
-            _NUMBER.fullmatch(str(form)),
-            "'$#,##0.00', '0.0%' or '#.##0,00 €'",
-        )
-    if not known or not isinstance(form, str):
+    text_format = str(column.format)
+    if column.kind in _CLOCK_KINDS:
+        is_readable = _is_clock_format(text_format)
+        examples = "'%d.%m.%Y %H:%M', each field once"
+    else:
+        is_readable = _NUMBER_FORMAT.fullmatch(text_format) is not None
+        examples = "'$#,##0.00', '0.0%' or '#.##0,00 €'"
+    if not is_readable or not isinstance(column.format, str):
         raise SchemaError(
-            f"column {column.name!r}: format = {form!r} cannot be read; expected one such as {such}"
+            f"column {column.name!r}: format = {column.format!r} cannot be read; "
+            f"expected one such as {examples}"
         )
 
 
-def parse_formatted(column: Any, cells: pa.Array) -> pa.Array:
-    """Returns the text of a column as ISO text or plain numbers; what is not in its format as none, or as it is."""
-    form = getattr(column, "format", None)
-    if form is None:
+def _is_clock_format(text_format: str) -> bool:
+    """Returns whether a format has fields, each once, and can be read in one way."""
+    fields = [
+        letter.translate(_SAME_FIELDS) for _, letter in _FIELD.findall(text_format)
+    ]
+    if not fields or len(set(fields)) < len(fields):
+        return False
+    literal_text = _FIELD.sub("", text_format)
+    if re.search("[%0-9]", literal_text):
+        return False
+    has_half_days = "%p" in text_format
+    has_twelve_hours = re.search("%-?I", text_format) is not None
+    return has_half_days == has_twelve_hours
+
+
+def parse_formatted(column: Column, cells: pa.Array) -> pa.Array:
+    """Translates the cells of a column from its format to plain text.
+
+    Args:
+        column: The column; without a format, its cells are returned as they are.
+        cells: The cells. Only text is translated, and numbers where the format is
+            digits alone, such as %Y%m%d.
+
+    Returns:
+        ISO text or plain numbers. A number in another format becomes text that is none;
+        a time in another format stays as it is.
+    """
+    text_format = getattr(column, "format", None)
+    if text_format is None:
         return cells
-    if (
-        column.kind in _BY_CLOCK
-        and _digits(form)
-        and re.match("u?int|double", str(cells.type))
-    ):
-        cells = cells.cast("string")
-    plain = partial(iso_text if column.kind in _BY_CLOCK else _plain, form)
-    return _each(cells, plain) if str(cells.type) == "string" else cells
+    is_by_clock = column.kind in _CLOCK_KINDS
+    may_be_numbers = is_by_clock and _is_all_digits(text_format)
+    texts = cells
+    if may_be_numbers and re.match("u?int|double", str(cells.type)):
+        texts = cells.cast("string")
+    if str(texts.type) != "string":
+        return texts
+    if is_by_clock:
+        return _map_distinct(texts, partial(iso_text, text_format))
+    return _map_distinct(texts, partial(_plain_number, text_format))
 
 
-def format_cells(column: Any, cells: pa.Array) -> pa.Array:
-    """Returns numbers, days or moments as text in their format; as whole numbers if a date of digits alone."""
-    if column.kind not in _BY_CLOCK:
-        return _each(cells, partial(_decorated, column.format))
-    text = _each(
-        cells.cast("timestamp[s]", safe=False).cast("string"),
-        partial(_clocked, column.format),
-    )
-    return (
-        text.cast("int64")
-        if _digits(column.format) and column.format.startswith(("%Y", "%-"))
-        else text
-    )
+def format_cells(column: NumericColumn, cells: pa.Array) -> pa.Array:
+    """Writes decoded cells in the format of their column.
+
+    Args:
+        column: A column with a format.
+        cells: Numbers, dates or timestamps; nulls stay.
+
+    Returns:
+        Text; integers for a date of digits alone that starts with the year, or leaves
+        out zeros in front, as programs store such dates.
+    """
+    assert column.format is not None
+    if column.kind not in _CLOCK_KINDS:
+        return _map_distinct(cells, partial(_format_number, column.format))
+    seconds = cells.cast("timestamp[s]", safe=False)
+    texts = _map_distinct(seconds.cast("string"), partial(_format_time, column.format))
+    starts_without_zero = column.format.startswith(("%Y", "%-"))
+    if _is_all_digits(column.format) and starts_without_zero:
+        return texts.cast("int64")
+    return texts
 
 
-def _each(cells: pa.Array, made: Callable[[Any], str]) -> pa.Array:
-    import pyarrow as pa  # here, so that reading a schema stays fast
+def _map_distinct(cells: pa.Array, convert: Callable[[Any], str]) -> pa.Array:
+    """Converts each distinct cell to text, once; nulls stay."""
+    import pyarrow as pa
 
-    distinct = cells.dictionary_encode()
-    return pa.array(
-        [made(cell) for cell in distinct.dictionary.to_pylist()], pa.string()
-    ).take(distinct.indices)
+    encoded = cells.dictionary_encode()
+    texts = [convert(cell) for cell in encoded.dictionary.to_pylist()]
+    return pa.array(texts, pa.string()).take(encoded.indices)
 
 
-def _digits(form: str) -> bool:
-    return not re.sub(r"%-?[YmdHMS]", "", form)
+# --- Days and points in time. ---
+
+
+def _is_all_digits(text_format: str) -> bool:
+    """Returns whether a format has fields of digits alone, such as %Y%m%d."""
+    return not re.sub(r"%-?[YmdHMS]", "", text_format)
 
 
 @lru_cache(maxsize=1024)
-def _clock_pattern(form: str) -> re.Pattern[str]:
-    *pieces, last = _FIELD.split(
-        form
-    )  # literal text, a minus or none, the letter of a field, and so on
-    fields = zip(pieces[0::3], pieces[1::3], pieces[2::3], strict=True)
-    shapes = (
-        (text, field, _SHAPES.get(field, "[0-9]{1,2}" if short else "[0-9]{2}"))
-        for text, short, field in fields
-    )
-    found = [f"{re.escape(text)}(?P<{field}>{shape})" for text, field, shape in shapes]
-    return re.compile("".join([*found, re.escape(last)]))
+def _clock_pattern(text_format: str) -> re.Pattern[str]:
+    """Returns the pattern of cells in a format, with a group named by each field."""
+    # Literal text, a minus or nothing, the letter of a field, and so on; then the rest.
+    *pieces, rest = _FIELD.split(text_format)
+    pattern = ""
+    for literal, minus, letter in zip(
+        pieces[0::3], pieces[1::3], pieces[2::3], strict=True
+    ):
+        digits = "[0-9]{1,2}" if minus else "[0-9]{2}"
+        field_pattern = _FIELD_PATTERNS.get(letter, digits)
+        pattern += f"{re.escape(literal)}(?P<{letter}>{field_pattern})"
+    return re.compile(pattern + re.escape(rest))
 
 
-def iso_text(form: str, cell: str) -> str:
-    """Returns a cell of fields as ISO text; as it is, if it is not written in the format."""
-    width = 2 * len(_FIELD.findall(form)) + 2 * ("Y" in form) if _digits(form) else 0
-    found = _clock_pattern(form).fullmatch(
-        cell.removesuffix(".0").zfill(width) if width else cell
-    )
-    if found is None:
+def iso_text(text_format: str, cell: str) -> str:
+    """Translates a cell of a day or time to ISO text.
+
+    Fields that the format does not have are those of 1970-01-01 00:00:00.
+
+    Args:
+        text_format: Format with fields.
+        cell: The cell, without blanks around it.
+
+    Returns:
+        ISO text; the cell as it is if it is not written in the format.
+
+    Examples:
+        >>> iso_text("%d.%m.%Y", "03.01.2020")
+        '2020-01-03 00:00:00'
+    """
+    text = cell
+    if _is_all_digits(text_format):
+        # Programs store such cells as numbers, without zeros in front, and as floats as
+        # soon as one record has none.
+        field_count = len(_FIELD.findall(text_format))
+        width = 2 * field_count + (2 if "Y" in text_format else 0)
+        text = cell.removesuffix(".0").zfill(width)
+    match = _clock_pattern(text_format).fullmatch(text)
+    if match is None:
         return cell
-    said = {
-        "Y": "1970",
-        "m": "1",
-        "d": "1",
-        "H": "0",
-        "M": "0",
-        "S": "0",
-    } | found.groupdict()
-    said["m"] = _NUMBERS.get(said.get("b", said.get("B", "")).lower(), said["m"])
-    if "y" in said:  # as everywhere, 69 to 99 are the last century's
-        said["Y"] = ("19" if said["y"] >= "69" else "20") + said["y"]
-    if "I" in said:
-        said["H"] = str(int(said["I"]) % 12 + 12 * (said.get("p", "").lower() == "pm"))
-    return "{Y}-{m:0>2}-{d:0>2} {H:0>2}:{M:0>2}:{S:0>2}".format_map(said)
+
+    fields = {"Y": "1970", "m": "1", "d": "1", "H": "0", "M": "0", "S": "0"}
+    fields |= match.groupdict()
+    month_name = fields.get("b", fields.get("B", ""))
+    fields["m"] = _MONTH_NUMBERS.get(month_name.lower(), fields["m"])
+    if "y" in fields:
+        # As in POSIX, 69 to 99 are the last century's.
+        century = "19" if fields["y"] >= "69" else "20"
+        fields["Y"] = century + fields["y"]
+    if "I" in fields:
+        is_afternoon = fields.get("p", "").lower() == "pm"
+        fields["H"] = str(int(fields["I"]) % 12 + (12 if is_afternoon else 0))
+    return "{Y}-{m:0>2}-{d:0>2} {H:0>2}:{M:0>2}:{S:0>2}".format_map(fields)
 
 
-def _clocked(form: str, moment: str) -> str:
-    said = dict(zip("YmdHMS", re.split("[-: ]", moment), strict=True))
-    said["B"] = _MONTHS[int(said["m"]) - 1].capitalize()
-    said |= {
-        "b": said["B"][:3],
-        "y": said["Y"][2:],
-        "p": "AM" if said["H"] < "12" else "PM",
+def _format_time(text_format: str, timestamp: str) -> str:
+    """Writes a timestamp such as "2020-01-03 00:00:00" in a format with fields."""
+    year, month, day, hour, minute, second = re.split("[-: ]", timestamp)
+    month_name = _MONTH_NAMES[int(month) - 1]
+    fields = {
+        "Y": year,
+        "y": year[2:],
+        "m": month,
+        "b": month_name[:3],
+        "B": month_name,
+        "d": day,
+        "H": hour,
+        "I": f"{(int(hour) + 11) % 12 + 1:02}",
+        "p": "AM" if hour < "12" else "PM",
+        "M": minute,
+        "S": second,
     }
-    said["I"] = f"{(int(said['H']) + 11) % 12 + 1:02}"
-    return _FIELD.sub(
-        lambda field: said[field[2]].removeprefix("0" * len(field[1])), form
-    )
+
+    def write(match: re.Match[str]) -> str:
+        minus, letter = match.groups()
+        return fields[letter].removeprefix("0" if minus else "")
+
+    return _FIELD.sub(write, text_format)
+
+
+# --- Numbers. ---
+
+
+def _number_format(text_format: str) -> _NumberFormat:
+    """Returns the parts of a pattern of numbers."""
+    return _NumberFormat(*_NUMBER_FORMAT.findall(text_format)[0])
 
 
 @lru_cache
-def _number_pattern(form: str) -> re.Pattern[str]:
-    before, mark, point, _, after, _ = (
-        re.escape(part.strip() or part) for part in _parts(form)
-    )
-    whole = rf"[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+|[0-9]+" if mark else "[0-9]+"
-    part = rf"(?:{point}([0-9]+))?" if point else "()"
+def _number_pattern(text_format: str) -> re.Pattern[str]:
+    """Returns the pattern of cells in a format.
+
+    Its groups: opening bracket, sign before and after the prefix, integer part,
+    decimals, closing bracket. Prefix, suffix and decimals may be left out in a cell.
+    """
+    # Blanks around a prefix or suffix do not count; a part of blanks alone does.
+    parts = [re.escape(part.strip() or part) for part in _number_format(text_format)]
+    prefix, mark, point, _, suffix, _ = parts
+    integer = rf"[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+|[0-9]+" if mark else "[0-9]+"
+    decimals = rf"(?:{point}([0-9]+))?" if point else "()"
     return re.compile(
-        rf"(\()?([-+]?)(?:{before})?\s*([-+]?)({whole}){part}\s*(?:{after})?(\))?"
+        rf"(\()?([-+]?)(?:{prefix})?\s*([-+]?)({integer}){decimals}\s*"
+        rf"(?:{suffix})?(\))?"
     )
 
 
-def _parts(form: str) -> list[str]:
-    return _NUMBER.findall(form)[0]  # type: ignore[no-any-return]
+def _plain_number(text_format: str, cell: str) -> str:
+    """Translates a cell of a number to plain digits, "-1234.5".
+
+    A cell in another format becomes text that is no number, even if it looks like one:
+    1.5 may be one and a half, or not, where 1.234 is a thousand.
+    """
+    match = _number_pattern(text_format).fullmatch(cell)
+    if match is None:
+        return _UNREADABLE
+    opening, first_sign, second_sign, integer, decimals, closing = match.groups()
+    if bool(opening) != bool(closing):
+        return _UNREADABLE
+    is_negative = "-" in first_sign + second_sign or opening is not None
+    sign = "-" if is_negative else ""
+    digits = re.sub("[^0-9]", "", integer)
+    return f"{sign}{digits}.{decimals or 0}"
 
 
-def _plain(form: str, cell: str) -> str:
-    found = _number_pattern(form).fullmatch(cell)
-    if found is None or bool(found[1]) != bool(found[6]):
-        return "in another format"  # is 1.5 one and a half where 1.234 is a thousand?
-    sign = "-" * ("-" in found[2] + found[3] or found[1] is not None)
-    return f"{sign}{re.sub('[^0-9]', '', found[4])}.{found[5] or 0}"
-
-
-def _decorated(form: str, number: float) -> str:
-    before, mark, point, places, after, below = _parts(form)
-    digits = f"{abs(number):,.{len(places)}f}".translate(
-        {ord(","): mark, ord("."): point}
-    )
-    text = f"{before}{digits}{after}"
-    if number >= 0 or not re.search("[1-9]", digits):
+def _format_number(text_format: str, number: float) -> str:
+    """Writes a number in a format, rounded to its decimals."""
+    parts = _number_format(text_format)
+    english = f"{abs(number):,.{len(parts.decimals)}f}"
+    digits = english.translate({ord(","): parts.thousands_mark, ord("."): parts.point})
+    text = f"{parts.prefix}{digits}{parts.suffix}"
+    rounds_to_zero = not re.search("[1-9]", digits)
+    if number >= 0 or rounds_to_zero:
         return text
-    return f"({text})" if below else f"-{text}"
+    return f"({text})" if parts.brackets else f"-{text}"
