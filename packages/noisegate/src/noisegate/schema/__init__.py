@@ -1,7 +1,47 @@
-"""Public knowledge about a table: its columns, their bounds and levels, and how records are laid out as numbers."""
+"""The schema: what is publicly known about a table, and how records become numbers.
+
+An owner states the schema without looking at the private records: which columns there
+are, between which bounds, with which levels. What becomes of a record before noise is
+added follows from the record and this public knowledge::
+
+    schema file ──► Schema ──► Layout                    public knowledge
+
+    Arrow table ── encode ──► Rows: positions, codes     private
+                                   │
+                       sums with noise, models           elsewhere
+                                   ▼
+    Arrow table ◄── decode ── Rows, drawn anew           synthetic
+
+It promises three things:
+
+1. What a cell becomes depends on that cell and the schema alone, bit for bit, so that
+one
+   record more or less changes nothing in the others (G-06).
+2. Every encoded value lies within the public bounds, or is an atom that the schema
+names. 3. Every decoded value keeps to its column: its bounds, levels and steps. Which
+records
+   break a constraint is told by `Schema.broken`, and models draw others in their place.
+
+It holds, in the order in which to read it:
+
+- `values`: columns of levels, and the checks of single values in a schema.
+- `numeric`: columns of numbers, days and points in time.
+- `columns`: all kinds together, their forms in files, and what data do wrong.
+- `schema`: the class `Schema`, in which everything below comes together.
+- `layout`: which column stands where, and numbers as positions in [0, 1].
+- `encode`, `decode`: from Arrow tables to records and back.
+- `formats`: how text writes numbers and days, such as $1,234.50.
+- `constraints`: rules that no record breaks, and regions of records.
+- `satisfiable`: whether any record keeps to all constraints.
+- `pixels`: the same for images, with a column for each pixel.
+- `files`: schema files in TOML.
+
+Any package may call it. It reads no file of data, and draws no noise. What `encode`
+raises, a `Problem`, holds a private value, which callers must not show unless they were
+told to.
+"""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from noisegate.schema.columns import Column
 from noisegate.schema.constraints import Comparison, Constraint, Impossible, Region
@@ -56,15 +96,23 @@ def pixel_schema(
     resize: Resize = "refuse",
     convert: bool = False,
 ) -> Schema:
-    """Returns the schema of images: rows of whole numbers from 0 to 255, and maybe a label; see `ImageForm`.
+    """Creates the schema of images: rows of integers from 0 to 255, and maybe a label.
 
-    Grey images have 1 of ``channels``, colour ones 3. There are no other ``labels`` than these, which are public
-    knowledge, in a column called ``label``; None for images without. Pictures of another size are dealt with as
-    ``resize`` says, "refuse", "stretch", "crop" or "pad"; with ``convert``, those in other modes are turned into grey
-    or colour.
+    Args:
+        height: Number of rows of pixels.
+        width: Number of pixels in a row.
+        channels: Number of intensities of a pixel: 1 for grey images, 3 for colour.
+        labels: Every label that there may be, by public knowledge, all text or all
+            integers; None for images without a label.
+        label: Name of the column with the label.
+        resize: What is done with a picture of another size: "refuse", "stretch", "crop"
+            or "pad" it; see `ImageForm`.
+        convert: Whether pictures in other modes are turned into grey or colour, instead
+            of refused.
 
     Raises:
-        SchemaError: if a number is not positive, or the labels or their name are unusable.
+        SchemaError: if a number is not positive, or the labels or their name are
+            unusable.
 
     Examples:
         >>> from noisegate.schema import pixel_schema
@@ -72,10 +120,16 @@ def pixel_schema(
         ('pixel_27_27', 'label')
     """
     shape = ImageShape(height=height, width=width, channels=channels)
-    known: dict[str, Any] = {} if labels is None else {"label": label, "labels": labels}
-    if isinstance(labels, Iterable) and not isinstance(
-        labels, str
-    ):  # else it is refused by the form, in its words
-        known["labels"] = tuple(labels)
-    form = ImageForm(shape=shape, resize=resize, convert=convert, **known)
+    if labels is None:
+        form = ImageForm(shape=shape, resize=resize, convert=convert)
+    else:
+        # What is no list of labels is left as it is, for the form to refuse.
+        is_list = isinstance(labels, Iterable) and not isinstance(labels, str)
+        form = ImageForm(
+            shape=shape,
+            label=label,
+            labels=tuple(labels) if is_list else labels,  # type: ignore[arg-type]
+            resize=resize,
+            convert=convert,
+        )
     return Schema(form.columns, label=form.label, images=form)

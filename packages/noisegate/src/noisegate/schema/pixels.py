@@ -1,15 +1,18 @@
-"""What is publicly known about a set of images: their size, their labels, and how files of another form are read.
+"""Public knowledge about a set of images: their size, their labels, how they are read.
 
-As a table, images have a column of whole numbers from 0 to 255 for each pixel and
-channel, called `pixel_ROW_COLUMN`, or `pixel_ROW_COLUMN_CHANNEL` where there are
-several channels, row by row from the top left with the channels of a pixel side by
-side; the label, if any, comes last. No such column is kept: each is made when somebody
-asks for it.
+As a table, images have a column of integers from 0 to 255 for each pixel and channel.
+The columns are called `pixel_ROW_COLUMN`, or `pixel_ROW_COLUMN_CHANNEL` where there are
+several channels. They stand row by row from the top left, with the channels of a pixel
+side by side; the label, if any, comes last::
+
+    2 x 2 images, grey:   pixel_0_0   pixel_0_1   pixel_1_0   pixel_1_1   label
+
+Images may have millions of pixels, so none of these columns is stored: `ImageColumns`
+creates each when it is asked for.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,18 +21,37 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 from noisegate.errors import OptionError, SchemaError
 from noisegate.schema.columns import Column, check_keys
 from noisegate.schema.numeric import Integer
-from noisegate.schema.values import Categorical, checked_column_name, checked_levels
+from noisegate.schema.values import (
+    Categorical,
+    checked_column_name,
+    checked_levels,
+    set_fields,
+)
 
 Resize: TypeAlias = Literal["refuse", "stretch", "crop", "pad"]
+"""What is done with a picture of another size; see `ImageForm.resize`."""
 
-MAX_CHANNELS = 4  # the most channels of images as tables of pixels; those that are read as images have 1 or 3
+MAX_CHANNELS = 4
+"""Largest number of channels of a table of pixels; image files have 1 or 3."""
 
 _KEYS = ("height", "width", "channels", "label", "labels", "resize", "convert")
+
+# A fit keeps about so many float64 for each intensity: a feature map of a thousand.
+_FIT_FLOATS_PER_INTENSITY = 1024
+_FLOAT64_BYTES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageShape:
-    """Height, width and number of channels of an image, in pixels; positive whole numbers, or a `SchemaError`.
+    """Size of an image.
+
+    Attributes:
+        height: Number of rows of pixels, positive.
+        width: Number of pixels in a row, positive.
+        channels: Number of intensities of a pixel: 1 for grey, 3 for colour.
+
+    Raises:
+        SchemaError: if a number is not a positive integer.
 
     Examples:
         >>> from noisegate.schema import ImageShape
@@ -59,10 +81,16 @@ class ImageShape:
         """Height, width and channels: the axes of an image in memory."""
         return self.height, self.width, self.channels
 
-    def pixel_name(self, place: int) -> str:
-        """Returns what the column of an intensity is called, by its place in a row of them."""
-        pixel, channel = divmod(place, self.channels)
-        name = f"pixel_{pixel // self.width}_{pixel % self.width}"
+    def pixel_name(self, index: int) -> str:
+        """Returns the name of the column of an intensity, by its index in a row.
+
+        Examples:
+            >>> ImageShape(height=2, width=2, channels=3).pixel_name(5)
+            'pixel_0_1_2'
+        """
+        pixel, channel = divmod(index, self.channels)
+        row, column = divmod(pixel, self.width)
+        name = f"pixel_{row}_{column}"
         return name if self.channels == 1 else f"{name}_{channel}"
 
     def __str__(self) -> str:
@@ -71,7 +99,12 @@ class ImageShape:
 
 @dataclass(frozen=True)
 class ImageColumns(Sequence[Any]):
-    """The columns of images as a table, made when they are asked for; the label, if there is one, comes last."""
+    """The columns of images as a table, each created when it is asked for.
+
+    Attributes:
+        shape: Size of the images.
+        label: The label, which is the last column; None without one.
+    """
 
     shape: ImageShape
     label: Categorical | None = None
@@ -80,51 +113,66 @@ class ImageColumns(Sequence[Any]):
         return self.shape.size + (self.label is not None)
 
     @overload
-    def __getitem__(self, place: int) -> Column: ...
+    def __getitem__(self, index: int) -> Column: ...
     @overload
-    def __getitem__(self, place: slice) -> tuple[Column, ...]: ...
-    def __getitem__(self, place: int | slice) -> Column | tuple[Column, ...]:
-        if isinstance(place, slice):
-            return tuple(self[one] for one in range(len(self))[place])
-        place = range(len(self))[place]
-        if self.label is not None and place == self.shape.size:
+    def __getitem__(self, index: slice) -> tuple[Column, ...]: ...
+    def __getitem__(self, index: int | slice) -> Column | tuple[Column, ...]:
+        indices = range(len(self))[index]  # resolves negative indices
+        if isinstance(indices, range):
+            return tuple(self._column(position) for position in indices)
+        return self._column(indices)
+
+    def _column(self, index: int) -> Column:
+        """Creates the column at an index from 0 on."""
+        if self.label is not None and index == self.shape.size:
             return self.label
-        column = object.__new__(Integer)  # unchecked: there may be millions
+        # Without the checks of `__post_init__`: there may be millions.
+        column = object.__new__(Integer)
         column.__dict__.update(
-            name=self.shape.pixel_name(place), lower=0, upper=255, missing=False
+            name=self.shape.pixel_name(index), lower=0, upper=255, missing=False
         )
         return column
 
     def names(self) -> tuple[str, ...]:
-        """Returns what the columns are called, in order."""
-        pixels = map(self.shape.pixel_name, range(self.shape.size))
-        return (*pixels, self.label.name) if self.label is not None else tuple(pixels)
+        """Returns the names of the columns, in order, without creating them."""
+        pixel_names = tuple(map(self.shape.pixel_name, range(self.shape.size)))
+        if self.label is None:
+            return pixel_names
+        return (*pixel_names, self.label.name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageForm:
-    """Public knowledge about images, and the public rules by which pictures of another form are read.
+    """Public knowledge about images, and public rules to read pictures of other forms.
+
+    Attributes:
+        shape: Size of every image; 1 channel is grey, 3 are red, green and blue. Only
+            memory limits it.
+        label: Name of the label; None for images without one.
+        labels: Every label that there may be, all text or all integers; empty for
+            images without a label.
+        resize: What is done with a picture of another size: "refuse" it; "stretch" it;
+            "crop" what is left over on both sides once the picture covers the image; or
+            "pad" with black around a picture that fits into the image.
+        convert: Whether pictures in other modes are turned into grey or colour; else
+            they are refused.
 
     Raises:
         SchemaError: if a value is unusable.
 
     Examples:
         >>> from noisegate.schema import ImageForm, ImageShape
-        >>> len(ImageForm(shape=ImageShape(height=8, width=8), label="label", labels=("cat", "dog")).columns)
+        >>> shape = ImageShape(height=8, width=8)
+        >>> form = ImageForm(shape=shape, label="label", labels=("cat", "dog"))
+        >>> len(form.columns)
         65
     """
 
     shape: ImageShape
-    """Of every image; 1 channel is grey, 3 are red, green and blue. Only memory limits the size."""
     label: str | None = None
-    """Name of the label, or None for images without one."""
     labels: tuple[str | int, ...] = ()
-    """Every label that there may be, all text or all whole numbers; none for images without a label."""
     resize: Resize = "refuse"
-    """What is done with a picture of another size: "refuse" it; "stretch" it; "crop" what is left over on both sides
-    once the picture covers the image; or "pad" with black around a picture that fits into the image."""
     convert: bool = False
-    """Whether pictures in other modes are turned into grey or colour; they are refused if not."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.shape, ImageShape):
@@ -135,64 +183,81 @@ class ImageForm:
             )
         if not isinstance(self.resize, str) or self.resize not in get_args(Resize):
             raise SchemaError(
-                f"resize = {self.resize!r} of images: choose one of {', '.join(get_args(Resize))}"
+                f"resize = {self.resize!r} of images: choose one of "
+                f"{', '.join(get_args(Resize))}"
             )
         if not isinstance(self.convert, bool):
             raise SchemaError(
                 f"convert of images must be true or false, found {self.convert!r}"
             )
+        self._check_labels()
+
+    def _check_labels(self) -> None:
+        """Checks the label and its levels, and stores them."""
         if (self.label is None) != (self.labels == ()):
             raise SchemaError(
-                "`label` and `labels` of images go together: give both, or neither for unlabelled images"
+                "`label` and `labels` of images go together: give both, or neither for "
+                "unlabelled images"
             )
         if self.label is None:
-            object.__setattr__(self, "labels", ())
             return
-        object.__setattr__(self, "label", checked_column_name(self.label))
-        object.__setattr__(self, "labels", checked_levels(self.label, self.labels))
-        if (
-            self.label.startswith("pixel_")
-            and self.label in ImageColumns(self.shape).names()
-        ):
-            raise SchemaError(f"column {self.label!r} is described more than once")
+        label = checked_column_name(self.label)
+        set_fields(self, label=label, labels=checked_levels(label, self.labels))
+        # The prefix is tried first, as there may be millions of names.
+        if label.startswith("pixel_") and label in ImageColumns(self.shape).names():
+            raise SchemaError(f"column {label!r} is described more than once")
 
     @property
     def columns(self) -> ImageColumns:
-        """The columns of such images as a table; see the module."""
-        label = (
-            None
-            if self.label is None
-            else Categorical(name=self.label, levels=self.labels)
+        """The columns of these images as a table; see the module."""
+        if self.label is None:
+            return ImageColumns(self.shape)
+        return ImageColumns(
+            self.shape, Categorical(name=self.label, levels=self.labels)
         )
-        return ImageColumns(self.shape, label)
 
     def unlabelled(self) -> ImageForm:
         """Returns the form of the same images without their labels."""
         return ImageForm(shape=self.shape, resize=self.resize, convert=self.convert)
 
     def form(self) -> dict[str, Any]:
-        """Returns the plain form that schema files hold; rules at their default are left out."""
-        form: dict[str, Any] = dict(
-            zip(("height", "width", "channels"), self.shape.axes, strict=True)
-        )
+        """Returns its form in a schema file; rules at their default are left out."""
+        form: dict[str, Any] = {
+            "height": self.shape.height,
+            "width": self.shape.width,
+            "channels": self.shape.channels,
+        }
         if self.label is not None:
-            form |= {"label": self.label, "labels": list(self.labels)}
+            form["label"] = self.label
+            form["labels"] = list(self.labels)
         if self.resize != "refuse":
             form["resize"] = self.resize
-        return form | ({"convert": True} if self.convert else {})
+        if self.convert:
+            form["convert"] = True
+        return form
 
     @classmethod
     def from_form(cls, form: Any) -> ImageForm:
-        """Returns the images that a plain form describes."""
+        """Creates it from the form that `form` returns.
+
+        Args:
+            form: The table `[images]` of a schema file. The label's name may be left
+                out.
+
+        Raises:
+            SchemaError: if a key is unknown or missing, or a value is unusable.
+        """
         if not isinstance(form, Mapping):
             raise SchemaError(
-                f"images = {form!r}: write height, width, channels and labels under [images]"
+                f"images = {form!r}: write height, width, channels and labels under "
+                "[images]"
             )
         check_keys(form, _KEYS, "[images]")
-        absent = [key for key in ("height", "width") if key not in form]
-        if absent:
+        missing_keys = [key for key in ("height", "width") if key not in form]
+        if missing_keys:
             raise SchemaError(
-                f"[images]: {' and '.join(absent)} missing; give the size of the images in pixels"
+                f"[images]: {' and '.join(missing_keys)} missing; give the size of the "
+                "images in pixels"
             )
         if "label" in form and "labels" not in form:
             raise SchemaError(
@@ -201,40 +266,53 @@ class ImageForm:
         shape = ImageShape(
             height=form["height"], width=form["width"], channels=form.get("channels", 1)
         )
-        labelled = (
-            {"label": form.get("label", "label"), "labels": form["labels"]}
-            if "labels" in form
-            else {}
+        return cls(
+            shape=shape,
+            label=form.get("label", "label") if "labels" in form else None,
+            labels=form.get("labels", ()),
+            resize=form.get("resize", "refuse"),
+            convert=form.get("convert", False),
         )
-        rules = {key: form[key] for key in ("resize", "convert") if key in form}
-        return cls(shape=shape, **labelled, **rules)
 
 
 def estimated_fit_bytes(shape: ImageShape) -> int:
-    """Returns about how much memory a fit to images takes: a feature map of a thousand float64 for each intensity."""
-    return 8 * 1024 * shape.size
+    """Returns about how many bytes of memory a fit to images takes."""
+    return _FLOAT64_BYTES * _FIT_FLOATS_PER_INTENSITY * shape.size
 
 
-def check_memory(shape: ImageShape, needed: int, what: str) -> None:
-    """Requires that this machine has the memory ``needed`` for ``what`` is done with images."""
-    memory = (
-        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        if hasattr(os, "sysconf")
-        else math.inf
-    )
-    if needed > memory:
+def check_memory(shape: ImageShape, needed_bytes: int, what: str) -> None:
+    """Checks that this machine has enough memory for what is done with images.
+
+    Args:
+        shape: Size of the images, for the message.
+        needed_bytes: Memory that it takes.
+        what: What is done, for the message, such as "a fit".
+
+    Raises:
+        SchemaError: if the machine has less.
+    """
+    if not hasattr(os, "sysconf"):
+        return  # Windows does not tell
+    machine_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed_bytes > machine_bytes:
         raise SchemaError(
-            f"images of {shape}: {what} takes about {needed / 1e9:,.0f} GB of memory, and this machine has "
-            f'{memory / 1e9:,.0f} GB; choose a smaller size, and resize = "stretch", "crop" or "pad"'
+            f"images of {shape}: {what} takes about {needed_bytes / 1e9:,.0f} GB of "
+            f"memory, and this machine has {machine_bytes / 1e9:,.0f} GB; choose a "
+            'smaller size, and resize = "stretch", "crop" or "pad"'
         )
 
 
 def read_shape(image: Any) -> ImageShape:
-    """Returns the shape that `image` gives as (height, width, channels); an OptionError if it gives none."""
+    """Reads the option `image` of a generator: (height, width, channels).
+
+    Raises:
+        OptionError: if it is no such size.
+    """
     try:
         height, width, channels = image
         return ImageShape(height=height, width=width, channels=channels)
     except (TypeError, ValueError, SchemaError):
         raise OptionError(
-            f"image={image!r} must be (height, width, channels) for a generator of images, as in (28, 28, 1)."
+            f"image={image!r} must be (height, width, channels) for a generator of "
+            "images, as in (28, 28, 1)."
         ) from None
