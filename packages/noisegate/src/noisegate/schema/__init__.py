@@ -14,13 +14,13 @@ added follows from the record and this public knowledge::
 
 It promises three things:
 
-1. What a cell becomes depends on that cell and the schema alone, bit for bit, so that
-one
+1. What a cell becomes depends on that cell and the schema alone, bit for bit: one
    record more or less changes nothing in the others (G-06).
 2. Every encoded value lies within the public bounds, or is an atom that the schema
-names. 3. Every decoded value keeps to its column: its bounds, levels and steps. Which
-records
-   break a constraint is told by `Schema.broken`, and models draw others in their place.
+   names.
+3. Every decoded value keeps to its column: its bounds, levels and steps.
+   `Schema.broken` finds the records that break a constraint, and models draw others in
+   their place.
 
 It holds, in the order in which to read it:
 

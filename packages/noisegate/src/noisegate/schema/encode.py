@@ -609,19 +609,18 @@ def _parse_timestamp_text(values: pa.Array, *, aware: bool) -> Parsed:
     pattern = _TIMESTAMP_PATTERN + (_TIME_ZONE_PATTERN if aware else "") + "$"
     is_formatted = _to_mask(pc.match_substring_regex(values, pattern))
     is_formatted &= ~_to_mask(pc.starts_with(values, "0000"))  # the calendar has none
-    formatted = values if is_formatted.all() else values.filter(pa.array(is_formatted))
-    formatted = pc.replace_substring_regex(
-        formatted, r"(\.[0-9]{6})[0-9]+", r"\1"
-    )  # microseconds are the finest
+    candidates = values if is_formatted.all() else values.filter(pa.array(is_formatted))
+    # Fractions are cut to microseconds, the finest that are read.
+    trimmed = pc.replace_substring_regex(candidates, r"(\.[0-9]{6})[0-9]+", r"\1")
 
     numbers = np.zeros(len(values), dtype=np.int64)
     is_bad = ~is_formatted
     timestamp_type = pa.timestamp("us", tz="UTC" if aware else None)
     try:
-        numbers[is_formatted] = _to_int64(formatted.cast(timestamp_type))
+        numbers[is_formatted] = _to_int64(trimmed.cast(timestamp_type))
     except pa.ArrowInvalid:
         # A day that no calendar has, or a form that only Python reads: one by one.
-        parsed = [_parse_iso_timestamp(text.as_py()) for text in formatted]
+        parsed = [_parse_iso_timestamp(text.as_py()) for text in trimmed]
         is_unreal = [number is None for number in parsed]
         numbers[is_formatted] = [number or 0 for number in parsed]
         is_bad[np.flatnonzero(is_formatted)[is_unreal]] = True

@@ -303,7 +303,11 @@ def _with_outer_atoms(
     Args:
         numbers: The numbers so far.
         distances: Distance of each position from the end of [0, 1] on this side.
-        atoms: The atoms on this side, from the end inwards.
+        atoms: The atoms on this side, from the end inwards: the first has distance 0,
+            the others are `OUTER_ATOM_SPACING` apart.
+
+    Returns:
+        The atom where a position is nearest to one, else the number, of the same shape.
     """
     if not atoms:
         return numbers
@@ -327,14 +331,11 @@ def positions_of(column: NumericColumn, numbers: npt.ArrayLike) -> Floats:
     values = np.asarray(numbers)
     if isinstance(column, Continuous):
         return _positions_of_reals(column, values)
-    if (
-        isinstance(column, Decimal)
-        or column.step is not None
-        or any(column.outer_atoms)
-    ):
+    has_own_values = isinstance(column, Decimal) or column.step is not None
+    if has_own_values or any(column.outer_atoms):
         return positions_of_ranks(column, ranks_of(column, values))
-    # Subtracted as integers, exactly, where float64 would round dates and large
-    # numbers.
+    # Every unit within the bounds is a value here, so that ranks are differences. Those
+    # of integers are exact, where float64 would round points in time.
     first, last = column.unit_bounds
     offsets = np.clip(values, first, last) - first
     return np.asarray(offsets / np.float64(last - first), dtype=np.float64)

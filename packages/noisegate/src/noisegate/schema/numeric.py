@@ -111,9 +111,8 @@ class Bounded:
     def _checked_atoms(self) -> tuple[Any, ...]:
         """Checks that the atoms are values of this kind, distinct, and not too many."""
         name = self.name
-        if isinstance(self.atoms, str | bytes | Mapping) or not isinstance(
-            self.atoms, Iterable
-        ):
+        is_text_or_mapping = isinstance(self.atoms, str | bytes | Mapping)
+        if is_text_or_mapping or not isinstance(self.atoms, Iterable):
             raise SchemaError(
                 f"column {name!r}: atoms must be a list of values, found {self.atoms!r}"
             )
@@ -209,6 +208,7 @@ class Stepped(Bounded):
         return (last - first) // self.spacing + len(below) + len(above)
 
     def _check(self) -> None:
+        """Checks the step, and that bounds and atoms are whole numbers of steps apart."""
         super()._check()
         self._check_step()
         first, last = self.unit_bounds
@@ -330,6 +330,7 @@ class Continuous(Bounded):
     checked_value = staticmethod(checked_real)
 
     def _check(self) -> None:
+        """Checks that the distance of the bounds is finite, too."""
         super()._check()
         # Two finite bounds may be an infinite distance apart.
         checked_real(self.name, "upper - lower", self.upper - self.lower)
@@ -436,6 +437,7 @@ class Decimal(Stepped):
         return round(_shortest_decimal(value) * self.units_per_number)
 
     def _check_step(self) -> None:
+        """Checks that the step is positive, and that float64 tells all values apart."""
         set_fields(self, step=checked_real(self.name, "step", self.step))
         if not self.step > 0:
             raise SchemaError(
@@ -531,6 +533,7 @@ class Datetime(Stepped):
     _unit: ClassVar[str] = "microseconds (2**53 are 285 years)"
 
     def _check(self) -> None:
+        """Checks that bounds and atoms have a time zone all, or none."""
         # Before the bounds are compared, which Python refuses where one has a zone.
         if (self.lower.tzinfo is None) != (self.upper.tzinfo is None):
             raise SchemaError(

@@ -51,10 +51,10 @@ _MAX_ROUNDS = 1000
 
 # Records of which fewer than this fraction keep to the constraints are warned of.
 _RARE_FRACTION = 1e-4
-# Records that are drawn to tell so, and in one batch.
+# Records that are drawn to find out, in all and in one batch.
 _SAMPLE_SIZE = 2**17
 _BATCH_SIZE = 2**13
-# Batches for an estimate of the fraction.
+# Batches of records from which the fraction is estimated.
 _ESTIMATE_BATCHES = 4
 # Of values that are drawn, the fraction that is missing where allowed, and that is an
 # atom where there are any.
@@ -76,6 +76,7 @@ class _Domain:
 
     @property
     def is_empty(self) -> bool:
+        """Whether the column can hold nothing at all."""
         return not self.spans and not self.missing
 
     def is_disjoint_from(self, values: Span | None) -> bool:

@@ -300,6 +300,7 @@ class Categorical(_Coded):
     kind: ClassVar[Literal["categorical"]] = "categorical"
 
     def _check(self) -> None:
+        """Checks that `other` is one of the levels, too."""
         super()._check()
         if self.other is None:
             return
@@ -354,6 +355,7 @@ class Boolean(_Coded):
         return (*self.false_values, *self.true_values)
 
     def _check(self) -> None:
+        """Checks that words are stated for both truth values or none, and differ."""
         set_fields(
             self,
             true_values=self._checked_words(self.true_values),
