@@ -150,6 +150,8 @@ def card_row(column: Column, label: str | None) -> list[str]:
         label: Name of the schema's label, or None.
 
     Examples:
+        >>> from noisegate.schema import Integer
+        >>> from noisegate.schema.columns import card_row
         >>> card_row(Integer(name="age", lower=0, upper=120, missing=True), "age")
         ['age', 'integer', '0 to 120', 'allowed', 'label']
     """

@@ -235,6 +235,7 @@ def iso_text(text_format: str, cell: str) -> str:
         ISO text; the cell as it is if it is not written in the format.
 
     Examples:
+        >>> from noisegate.schema.formats import iso_text
         >>> iso_text("%d.%m.%Y", "03.01.2020")
         '2020-01-03 00:00:00'
     """

@@ -151,6 +151,7 @@ def list_names(names: Sequence[str], max_listed: int = 100) -> str:
     """Lists names in a message, at most so many: images have a column for each pixel.
 
     Examples:
+        >>> from noisegate.schema.layout import list_names
         >>> list_names(["a", "b", "c"], max_listed=2)
         'a, b and 1 more'
     """

@@ -274,6 +274,7 @@ def rounded_bounds(
         A bound at or below `lowest`, and one at or above `highest`.
 
     Examples:
+        >>> from noisegate.schema.numeric import rounded_bounds
         >>> rounded_bounds(17.3, 88.1)
         (10.0, 90.0)
         >>> rounded_bounds(17.0, 88.0, parts=100, smallest=1.0)

@@ -85,6 +85,7 @@ class ImageShape:
         """Returns the name of the column of an intensity, by its index in a row.
 
         Examples:
+            >>> from noisegate.schema import ImageShape
             >>> ImageShape(height=2, width=2, channels=3).pixel_name(5)
             'pixel_0_1_2'
         """
