@@ -39,9 +39,10 @@ from noisegate.errors import DataError, OptionError, SchemaError, said
 from noisegate.records import Images, Rows
 from noisegate.schema import ImageShape, Schema
 from noisegate.schema.encode import Mask
-from noisegate.schema.pixels import check_memory
+from noisegate.schema.pixels import check_machine_memory
 from noisegate_images.sources.arrays import IDX, IdxImages, ImageArrays
 from noisegate_images.sources.decode import (
+from noisegate.schema.pixels import check_memory
 from noisegate.sources.tables.tables import Source, is_folder, with_location
     ImageOrigin,
     ImageReadOptions,
@@ -125,7 +126,7 @@ class ImageSource(Source[ImageOrigin]):
         check_on_error(on_error)
         rows = batch_rows_of(form.shape)
         # What a thread takes, about: a batch as bytes and as float64, each twice.
-        check_memory(form.shape, 18 * rows * form.shape.size, "reading them")
+        check_machine_memory(form.shape, 18 * rows * form.shape.size, "reading them")
         rows = rows if batch_rows is None else batch_rows
         super().__init__(schema, show_values=show_values, batch_rows=rows, units=units)
         unit = None if units is None else units.column

@@ -281,7 +281,7 @@ def estimated_fit_bytes(shape: ImageShape) -> int:
     return _FLOAT64_BYTES * _FIT_FLOATS_PER_INTENSITY * shape.size
 
 
-def check_memory(shape: ImageShape, needed_bytes: int, what: str) -> None:
+def check_machine_memory(shape: ImageShape, needed_bytes: int, what: str) -> None:
     """Checks that this machine has enough memory for what is done with images.
 
     Args:

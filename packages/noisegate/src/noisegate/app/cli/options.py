@@ -292,7 +292,7 @@ class RunOptions(ImageOptions):
 
     def known(self) -> Any:
         """Returns the schema in a file, of one table or of linked ones, or the one that the options describe."""
-        from noisegate.schema.pixels import check_memory, estimated_fit_bytes
+        from noisegate.schema.pixels import check_machine_memory, estimated_fit_bytes
         from noisegate.schema.schema import is_linked, read_schema
 
         if self.given() and self.schema is not None:
@@ -306,7 +306,7 @@ class RunOptions(ImageOptions):
             else read_schema(require_schema(self.schema))
         )
         if not is_linked(schema) and schema.images is not None:
-            check_memory(
+            check_machine_memory(
                 schema.images.shape,
                 estimated_fit_bytes(schema.images.shape),
                 "a fit to them",
