@@ -44,7 +44,6 @@ from noisegate.schema.encode import (
     strip_cells,
 )
 from noisegate.schema.formats import parse_formatted
-from noisegate.schema.formats import plain_text
 from noisegate.schema.linked.schema import Link, LinkedSchema
 from noisegate.schema.linked.table_schema import Key, key_parts
 

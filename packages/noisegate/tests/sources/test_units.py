@@ -14,7 +14,6 @@ import pytest
 from noisegate.errors import DataError, OptionError
 from noisegate.schema import Integer, Schema
 from noisegate.schema.encode import join_names
-from noisegate.schema.encode import joined_names
 from noisegate.sources import units as rooms
 from noisegate.sources.tables.tables import TableSource
 from noisegate.sources.units import HashTable, UnitLimit

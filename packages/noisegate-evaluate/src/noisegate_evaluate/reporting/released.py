@@ -23,8 +23,6 @@ from noisegate.schema import (
     NumericColumn,
 )
 from noisegate.schema.layout import bound_positions
-from noisegate.answers.released import Table, best_table
-from noisegate.schema.layout import body
 
 Floats = npt.NDArray[np.float64]
 MISSING = "(missing)"

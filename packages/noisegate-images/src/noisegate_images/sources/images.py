@@ -16,7 +16,7 @@ from noisegate.errors import DataError, OptionError, SchemaError, said
 from noisegate.records import Images, Rows
 from noisegate.schema import ImageShape, Schema
 from noisegate.schema.encode import Mask
-from noisegate.schema.pixels import require_memory
+from noisegate.schema.pixels import check_machine_memory
 from noisegate.sources.stores import (
     absolute,
     children,
@@ -33,17 +33,10 @@ from noisegate.sources.tables.parts import (
     file_parts,
     stamp,
 )
-from noisegate.sources.tables.tables import Source, is_folder, told
+from noisegate.sources.tables.tables import Source, is_folder, with_location
 from noisegate.sources.units import UnitLimit
-from noisegate.errors import DataError, OptionError, SchemaError, said
-from noisegate.records import Images, Rows
-from noisegate.schema import ImageShape, Schema
-from noisegate.schema.encode import Mask
-from noisegate.schema.pixels import check_machine_memory
 from noisegate_images.sources.arrays import IDX, IdxImages, ImageArrays
 from noisegate_images.sources.decode import (
-from noisegate.schema.pixels import check_memory
-from noisegate.sources.tables.tables import Source, is_folder, with_location
     ImageOrigin,
     ImageReadOptions,
     PictureProblem,

@@ -85,7 +85,7 @@ class SchemaVerification:
 
 def certificate_path(schema: Path) -> Path:
     """Returns where the certificate of a schema file lies: beside it."""
-    return schema.parent / f"{schema.name}{ENDING}"
+    return schema.parent / f"{schema.name}{CERTIFICATE_SUFFIX}"
 
 
 def certificate_text(certificate: Certificate) -> str:
@@ -217,10 +217,10 @@ def verify_schema(path: Path) -> SchemaVerification:
     """
     certificate = read_certificate(path)
     expected_hash = certificate.hashes.get(SCHEMA_HASH)
-    if not path.name.endswith(ENDING) or expected_hash is None:
+    if not path.name.endswith(CERTIFICATE_SUFFIX) or expected_hash is None:
         raise ModelError(
             f"{path} is not the certificate of a discovered schema; give a model "
-            f"folder, or SCHEMA{ENDING}."
+            f"folder, or SCHEMA{CERTIFICATE_SUFFIX}."
         )
     recomputed = certificate.check()
     check_discovery(certificate)

@@ -16,7 +16,7 @@ import pyarrow.types as pt
 
 from noisegate.errors import SchemaError
 from noisegate.schema.columns import Column, Problem
-from noisegate.schema.encode import DAY, read_cells
+from noisegate.schema.encode import MICROSECONDS_PER_DAY, read_cells
 from noisegate.schema.values import CodedColumn
 
 _PARTS = re.compile(r"(\w+)[\[(<](.+)[\])>]")
@@ -125,7 +125,10 @@ def _read_back(column: Column, ends: pa.Array) -> bool:
         read_cells(column, cells, tokens)[0] for cells in (spelled(column, ends), ends)
     )
     return bool(
-        (np.abs(said - meant) < (DAY if column.kind == "datetime" else 1)).all()
+        (
+            np.abs(said - meant)
+            < (MICROSECONDS_PER_DAY if column.kind == "datetime" else 1)
+        ).all()
     )
 
 

@@ -11,9 +11,9 @@ A form is checked in two steps. `Schema(...)` itself checks all that a schema mu
 to be read; `Schema.usable` checks what is asked of a new one only, so that models and
 certificates of earlier versions still load.
 
-Several tables that are linked have a schema of another class, which the package
-`noisegate.linked` registers. The functions at the end of the file tell the two apart
-without importing it.
+Several tables that are linked have a schema of another class, `LinkedSchema` in
+`schema.linked`. The functions at the end of the file tell the two apart, and import that
+class only where it is needed: it is built on this file.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ import pyarrow.types as pt
 
 from noisegate.errors import DataError
 from noisegate.schema.columns import Problem
-from noisegate.schema.encode import Mask, joined_names, names_of
+from noisegate.schema.encode import Mask, join_names, normalized_names
 
 Keys = npt.NDArray[np.uint64]
 """Hashes of 128 bits, (n, 2): two numbers each."""
@@ -75,9 +75,9 @@ def check_unit_column(
             "record each one is"
         )
     try:
-        names_of(pa.array([], types[0]), column)
+        normalized_names(pa.array([], types[0]), column)
     except Problem as problem:
-        raise DataError(f"{name}, {problem.says}") from None
+        raise DataError(f"{name}, {problem.message}") from None
 
 
 class UnitCounter:
@@ -137,7 +137,7 @@ def hash_names(
         _name_parts(column_cells, column, missing_values)
         for column, column_cells in cells.items()
     ]
-    names = joined_names(parts)
+    names = join_names(parts)
     encoded = names.dictionary_encode()
     distinct = encoded.dictionary.cast(pa.binary()).to_pylist()
     hashes = b"".join(
@@ -154,7 +154,7 @@ def hash_names(
 
 def _name_parts(cells: pa.Array, column: str, missing_values: pa.Array) -> pa.Array:
     """Returns cells as parts of a name, null where one is missing."""
-    parts = names_of(cells, column)
+    parts = normalized_names(cells, column)
     is_clamped = _clamped(cells)
     if is_clamped.any():
         first = int(np.argmax(is_clamped))

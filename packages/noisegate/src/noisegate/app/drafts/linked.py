@@ -20,7 +20,12 @@ from noisegate.app.drafts.drafted import called_id, vocabulary
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.schema import DEFAULT_MISSING_VALUES, Comparison, Date, Datetime
 from noisegate.schema.columns import Problem
-from noisegate.schema.encode import encode, joined_names, names_of, plain_cells
+from noisegate.schema.encode import (
+    encode,
+    join_names,
+    normalized_names,
+    strip_cells,
+)
 from noisegate.schema.files import write_toml
 from noisegate.schema.linked.links import Link
 from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
@@ -32,12 +37,7 @@ from noisegate.schema.linked.table_schema import (
     ticks_at,
     ticks_per_unit,
 )
-from noisegate.schema import DEFAULT_MISSING_VALUES, Comparison, Date, Datetime
-from noisegate.schema.columns import Problem
-from noisegate.schema.encode import encode, join_names, normalized_names, strip_cells
-from noisegate.schema.files import write_toml
 from noisegate.schema.numeric import rounded_bounds
-from noisegate.schema.numeric import outwards
 from noisegate.sources.families import Families
 from noisegate.sources.frames import read_table
 from noisegate.sources.linked import LinkedSource

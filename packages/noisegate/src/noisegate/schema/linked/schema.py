@@ -10,14 +10,16 @@ from typing import Any
 
 from noisegate.cards import ResultCard, Sheet
 from noisegate.errors import DataError, SchemaError, choices
-from noisegate.schema.linked.links import Link, qualified
-from noisegate.schema.linked.table_schema import LinkedTable, check_origin, key_parts
-from noisegate.schema.columns import CARD_HEADINGS, card_row, check_keys
+from noisegate.schema.columns import (
+    CARD_HEADINGS,
+    card_row,
+    check_keys,
+)
 from noisegate.schema.constraints import Constraint
 from noisegate.schema.files import StoredSchema, write_toml
+from noisegate.schema.linked.links import Link, qualified
+from noisegate.schema.linked.table_schema import LinkedTable, check_origin, key_parts
 from noisegate.schema.schema import constraints_from_form
-from noisegate.schema.columns import HEADINGS, check_keys, row_of
-from noisegate.schema.schema import constraints_in
 
 __all__ = ["Link", "LinkedSchema", "LinkedTable"]
 

@@ -228,7 +228,7 @@ def with_location(
         return read()
     except Problem as problem:
         row = problem.row
-        description = problem.says
+        description = problem.message
         value = problem.value
     shown = repr(value) if show_values else f"another value ({not_shown()})"
     where = origin.name if row is None else origin.locate(rows_before + row)
