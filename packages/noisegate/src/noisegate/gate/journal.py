@@ -1,14 +1,24 @@
-"""What a run has begun and answered, on disk before its noise: steps as dots of a file, queries as lines of another.
+"""Journals: what a run has begun and answered, on disk before its noise is drawn.
 
-With it a run that was stopped goes on under its reservation, and no noise is drawn twice (G-10, G-21).
+A run that was stopped, by a crash or by hand, goes on by its journal, under the same
+reservation, and no noise is drawn twice (G-10, G-21). Neither kind holds a secret:
 
-How many steps of a run were begun: a small file that outlives an interruption and holds
-no secret.
+- `Journal`, of a training in steps: a line of JSON, then one dot for each step begun::
 
-The first line is JSON: what run this is, and its reservation. After it, one dot for
-each step that was begun, on disk before the step's noise is drawn. Appending is atomic,
-so two processes with one journal never take a step twice. It guards against crashes and
-mistakes, not against an operator who restores an old copy.
+      {"format": 1, "run": "5f3c…", "reservation": "0b1d…"}
+      ........
+
+- `AnswerJournal`, of queries: lines of JSON. The run has an owner, the process that
+  goes on with it; a query is begun by an owner, and answered by its noisy values::
+
+      {"format": 1, "run": "5f3c…", "reservation": "0b1d…"}
+      {"owner": "a3…"}
+      {"begun": "counts", "map": "77…", "by": "a3…"}
+      {"answered": "counts", "shape": [4, 1], "values": "…"}
+
+Both only append, which is atomic on a local file system, so two processes with one
+journal never draw the same noise. They guard against crashes and mistakes, not against
+an operator who puts back an old copy.
 """
 
 import base64
@@ -28,48 +38,72 @@ from noisegate.errors import OptionError
 from noisegate.progress import LOG
 
 FORMAT = 1
+"""Version of both kinds of file, in their first line."""
+# On Windows, files are text unless they are opened with this flag.
 _BINARY = getattr(os, "O_BINARY", 0)
+# A first line that is longer is none of a journal.
+_MAX_HEADER_SIZE = 65_536
+# A line of an `AnswerJournal` that makes a process the owner of the run.
+_OWNER_LINE = re.compile(rb'^{"owner": "([0-9a-f]{32})"}$', re.MULTILINE)
 
 
 class Journal:
-    """The journal of one run, on a local file system, where appending is atomic.
+    """Counts the steps that a training has begun, across interruptions.
 
-    `run` is the digest of everything that a resumed run must share with the one that was interrupted.
+    Args:
+        path: The file, on a local file system, where appending is atomic.
+        run: Digest of everything that a resumed run must share with the one that was
+            interrupted.
     """
 
     def __init__(self, path: Path, run: str) -> None:
-        self._path, self._run = path, run
-        self._start = 0
+        self._path = path
+        self._run = run
+        # Bytes of the first line, behind which the dots begin.
+        self._header_size = 0
 
     def resume(self) -> dict[str, Any] | None:
-        """Returns what the journal says of its run, or None if there is no journal yet."""
+        """Reads the first line of the journal of a run that was interrupted.
+
+        Returns:
+            The line as JSON, with its `run` and `reservation`; None if there is no
+            journal yet.
+
+        Raises:
+            OptionError: if the file is no journal, or that of another run.
+        """
         try:
             with self._path.open("rb") as file:
-                line = file.readline(65536)
-            found: dict[str, Any] = json.loads(line)
-            known = found["format"] == FORMAT
+                line = file.readline(_MAX_HEADER_SIZE)
+            header: dict[str, Any] = json.loads(line)
+            has_known_format = header["format"] == FORMAT
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise OptionError(
-                f"journal={self._path}: not a journal of gradients ({type(error).__name__})."
+                f"journal={self._path}: not a journal of gradients "
+                f"({type(error).__name__})."
             ) from None
-        if not known or found.get("run") != self._run:
+        if not has_known_format or header.get("run") != self._run:
             raise OptionError(
-                f"journal={self._path} is that of another run: plan, settings or budget differ. Resume with the same "
-                "ones, or give another file, which starts a run that costs again."
+                f"journal={self._path} is that of another run: plan, settings or "
+                "budget differ. Resume with the same ones, or give another file, which "
+                "starts a run that costs again."
             )
-        self._start = len(line)
-        return found
+        self._header_size = len(line)
+        return header
 
     def create(self, reservation: str | None) -> None:
-        """Writes the first line; refuses a file that exists or cannot be written."""
-        line = (
-            json.dumps(
-                {"format": FORMAT, "run": self._run, "reservation": reservation}
-            ).encode()
-            + b"\n"
-        )
+        """Writes the first line, on disk.
+
+        Args:
+            reservation: The reservation in the ledger; None without a ledger.
+
+        Raises:
+            OptionError: if the file exists or cannot be written.
+        """
+        header = {"format": FORMAT, "run": self._run, "reservation": reservation}
+        line = json.dumps(header).encode() + b"\n"
         try:
             handle = os.open(
                 self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600
@@ -83,24 +117,31 @@ class Journal:
             os.fsync(handle)
         finally:
             os.close(handle)
-        self._start = len(line)
+        self._header_size = len(line)
 
     def begun(self) -> int:
-        """Returns how many steps were begun."""
-        return max(self._path.stat().st_size - self._start, 0)
+        """Returns how many steps were begun, by all processes with this journal."""
+        return max(self._path.stat().st_size - self._header_size, 0)
 
     def begin(self) -> int:
-        """Marks one more step as begun, on disk, and returns its number, from 0: no other call gets the same.
+        """Marks one more step as begun, on disk.
 
-        An `OSError` means that it cannot be written; the step must not run then.
+        Returns:
+            The number of the step, from 0. No other call gets the same, in any process.
+
+        Raises:
+            OSError: if that cannot be written. The step must not run then.
         """
         handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | _BINARY)
         try:
             if os.write(handle, b".") != 1:
                 raise OSError(f"journal {self._path} cannot be written")
-            number = os.lseek(handle, 0, os.SEEK_CUR) - 1 - self._start
+            # An append puts the position of this handle behind its own dot.
+            end = os.lseek(handle, 0, os.SEEK_CUR)
+            number = end - 1 - self._header_size
             os.fsync(handle)
-            # Another process may have withdrawn the run; had it done so after this, it would have seen the dot.
+            # Another process may have withdrawn the run by moving the file away. If it
+            # does so after this look, it sees the dot.
             if os.stat(self._path).st_ino != os.fstat(handle).st_ino:
                 raise OSError(f"journal {self._path} was replaced")
         finally:
@@ -108,17 +149,23 @@ class Journal:
         return number
 
     def rollback(self, own: int) -> bool:
-        """Removes the file of a run that never drew any noise, and returns whether it could be.
+        """Removes the journal of a run that drew no noise, in any process.
 
-        This process has begun `own` steps. If there are more, another has drawn noise, and the run goes on.
+        Args:
+            own: Number of steps that this process has begun. If the journal has more,
+                another process has drawn noise, and the run goes on.
+
+        Returns:
+            Whether the journal was removed.
         """
-        beside = self._path.with_name(f"{self._path.name}.withdrawn")
-        # Out of the way first: nobody begins a step after the look at it.
-        self._path.replace(beside)
-        if beside.stat().st_size - self._start > own:
-            beside.replace(self._path)
+        withdrawn_path = self._path.with_name(f"{self._path.name}.withdrawn")
+        # Moved away before it is looked at, so that nobody begins a step afterwards.
+        self._path.replace(withdrawn_path)
+        begun_steps = withdrawn_path.stat().st_size - self._header_size
+        if begun_steps > own:
+            withdrawn_path.replace(self._path)
             return False
-        beside.unlink()
+        withdrawn_path.unlink()
         return True
 
     def remove(self) -> None:
@@ -127,15 +174,17 @@ class Journal:
 
 
 class AnswerJournal:
-    """The journal of a run's queries: what run it is, which queries were begun, and each answer that was drawn.
+    """Records which queries a run has begun, and the noisy answers that were drawn.
 
-    Each line is one JSON object, on disk before the run goes on. A line that was cut off by a crash counts for nothing:
-    the process that wrote it had not gone on. Only what has left the gate is in it: names of queries, hashes of public
-    maps, and noisy answers.
+    Each line is one JSON object, on disk before the run goes on. A line that was cut
+    off by a crash counts for nothing: the process that wrote it had not gone on. Only
+    what has left the gate is in it: names of queries, hashes of public maps, and noisy
+    answers.
 
-    Lines are appended, and whoever appended the last line of an owner goes on with the run. A process begins a query
-    only if it is still the owner after the line that says so is on disk. So of two processes with one journal, the
-    later owner sees what the earlier one has begun, and the earlier one begins nothing more.
+    Whoever appended the last line of an owner goes on with the run. A process begins a
+    query only if it is still the owner after the line that says so is on disk. So of
+    two processes with one journal, the later owner sees what the earlier one has begun,
+    and the earlier one begins nothing more.
 
     Args:
         path: The file, on a local file system, where appending is atomic.
@@ -150,13 +199,14 @@ class AnswerJournal:
         self.is_own = True
         """Whether no other process was seen to go on with the run."""
         self.begun: dict[str, str | None] = {}
-        """Queries of which noise may have been drawn, each with the hash of its map."""
+        """Queries whose noise may have been drawn, each with the hash of its map (None
+        where it has no map)."""
         self.answers: dict[str, npt.NDArray[np.float64]] = {}
-        """Answers that were drawn, by query."""
+        """Noisy answers that were drawn, by query, each (dim, columns)."""
 
     @property
     def exists(self) -> bool:
-        """Whether there is a file, so a run to go on with."""
+        """Whether there is a file, and so a run to go on with."""
         return self.path.exists()
 
     @property
@@ -166,19 +216,25 @@ class AnswerJournal:
 
     @property
     def lost(self) -> list[str]:
-        """Queries that were begun and have no answer: their noise may have been drawn, and is never drawn again."""
+        """Queries that were begun and have no answer.
+
+        Their noise may have been drawn, so it is never drawn again.
+        """
         return [name for name in self.begun if name not in self.answers]
 
     def create(self, run: str, reservation: str | None) -> None:
-        """Writes what run it is, and under which reservation, before anything is reserved.
+        """Creates the file of a new run, before anything is reserved.
+
+        Args:
+            run: Digest of everything that a run must share which goes on with it.
+            reservation: What the reservation will be called; None without a ledger.
 
         Raises:
             OptionError: if the file exists or cannot be written.
         """
-        head = {"format": FORMAT, "run": run, "reservation": reservation}
-        text = "".join(
-            json.dumps(line) + "\n" for line in (head, {"owner": self._owner})
-        )
+        header = {"format": FORMAT, "run": run, "reservation": reservation}
+        owner = {"owner": self._owner}
+        text = json.dumps(header) + "\n" + json.dumps(owner) + "\n"
         try:
             handle = os.open(
                 self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600
@@ -195,75 +251,101 @@ class AnswerJournal:
             ) from None
 
     def read(self) -> dict[str, Any]:
-        """Reads the file; returns its first line, which says what run it is.
+        """Reads the file: which queries were begun and answered, and its owner.
+
+        Returns:
+            The first line as JSON, with its `run` and `reservation`.
 
         Raises:
             OptionError: if it cannot be read.
         """
         try:
             lines = self.path.read_bytes().split(b"\n")
-            head: dict[str, Any] = json.loads(lines[0])
-            if head["format"] != FORMAT:
+            header: dict[str, Any] = json.loads(lines[0])
+            if header["format"] != FORMAT:
                 raise ValueError("another format")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise OptionError(
-                f"{self.path} is not a journal of queries ({type(error).__name__}), so nobody can say what was drawn. "
-                "What was reserved stays spent; remove the folder, and fit again."
+                f"{self.path} is not a journal of queries ({type(error).__name__}), so "
+                "nobody can say what was drawn. What was reserved stays spent; remove "
+                "the folder, and fit again."
             ) from None
         self._last_owner = None
-        self.begun, self.answers = {}, {}
+        self.begun = {}
+        self.answers = {}
         for line in lines[1:]:
+            # Lines that were cut off by a crash are skipped.
             with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-                self._take(json.loads(line))
-        return head
+                self._read_line(json.loads(line))
+        return header
 
-    def _take(self, line: dict[str, Any]) -> None:
+    def _read_line(self, line: dict[str, Any]) -> None:
+        """Takes in one line: an owner, a query that was begun, or an answer.
+
+        Args:
+            line: The line as JSON. If it is none of these, some error is raised.
+        """
         if "owner" in line:
             self._last_owner = line["owner"]
         elif "begun" in line:
-            # Whoever was the owner no more when this line came has seen so, and has not begun.
+            # A process that was no longer the owner saw that after its line was on
+            # disk, and did not begin the query.
             if line["by"] == self._last_owner:
                 self.begun.setdefault(line["begun"], line["map"])
         else:
-            values = np.frombuffer(
-                base64.b64decode(line["values"], validate=True), dtype="<f8"
-            )
-            shaped = values.reshape(line["shape"]).astype(np.float64)
+            data = base64.b64decode(line["values"], validate=True)
+            values = np.frombuffer(data, dtype="<f8").reshape(line["shape"])
             if line["answered"] in self.begun:
-                self.answers.setdefault(line["answered"], shaped)
+                self.answers.setdefault(line["answered"], values.astype(np.float64))
 
     def take_up(self, run: str | None) -> str | None:
-        """Goes on with the run of the file, as its owner; returns its reservation.
+        """Becomes the owner of the run in the file, to go on with it.
 
         Args:
-            run: The digest of the run that goes on; None where another journal has compared it.
+            run: Digest of the run that goes on; None where another journal has compared
+                it.
+
+        Returns:
+            The reservation of the run; None without a ledger.
 
         Raises:
-            OptionError: if the file is that of another run, or cannot be read or written.
+            OptionError: if the file is that of another run, or cannot be read or
+                written.
         """
         if run is not None and self.read().get("run") != run:
             raise OptionError(
-                f"{self.path} is that of another run: plan, settings or budget differ, or another version of noisegate "
-                "began it. Go on with the same ones; or remove the folder and fit again, which costs again."
+                f"{self.path} is that of another run: plan, settings or budget differ, "
+                "or another version of noisegate began it. Go on with the same ones; "
+                "or remove the folder and fit again, which costs again."
             )
         try:
             self._append({"owner": self._owner})
         except OSError as error:
             raise OptionError(
-                f"{self.path} cannot be written: {error.strerror}. Nothing more was spent."
+                f"{self.path} cannot be written: {error.strerror}. "
+                "Nothing more was spent."
             ) from None
+        # Read again: from here on, no other process adds queries that count.
         reservation: str | None = self.read().get("reservation")
         return reservation
 
     def nothing_drawn(self) -> None:
-        """Forgets which queries were begun: a ledger has said that none of them was confirmed, so none has noise."""
+        """Forgets which queries were begun, as the ledger shows that none has noise.
+
+        The reservation was not confirmed, and noise is drawn only after that.
+        """
         self.begun = {}
 
     def begin(self, query: str, feature_map: str | None = None) -> None:
         """Marks a query as begun, on disk; once, however often it is called.
 
+        Args:
+            query: Name of the query.
+            feature_map: Hash of its map; None where it has no map.
+
         Raises:
-            OptionError: if that cannot be written, or another process goes on with the run. No noise may be drawn then.
+            OptionError: if that cannot be written, or another process goes on with the
+                run. No noise may be drawn then.
         """
         if query in self._begun_here or self._given_up:
             return
@@ -273,25 +355,34 @@ class AnswerJournal:
         except OSError as error:
             if not self._begun_here:
                 raise OptionError(
-                    f"{self.path} cannot be written: {error.strerror}. No noise was drawn for {query!r}; make room on "
-                    "the disk, or remove whatever removes files there."
+                    f"{self.path} cannot be written: {error.strerror}. No noise was "
+                    f"drawn for {query!r}; make room on the disk, or remove whatever "
+                    "removes files there."
                 ) from None
-            # Noise was drawn before, whose cost would be lost: it goes on, and cannot be resumed any more.
+            # Noise was drawn for earlier queries, and its cost would be lost. So the
+            # run goes on, but can no longer be resumed.
             self.give_up(error)
             return
-        owners = re.findall(rb'^{"owner": "([0-9a-f]{32})"}$', text, re.MULTILINE)
+        owners = _OWNER_LINE.findall(text)
         if not owners or owners[-1].decode() != self._owner:
             self.is_own = False
             raise OptionError(
-                f"{self.path}: another process goes on with this run, so this one has ended."
+                f"{self.path}: another process goes on with this run, so this one has "
+                "ended."
             )
         self._begun_here.add(query)
 
     def answer(self, query: str, values: npt.NDArray[np.float64]) -> None:
-        """Writes the answer to a query that was begun. Where that fails, the run goes on, and cannot be resumed."""
-        data = base64.b64encode(
-            np.ascontiguousarray(values, dtype="<f8").tobytes()
-        ).decode()
+        """Writes the noisy answer to a query that was begun.
+
+        If that fails, the run goes on, but can no longer be resumed.
+
+        Args:
+            query: Name of the query.
+            values: Its noisy answer, (dim, columns).
+        """
+        raw_values = np.ascontiguousarray(values, dtype="<f8").tobytes()
+        data = base64.b64encode(raw_values).decode()
         try:
             if not self._given_up:
                 self._append(
@@ -301,7 +392,11 @@ class AnswerJournal:
             self.give_up(error)
 
     def give_up(self, error: OSError) -> None:
-        """Removes the file, which is not whole any more."""
+        """Removes the file after an error in writing, and writes no more.
+
+        Args:
+            error: The error, for the log.
+        """
         LOG.warning(
             "%s cannot be written: %s. This fit goes on; it cannot be resumed.",
             self.path,
@@ -316,7 +411,12 @@ class AnswerJournal:
             self.path.unlink(missing_ok=True)
 
     def _append(self, line: dict[str, Any]) -> None:
-        # The line before may have been cut off, and ends here.
+        """Appends one line of JSON, on disk when this returns.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        # It begins with an end of line, as the line before may have been cut off.
         handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | _BINARY)
         try:
             _write(handle, b"\n" + json.dumps(line).encode() + b"\n")
@@ -325,8 +425,14 @@ class AnswerJournal:
 
 
 def _write(handle: int, data: bytes) -> None:
-    """Writes all of `data` to disk."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]
+    """Writes all of the data to an open file, on disk when this returns.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    remaining = memoryview(data)
+    while remaining:
+        # The system may write only a part at a time.
+        written = os.write(handle, remaining)
+        remaining = remaining[written:]
     os.fsync(handle)

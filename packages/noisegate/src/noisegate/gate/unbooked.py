@@ -1,7 +1,10 @@
-"""Runs that no ledger knows: costs on the same records add up, and nobody counts. So this process does, and warns.
+"""Counts the runs of this process that no ledger records, and warns of what they cost.
 
-Runs that have a column in common are counted together; records are never compared, or a
-run on one made-up record would tell whether it is among private ones.
+The costs of runs on the same records add up. Where a ledger is used it adds them; where
+none is, this process counts its own runs and warns after the 2nd, 4th, 8th, …
+
+Runs that have a column in common are counted together. Records are never compared: if
+they were, a run on one made-up record would tell whether it is among private ones.
 """
 
 import math
@@ -12,38 +15,47 @@ from collections.abc import Iterable
 from noisegate.errors import UnbookedWarning
 from noisegate.privacy.plan import Budget, PricedPlan
 
+# Columns and budgets of the latest runs, oldest first.
 _RUNS: list[tuple[frozenset[str], Budget]] = []
-_MOST_RUNS = 1000
+# Older runs are forgotten, so that a server's memory does not grow.
+_MAX_RUNS = 1000
 _LOCK = threading.Lock()
 
 
 class Unbooked:
-    """One run without a ledger, from its plan to its first noise: what it costs, and the columns that it reads."""
+    """One run without a ledger, which is counted when it draws its first noise.
+
+    Args:
+        plan: What the run costs.
+        columns: Names of the columns that it reads.
+    """
 
     def __init__(self, plan: PricedPlan, columns: Iterable[str]) -> None:
-        self._budget, self._columns = plan.budget, frozenset(columns)
+        self._budget = plan.budget
+        self._columns = frozenset(columns)
 
     def warn(self) -> None:
-        """Counts the run, right before its first noise, and warns of what it costs with those before it.
+        """Counts the run, just before its first noise, and warns of the total cost.
 
-        As an error the warning stops the run, which has spent nothing yet.
+        Where warnings are errors, the run stops here and has spent nothing.
         """
         with _LOCK:
             _RUNS.append((self._columns, self._budget))
-            del _RUNS[:-_MOST_RUNS]
-            alike = [budget for columns, budget in _RUNS if columns & self._columns]
-        number, costs = (
-            len(alike),
-            [
-                math.fsum(getattr(one, of) for one in alike)
-                for of in ("epsilon", "delta")
-            ],
-        )
-        if number > 1 and number & (number - 1) == 0:  # told at 2, 4, 8, ...
-            text = (
-                f"{number} runs of this process had columns in common, and no ledger knows of them. Where the "
-                f"records are the same, they cost together up to epsilon = {costs[0]:.4g} at delta = {costs[1]:g}; "
-                "runs of other processes come on top. Give ledger= and dataset= to record and limit what is spent, and "
-                "choose settings on public or simulated records."
+            del _RUNS[:-_MAX_RUNS]
+            budgets = [budget for columns, budget in _RUNS if columns & self._columns]
+
+        run_count = len(budgets)
+        is_power_of_two = run_count & (run_count - 1) == 0
+        if run_count > 1 and is_power_of_two:
+            # Basic composition: ε and δ each add up.
+            epsilon = math.fsum(budget.epsilon for budget in budgets)
+            delta = math.fsum(budget.delta for budget in budgets)
+            message = (
+                f"{run_count} runs of this process had columns in common, and no "
+                "ledger knows of them. Where the records are the same, they cost "
+                f"together up to epsilon = {epsilon:.4g} at delta = {delta:g}; runs of "
+                "other processes come on top. Give ledger= and dataset= to record and "
+                "limit what is spent, and choose settings on public or simulated "
+                "records."
             )
-            warnings.warn(text, UnbookedWarning, stacklevel=2)
+            warnings.warn(message, UnbookedWarning, stacklevel=2)
