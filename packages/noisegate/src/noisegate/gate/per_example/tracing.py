@@ -1,25 +1,34 @@
-"""Per-example gradients of a whole block at once: what layers were given, and the gradients at what they returned.
-
-Where a loss calls `linear`, `conv2d` or `group_norm` with a parameter, its gradient is made from the layer's input x
-and the gradient d of the loss at its output: Σ over positions d ⊗ x, with x the patch of a convolution, or
-d · (x − mean)/std. A loss that this file does not see through (`agrees`) is left to `torch.func.grad`.
+"""Per-example gradients of a block of records at once, almost as fast as their sum.
 
 A loss is mapped over the records of a block (`torch.func.vmap`), and one backward pass
 goes through the sum of the losses. Every record has its own copy of each parameter, a
 view that takes no memory; the gradient at the copies is the gradient at the records.
-Where a loss calls `linear`, `conv2d` or `group_norm` with a parameter, the layer is run
-with the shared one instead, as fast as without privacy, and its gradients are made from
-its input x and the gradient d of the loss at its output: Σ over positions d ⊗ x, with x
-the patch of a convolution, or d · (x − mean)/std.
+
+Layers are faster still. Where a loss calls `linear`, `conv2d` or `group_norm` with a
+parameter, the layer is run once for the block, with the shared parameter, as without
+privacy. Its gradients are made from its input x and the gradient d of the loss at its
+output, as a sum over positions:
+
+============  ====================================
+layer         gradient of the weight at one record
+============  ====================================
+`linear`      Σ d ⊗ x
+`conv2d`      Σ d ⊗ x, with x a patch of the image
+`group_norm`  Σ d · (x − mean) / std
+============  ====================================
+
+The gradient of a bias is Σ d.
 
 Nothing here matters for privacy but that records are not mixed, which the gate probes.
 A loss that this file does not see through (`agrees`) is left to `torch.func.grad`.
+
+How to read it: `per_example_gradients` is the main line, `_tracer` catches the calls of
+layers, and `_linear`, `_conv2d` and `_group_norm` each read one kind of call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -31,7 +40,8 @@ if TYPE_CHECKING:
 
 Parameters = Mapping[str, "Tensor"]
 Loss: TypeAlias = Callable[[Parameters, "Tensor", "Tensor"], "Tensor"]
-"""The loss of one record: of parameters, and of its numeric and coded columns."""
+"""The loss of one record, a scalar: of parameters by name, and of the record's numeric
+and coded columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +49,10 @@ class BlockGradients:
     """Gradients at the records of a block, by parameter."""
 
     products: dict[str, tuple[Tensor, Tensor]]
-    """Inputs (rows, inputs) and gradients at the outputs (rows, outputs), where the gradient is their outer product."""
+    """Of parameters whose gradient is an outer product: the inputs of their layer,
+    (rows, inputs), and the gradients at its outputs, (rows, outputs)."""
     whole: dict[str, Tensor]
-    """Of all others, (rows, …)."""
+    """Of all other parameters, the gradients, (rows, …)."""
 
 
 def per_example_gradients(
@@ -52,71 +63,106 @@ def per_example_gradients(
     *,
     traced: bool = True,
 ) -> BlockGradients:
-    """Returns the gradients of a loss at each record; layers are run on the shared parameters if they are `traced`."""
+    """Computes the gradients of a loss at each record of a block.
+
+    Args:
+        loss: The loss of one record.
+        parameters: Where gradients are taken, by name.
+        numeric: Numeric columns.
+        codes: Coded columns.
+        traced: Whether layers are run once for the block, with the shared parameters.
+    """
     import torch
     from torch.func import vmap
 
-    rows, calls = len(numeric), list[LayerCall]()
+    row_count = len(numeric)
     copies = {
-        name: value.detach().expand(rows, *value.shape).requires_grad_()
+        name: value.detach().expand(row_count, *value.shape).requires_grad_()
         for name, value in parameters.items()
     }
+    calls: list[LayerCall] = []
 
-    def mapped(
-        own: dict[str, Tensor],
+    def loss_of_record(
+        own_parameters: dict[str, Tensor],
         numbers: Float[Tensor, " numeric"],
         coded: Shaped[Tensor, " coded"],
     ) -> Float[Tensor, ""]:
-        with _tracer()(own, parameters, calls) if traced else nullcontext():
-            return loss(own, numbers, coded)
+        """Returns the loss of one record; notes its layers in `calls`."""
+        if not traced:
+            return loss(own_parameters, numbers, coded)
+        with _tracer()(own_parameters, parameters, calls):
+            return loss(own_parameters, numbers, coded)
 
-    total = vmap(mapped, randomness="error")(copies, numeric, codes).sum()
-    wanted = [*(call.output for call in calls), *copies.values()]
-    found: tuple[Tensor | None, ...] = torch.autograd.grad(
-        total, wanted, allow_unused=True
+    losses = vmap(loss_of_record, randomness="error")(copies, numeric, codes)
+    # A record's copy and output are in its own loss alone, so the gradient of the sum
+    # is that of each. Where the loss does not use one, it is None.
+    gradients: tuple[Tensor | None, ...] = torch.autograd.grad(
+        losses.sum(),
+        [*(call.output for call in calls), *copies.values()],
+        allow_unused=True,
     )
-    own = dict(zip(copies, found[len(calls) :], strict=True))
+    output_gradients = gradients[: len(calls)]
+    copy_gradients = dict(zip(copies, gradients[len(calls) :], strict=True))
     with torch.no_grad():
-        return _assembled(calls, found[: len(calls)], own, copies)
+        return _assembled(calls, output_gradients, copy_gradients, copies)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Use:
+    """One use of a parameter, in a call of a layer."""
+
+    call: LayerCall
+    role: str  # of the parameter: "weight" or "bias"
+    output_gradient: Tensor  # of the loss at the layer's output, (rows, …)
 
 
 def _assembled(
     calls: list[LayerCall],
-    at_outputs: tuple[Float[Tensor, "rows ..."] | None, ...],
-    own: dict[str, Tensor | None],
+    output_gradients: tuple[Float[Tensor, "rows ..."] | None, ...],
+    copy_gradients: dict[str, Tensor | None],
     copies: Parameters,
 ) -> BlockGradients:
+    """Adds up, for each parameter, the gradients of all its uses.
+
+    Args:
+        calls: The calls of layers that were traced.
+        output_gradients: Gradients of the loss at the outputs of these layers; None
+            where the loss does not use an output.
+        copy_gradients: Gradients at the records' copies of each parameter, where it was
+            used outside of traced layers; None where it was not.
+        copies: The records' copies of each parameter, (rows, …).
+    """
     import torch
 
-    by_name: dict[str, list[tuple[LayerCall, str, Tensor]]] = {
-        name: [] for name in copies
-    }
-    for call, at_output in zip(calls, at_outputs, strict=True):
-        if at_output is not None:
+    uses_by_name: dict[str, list[_Use]] = {name: [] for name in copies}
+    for call, output_gradient in zip(calls, output_gradients, strict=True):
+        if output_gradient is not None:
             for role, name in call.names.items():
-                by_name[name].append((call, role, at_output))
-    products, whole = {}, {}
+                use = _Use(call=call, role=role, output_gradient=output_gradient)
+                uses_by_name[name].append(use)
+
+    products: dict[str, tuple[Tensor, Tensor]] = {}
+    whole: dict[str, Tensor] = {}
     for name, copy in copies.items():
-        parts, rest = by_name[name], own[name]
-        if (
-            len(parts) == 1
-            and rest is None
-            and parts[0][1] == "weight"
-            and parts[0][0].inputs is not None
-        ):
-            products[name] = (
-                parts[0][0].inputs.detach(),
-                parts[0][2].reshape(len(copy), -1),
-            )
-            continue
-        found = [
-            call.gradient(at_output, role).reshape(copy.shape)
-            for call, role, at_output in parts
+        uses = uses_by_name[name]
+        other_gradient = copy_gradients[name]
+        is_only_use = len(uses) == 1 and other_gradient is None
+        if is_only_use and uses[0].role == "weight":
+            inputs = uses[0].call.inputs
+            if inputs is not None:
+                outputs = uses[0].output_gradient.reshape(len(copy), -1)
+                products[name] = (inputs.detach(), outputs)
+                continue
+        gradients = [
+            use.call.gradient(use.output_gradient, use.role).reshape(copy.shape)
+            for use in uses
         ]
-        found += [] if rest is None else [rest]
-        whole[name] = (
-            sum(found[1:], start=found[0]) if found else torch.zeros_like(copy)
-        )
+        if other_gradient is not None:
+            gradients.append(other_gradient)
+        if gradients:
+            whole[name] = sum(gradients[1:], start=gradients[0])
+        else:
+            whole[name] = torch.zeros_like(copy)
     return BlockGradients(products=products, whole=whole)
 
 
@@ -126,11 +172,29 @@ def by_torch(
     numeric: Float[Tensor, "rows numeric"],
     codes: Int64[Tensor, "rows coded"],
 ) -> BlockGradients:
-    """Returns the gradients of a loss at each record as torch itself takes them: slower, for any loss."""
+    """Computes the gradients of any loss at each record, as torch itself does: slower.
+
+    Args:
+        loss: The loss of one record.
+        parameters: Where gradients are taken, by name.
+        numeric: Numeric columns.
+        codes: Coded columns.
+    """
     from torch.func import grad, vmap
 
-    one = vmap(grad(loss), in_dims=(None, 0, 0), randomness="error")
-    return BlockGradients(products={}, whole=one(dict(parameters), numeric, codes))
+    gradients_of_records = vmap(grad(loss), in_dims=(None, 0, 0), randomness="error")
+    return BlockGradients(
+        products={}, whole=gradients_of_records(dict(parameters), numeric, codes)
+    )
+
+
+# Seed and size of the changes of parameters at which `agrees` compares.
+_COMPARED_SEED = 0
+_COMPARED_STD = 0.1
+# By how much two ways to compute a gradient may differ, relative to its largest entry,
+# and to the largest of all parameters' gradients.
+_MAX_RELATIVE_DIFFERENCE = 1e-3
+_MAX_ROUNDING = 1e-5
 
 
 def agrees(
@@ -139,90 +203,129 @@ def agrees(
     numeric: Float[Tensor, "rows numeric"],
     codes: Int64[Tensor, "rows coded"],
 ) -> bool:
-    """Whether gradients are the same with layers traced and without, at made-up records and parameters near these."""
+    """Returns whether gradients are the same with layers traced and without.
+
+    They are compared at two made-up records, and at parameters near some.
+
+    Args:
+        loss: The loss of one record.
+        parameters: The parameters, by name.
+        numeric: Numeric columns, of which shape and type alone are used.
+        codes: Coded columns, likewise.
+    """
     import torch
 
-    source = torch.Generator().manual_seed(0)
-    made_up = (
-        torch.rand(numeric[:2].shape, generator=source).to(numeric),
-        torch.zeros_like(codes[:2]),
-    )
+    generator = torch.Generator().manual_seed(_COMPARED_SEED)
+    made_up_numeric = torch.rand(numeric[:2].shape, generator=generator).to(numeric)
+    made_up_codes = torch.zeros_like(codes[:2])
     nearby = {
-        name: value + 0.1 * torch.randn(value.shape, generator=source).to(value)
+        name: value
+        + _COMPARED_STD * torch.randn(value.shape, generator=generator).to(value)
         for name, value in parameters.items()
     }
     try:
-        right = per_example_gradients(loss, nearby, *made_up, traced=False).whole
-        found = per_example_gradients(loss, nearby, *made_up)
-    except RuntimeError:  # an operation that cannot be mapped over parameters, or a gradient inside the loss
+        expected = per_example_gradients(
+            loss, nearby, made_up_numeric, made_up_codes, traced=False
+        ).whole
+        traced = per_example_gradients(loss, nearby, made_up_numeric, made_up_codes)
+    except RuntimeError:
+        # An operation that cannot be mapped over parameters, or a gradient inside the
+        # loss.
         return False
-    mine = {
+    gradients = {
         name: outputs[:, :, None] * inputs[:, None, :]
-        for name, (inputs, outputs) in found.products.items()
+        for name, (inputs, outputs) in traced.products.items()
     }
-    mine |= found.whole
-    # A gradient that is zero but for rounding, as that of a bias before a normalisation, agrees with any such.
-    rounding = 1e-5 * max(float(value.abs().max()) for value in right.values())
+    gradients |= traced.whole
+    # A gradient that is zero but for rounding, as that of a bias before a
+    # normalisation, agrees with any such.
+    rounding = _MAX_ROUNDING * max(
+        float(value.abs().max()) for value in expected.values()
+    )
     return all(
         bool(
-            (mine[name].reshape(value.shape) - value).abs().max()
-            <= 1e-3 * value.abs().max() + rounding
+            (gradients[name].reshape(value.shape) - value).abs().max()
+            <= _MAX_RELATIVE_DIFFERENCE * value.abs().max() + rounding
         )
-        for name, value in right.items()
+        for name, value in expected.items()
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerCall:
-    """One call of a layer, for a whole block."""
+    """One call of a layer, for all records of a block."""
 
     names: Mapping[str, str]
-    """The parameter in each role: "weight", "bias"."""
+    """Name of the parameter in each role, "weight" and "bias"."""
     output: Tensor
-    """(rows, …), part of the graph of the losses."""
+    """What the layer returned, (rows, …), part of the graph of the losses."""
     gradient: Callable[[Tensor, str], Tensor]
-    """Returns the gradient of a role at each record, (rows, …), from that of the loss at the output."""
+    """From the gradient of the losses at the output, (rows, …), and a role to the
+    gradient at the parameter in that role, of each record, (rows, …)."""
     inputs: Tensor | None = None
-    """(rows, inputs) where the weight's gradient is d ⊗ inputs, one product a record."""
+    """What the layer was given, (rows, inputs), if the gradient of its weight is one
+    outer product for each record: of the gradient at the output, and these."""
 
 
-Call: TypeAlias = Mapping[str, Any]
+Arguments: TypeAlias = Mapping[str, Any]
+"""Arguments of a call of a layer, by name."""
 Names: TypeAlias = Mapping[str, str]
+"""Name of the parameter in each role, "weight" and "bias"."""
 Run: TypeAlias = Callable[["Tensor"], LayerCall]
-"""Runs a layer on the inputs of a whole block. What reads calls gives None for one that is left to torch."""
+"""Runs a layer on the inputs of a whole block."""
+
+
+@dataclass(frozen=True)
+class _LayerKind:
+    """A function of torch that is traced."""
+
+    read: Callable[..., Run | None]
+    """From the arguments of a call, the names of the parameters and the shared
+    parameters by role to what runs the layer; None for a call that is left to torch."""
+    argument_names: tuple[str, ...]
+    """Names of the positional arguments, in order."""
 
 
 @cache
 def _tracer() -> Any:
-    """Returns the class that traces layers; made when it is asked for, as its bases are torch's."""
+    """Returns the class of the context that traces layers.
+
+    It is defined when it is first asked for, as its base classes are torch's, which is
+    slow to import.
+    """
     import torch
     from torch.nn import functional
     from torch.overrides import TorchFunctionMode
 
-    known: dict[Any, tuple[Callable[..., Run | None], tuple[str, ...]]] = {
-        functional.linear: (_linear, ("input", "weight", "bias")),
-        torch.conv2d: (
+    layer_kinds: dict[Any, _LayerKind] = {
+        functional.linear: _LayerKind(_linear, ("input", "weight", "bias")),
+        torch.conv2d: _LayerKind(
             _conv2d,
             ("input", "weight", "bias", "stride", "padding", "dilation", "groups"),
         ),
-        functional.group_norm: (
-            _group_norm,
-            ("input", "num_groups", "weight", "bias", "eps"),
+        functional.group_norm: _LayerKind(
+            _group_norm, ("input", "num_groups", "weight", "bias", "eps")
         ),
     }
 
-    class Outside(torch.autograd.Function):
-        """Runs a layer once for the whole block, outside of the map over its records."""
+    class OnWholeBlock(torch.autograd.Function):
+        """Runs a layer once for the whole block, outside of the map over its records.
+
+        When torch maps this function over records, it calls `vmap` with the inputs of
+        all of them.
+        """
 
         @staticmethod
         def forward(*_: Any) -> Any:
             """Refuses: a layer that is not mapped has no records to tell apart."""
             raise RuntimeError(
-                "layers are traced under one map, over inputs that differ between records"
+                "layers are traced under one map, over inputs that differ between "
+                "records"
             )
 
         @staticmethod
         def setup_context(*_: Any) -> Any:
+            """Refuses likewise; torch asks for this method."""
             raise RuntimeError("layers are traced under one map")
 
         @staticmethod
@@ -232,114 +335,145 @@ def _tracer() -> Any:
             run: Callable[[Tensor], Tensor],
             x: Float[Tensor, "..."],
         ) -> tuple[Float[Tensor, "rows ..."], int]:
-            """Returns the layer at all records of the block, which stand in front."""
+            """Returns the outputs of the layer, and the axis of records in them."""
             return run(x.movedim(in_dims[1], 0)), 0
 
     class LayerTracer(TorchFunctionMode):
+        """While it is entered, runs layers on whole blocks and notes their calls.
+
+        Args:
+            own: A record's copies of the parameters, by name, inside the map.
+            shared: The shared parameters, by name.
+            calls: Is filled with the calls.
+        """
+
         def __init__(
-            self, own: Parameters, shared: Parameters, made: list[LayerCall]
+            self, own: Parameters, shared: Parameters, calls: list[LayerCall]
         ) -> None:
             super().__init__()
-            self._named = {
-                id(value): (name, shared[name]) for name, value in own.items()
-            }
-            self._made = made
+            self._names = {id(value): name for name, value in own.items()}
+            self._shared = shared
+            self._calls = calls
 
         def __torch_function__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            kwargs = kwargs or {}
-            if func not in known:
-                return func(*args, **kwargs)
-            read, order = known[func]
-            call = dict(zip(order, args, strict=False)) | kwargs
-            given = {
-                role: call[role]
-                for role in ("weight", "bias")
-                if call.get(role) is not None
-            }
-            named = {
-                role: self._named[id(value)]
-                for role, value in given.items()
-                if id(value) in self._named
-            }
-            run = None
-            if "weight" in named and len(named) == len(given):
-                names, shared = (
-                    {role: found[place] for role, found in named.items()}
-                    for place in (0, 1)
-                )
-                run = read(call, names, **shared)
+            """Runs a layer on the whole block if it has parameters, else as usual."""
+            options = kwargs or {}
+            kind = layer_kinds.get(func)
+            if kind is None:
+                return func(*args, **options)
+            arguments = dict(zip(kind.argument_names, args, strict=False)) | options
+            run = self._read(kind, arguments)
             if run is None:
-                return func(*args, **kwargs)
+                return func(*args, **options)
 
-            def noted(block: Float[Tensor, "rows ..."]) -> Float[Tensor, "rows ..."]:
-                """Returns the outputs of the layer, and writes down its call."""
-                made = run(block)
-                # Where nothing before it has parameters, the gradient at the output starts here.
-                made.output.requires_grad_()
-                self._made.append(made)
-                return made.output
+            def run_and_note(
+                block: Float[Tensor, "rows ..."],
+            ) -> Float[Tensor, "rows ..."]:
+                """Returns the outputs of the layer, and notes its call."""
+                call = run(block)
+                # Where nothing before the layer has parameters, the graph begins here.
+                call.output.requires_grad_()
+                self._calls.append(call)
+                return call.output
 
-            return Outside.apply(noted, call["input"])
+            return OnWholeBlock.apply(run_and_note, arguments["input"])
+
+        def _read(self, kind: _LayerKind, arguments: Arguments) -> Run | None:
+            """Returns what runs a layer with the shared parameters.
+
+            Returns:
+                None for a call that is left to torch: its weight is none of the
+                parameters, or its bias is something else.
+            """
+            weights = {
+                role: arguments[role]
+                for role in ("weight", "bias")
+                if arguments.get(role) is not None
+            }
+            names = {
+                role: self._names[id(value)]
+                for role, value in weights.items()
+                if id(value) in self._names
+            }
+            if "weight" not in names or len(names) != len(weights):
+                return None
+            shared = {role: self._shared[name] for role, name in names.items()}
+            return kind.read(arguments, names, **shared)
 
     return LayerTracer
 
 
 def _linear(
-    _: Call,
+    _: Arguments,
     names: Names,
     weight: Float[Tensor, "outputs inputs"],
     bias: Float[Tensor, " outputs"] | None = None,
 ) -> Run:
-    """Reads a call of ``linear``: outputs = weight @ inputs + bias, at each position."""
+    """Reads a call of ``linear``: outputs = weight @ inputs + bias, by position."""
     import torch
 
     def run(block: Float[Tensor, "rows ... inputs"]) -> LayerCall:
-        positions = block.reshape(len(block), -1, block.shape[-1])
+        """Runs the layer on all records of a block."""
+        inputs = block.reshape(len(block), -1, block.shape[-1])
+        position_count = inputs.shape[1]
 
         def gradient(
-            at_output: Float[Tensor, "rows ... outputs"], role: str
+            output_gradient: Float[Tensor, "rows ... outputs"], role: str
         ) -> Float[Tensor, "rows outputs ..."]:
-            given = at_output.reshape(*positions.shape[:2], -1)
-            return given.sum(dim=1) if role == "bias" else given.mT @ positions
+            """Sums d for the bias, d ⊗ x for the weight, over positions."""
+            d = output_gradient.reshape(len(block), position_count, -1)
+            if role == "bias":
+                return d.sum(dim=1)
+            return d.mT @ inputs
 
         output = torch.nn.functional.linear(block, weight, bias)
-        single = positions[:, 0] if positions.shape[1] == 1 else None
-        return LayerCall(names=names, output=output, gradient=gradient, inputs=single)
+        single_inputs = inputs[:, 0] if position_count == 1 else None
+        return LayerCall(
+            names=names, output=output, gradient=gradient, inputs=single_inputs
+        )
 
     return run
 
 
 def _conv2d(
-    call: Call,
+    arguments: Arguments,
     names: Names,
     weight: Float[Tensor, "c2 c kh kw"],
     bias: Float[Tensor, " c2"] | None = None,
 ) -> Run | None:
-    """Reads a call of ``conv2d`` of one group: each patch of the input is multiplied by the weight."""
+    """Reads a call of ``conv2d``: each patch of an image is multiplied by the weight.
+
+    Calls with several groups, or padding by a word, are left to torch.
+    """
     import torch
 
     options = {
-        name: call[name] for name in ("stride", "padding", "dilation") if name in call
+        name: arguments[name]
+        for name in ("stride", "padding", "dilation")
+        if name in arguments
     }
-    if call.get("groups", 1) != 1 or isinstance(options.get("padding"), str):
+    has_groups = arguments.get("groups", 1) != 1
+    if has_groups or isinstance(options.get("padding"), str):
         return None
 
     def run(block: Float[Tensor, "rows ... c h w"]) -> LayerCall:
+        """Runs the layer on all records of a block."""
         images = block.reshape(-1, *block.shape[-3:])
         output = torch.conv2d(images, weight, bias, **options)
 
         def gradient(
-            at_output: Float[Tensor, "rows ... c2 h2 w2"], role: str
+            output_gradient: Float[Tensor, "rows ... c2 h2 w2"], role: str
         ) -> Float[Tensor, "rows numbers"]:
-            given = at_output.reshape(len(images), len(weight), -1)
+            """Sums d for the bias, d ⊗ patch for the weight, over patches."""
+            d = output_gradient.reshape(len(images), len(weight), -1)
             if role == "bias":
-                return given.sum(dim=2).reshape(len(block), -1, len(weight)).sum(dim=1)
+                per_image = d.sum(dim=2)
+                return per_image.reshape(len(block), -1, len(weight)).sum(dim=1)
             patches = torch.nn.functional.unfold(images, weight.shape[2:], **options)
-            return (
-                (given @ patches.mT).reshape(len(block), -1, weight.numel()).sum(dim=1)
-            )
+            per_image = d @ patches.mT
+            return per_image.reshape(len(block), -1, weight.numel()).sum(dim=1)
 
         shape = *block.shape[:-3], *output.shape[1:]
         return LayerCall(names=names, output=output.reshape(shape), gradient=gradient)
@@ -348,41 +482,58 @@ def _conv2d(
 
 
 def _group_norm(
-    call: Call,
+    arguments: Arguments,
     names: Names,
     weight: Float[Tensor, " channels"],
     bias: Float[Tensor, " channels"] | None = None,
 ) -> Run:
-    """Reads a call of ``group_norm``: each group of channels is centred and scaled, then each channel by parameters."""
+    """Reads a call of ``group_norm``: normalises groups of channels, then scales each.
+
+    Each group is centred and divided by its standard deviation; then each channel is
+    multiplied by its weight, and its bias is added.
+    """
     import torch
 
-    groups, eps = call["num_groups"], call.get("eps", 1e-5)
+    groups = arguments["num_groups"]
+    eps = arguments.get("eps", 1e-5)
 
     def run(block: Float[Tensor, "rows batch channels ..."]) -> LayerCall:
+        """Runs the layer on all records of a block."""
         images = block.reshape(-1, *block.shape[2:])
-        records, channels, size = len(images), images.shape[1], prod(images.shape[2:])
-        summed = cache(
-            lambda at_output: at_output.reshape(records, channels, size).sum(dim=2)
-        )  # for weight and bias
-        output, mean, scale = torch.native_group_norm(
-            images, weight, bias, records, channels, size, groups, eps
+        image_count = len(images)
+        channels = images.shape[1]
+        size = prod(images.shape[2:])
+        output, mean, inverse_std = torch.native_group_norm(
+            images, weight, bias, image_count, channels, size, groups, eps
         )
 
+        @cache  # for weight and bias
+        def sums_of(
+            output_gradient: Float[Tensor, "rows batch channels ..."],
+        ) -> Float[Tensor, "images channels"]:
+            """Sums d over the pixels of each channel."""
+            return output_gradient.reshape(image_count, channels, size).sum(dim=2)
+
         def gradient(
-            at_output: Float[Tensor, "rows batch channels ..."], role: str
+            output_gradient: Float[Tensor, "rows batch channels ..."], role: str
         ) -> Float[Tensor, "rows channels"]:
-            given = at_output.reshape(records, channels, size)
-            sums = summed(at_output)
+            """Sums d for the bias, d · (x − mean) / std for the weight, over pixels."""
+            sums = sums_of(output_gradient)
             if role == "weight":
                 products = torch.einsum(
-                    "rcs,rcs->rc", given, images.reshape(records, channels, size)
+                    "rcs,rcs->rc",
+                    output_gradient.reshape(image_count, channels, size),
+                    images.reshape(image_count, channels, size),
                 )
-                shift, stretch = (
-                    part.repeat_interleave(channels // groups, dim=1)
-                    for part in (mean, scale)
+                channels_per_group = channels // groups
+                channel_mean = mean.repeat_interleave(channels_per_group, dim=1)
+                channel_inverse_std = inverse_std.repeat_interleave(
+                    channels_per_group, dim=1
                 )
-                sums = (products - shift * sums) * stretch
-            total: Tensor = sums.reshape(len(block), -1, channels).sum(dim=1)
+                per_image = (products - channel_mean * sums) * channel_inverse_std
+            else:
+                per_image = sums
+            total: Tensor = per_image.reshape(len(block), -1, channels).sum(dim=1)
             return total
 
         return LayerCall(
