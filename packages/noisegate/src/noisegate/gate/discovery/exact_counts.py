@@ -1,8 +1,17 @@
-"""Exact counts over records that have no schema yet: private, and only noise makes them public.
+"""Exact counts over records that have no schema yet: private until they have noise.
 
-The number of levels of text is private and may be as large as that of the records. So
-they are counted in partitions, chosen by a hash: when one outgrows the limit, half of
-it is deferred to another pass over the data. Only time tells, which is out of scope
+Numbers, days and times are counted in bins with public edges: first in powers of two or
+decades (`bin_edges`), then in even cells within those that hold records
+(`BinEdges.within`). Texts are counted by level, the distinct text.
+
+How many levels there are is private, and there may be as many as records. So they are
+counted in partitions, chosen by a hash: when one outgrows the memory, half of it is
+deferred to another pass over the data::
+
+    all levels ──► hash ends in 0 ──► counted in this pass
+               ╰─► hash ends in 1 ──► deferred
+
+The number of passes shows in the time that a run takes alone, which is out of scope
 (docs/threat-model.md).
 """
 
@@ -27,34 +36,47 @@ from noisegate.privacy.grid import check_room
 from noisegate.schema.files import first_invisible
 from noisegate.schema.numeric import Continuous, Date, Integer
 
-FINE = 32  # bins of the second histogram
-
-LEVELS_HELD = 1_000_000  # distinct levels in memory at a time, of one column
-
+FINE = 32
+"""Cells of the second look at a numeric column, at most."""
+LEVELS_HELD = 1_000_000
+"""Levels in memory at a time, of all columns of text together."""
 MAX_LEVEL_LENGTH = 200
-"""Characters; longer text, or text with a character that a schema refuses, is no level: it counts for none."""
+"""Characters of a level. Longer text, or text with a character that a schema refuses,
+is counted nowhere."""
 
-# Whole numbers beyond ±2⁵² are counted with those just inside: bounds of a schema are at most 2⁵³ apart.
+# Integers beyond ±2⁵² are counted with those just inside, since bounds of a schema are
+# at most 2⁵³ apart.
 _INTEGER_BITS = 52
-# Decimal numbers below 2⁻¹²⁸ count as zero, beyond 2¹²⁸ with those just inside: the magnitudes that float32 can hold.
-_SMALLEST, _LARGEST = -128, 128
-# What lies beside zero where nothing but zero stands out is looked for between these powers of two.
-_SMALL, _LARGE = -24, 36
-_MICROSECONDS = 86_400_000_000
-_MOMENTS = (1850, 2130)  # moments in a schema are at most 285 years apart
+# Powers of two between which decimal numbers are counted, as those of float32; closer
+# to zero they count as zero, beyond with those just inside.
+_MIN_EXPONENT = -128
+_MAX_EXPONENT = 128
+# Powers of two between which values beside zero are looked for, where nothing but zero
+# stood out in the first look.
+_MIN_EXPONENT_BESIDE_ZERO = -24
+_MAX_EXPONENT_BESIDE_ZERO = 36
+# Each of these bins is so many powers of two wide.
+_EXPONENTS_PER_BIN = 4
+_MICROSECONDS_PER_DAY = 86_400_000_000
+# Years whose times are counted: times in a schema are at most 285 years apart.
+_FIRST_YEAR = 1850
+_LAST_YEAR = 2130
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BinEdges:
-    """Bins [edges[i], edges[i + 1]) of a numeric column, in ascending order."""
+    """Bins of a numeric column, left-closed: [edges[i], edges[i + 1])."""
 
     edges: npt.NDArray[Any]
-    """(bins + 1,), float64 or int64, strictly increasing: numbers, days or microseconds since 1970."""
-    clamped: bool  # whether values beyond both ends count in the outermost bins; else they count nowhere
-    zero: int | None = (
-        None  # the bin of zero, which no search for bounds crosses without evidence; None for times
-    )
+    """(bins + 1,), strictly increasing: float64 numbers, int64 integers, days or
+    microseconds since 1970."""
+    clamped: bool
+    """Whether values beyond both ends count in the outermost bins; else they count
+    nowhere."""
+    zero: int | None = None
+    """Index of the bin of zero; None for times, and for the second look. No search for
+    bounds crosses it without evidence."""
 
     @property
     def size(self) -> int:
@@ -62,66 +84,117 @@ class BinEdges:
         return len(self.edges) - 1
 
     def counts(self, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """Returns how many of `values`, none of them NaN, fall in each bin, int64 (bins,)."""
+        """Counts values by bin.
+
+        Args:
+            values: Numbers in the unit of the edges, none of them NaN.
+
+        Returns:
+            How many fall in each bin, (bins,).
+
+        Examples:
+            >>> edges = np.array([0, 2, 4])
+            >>> BinEdges(edges=edges, clamped=True).counts(np.array([-7, 2, 3, 9]))
+            array([1, 3])
+            >>> BinEdges(edges=edges, clamped=False).counts(np.array([-7, 2, 3, 9]))
+            array([0, 2])
+        """
         bins = np.searchsorted(self.edges, values, side="right") - 1
-        bins = (
-            np.clip(bins, 0, self.size - 1)
-            if self.clamped
-            else bins[(bins >= 0) & (bins < self.size)]
-        )
-        return np.bincount(bins, minlength=self.size).astype(np.int64)
+        if self.clamped:
+            counted_bins = np.clip(bins, 0, self.size - 1)
+        else:
+            counted_bins = bins[(bins >= 0) & (bins < self.size)]
+        return np.bincount(counted_bins, minlength=self.size).astype(np.int64)
 
     def within(self, first: int, last: int, cells: int = FINE) -> BinEdges:
-        """Returns at most so many even bins, `FINE` or fewer, from the bin `first` to the bin `last`, both included."""
-        low, high = self.edges[first], self.edges[last + 1]
+        """Divides some bins into even cells.
+
+        Args:
+            first: Index of the first bin.
+            last: Index of the last bin.
+            cells: How many cells, at most `FINE`. Integers may have fewer, as cells
+                have integer edges.
+        """
+        low = self.edges[first]
+        high = self.edges[last + 1]
         if self.edges.dtype != np.int64:
             return BinEdges(edges=np.linspace(low, high, cells + 1), clamped=False)
-        steps = sorted(
-            {int(low) + (int(high) - int(low)) * i // cells for i in range(cells + 1)}
-        )
+        # In Python's integers, which do not overflow.
+        start = int(low)
+        width = int(high) - start
+        steps = sorted({start + width * index // cells for index in range(cells + 1)})
         return BinEdges(edges=np.array(steps, dtype=np.int64), clamped=False)
 
     def around_zero(self) -> BinEdges:
-        """Returns at most `FINE` bins of four powers of two each on both sides of zero."""
+        """Returns at most `FINE` bins on both sides of zero.
+
+        Each is four powers of two wide; the one in the middle has zero.
+        """
         if self.edges.dtype == np.int64:
-            whole = 2 ** np.arange(0, _INTEGER_BITS + 1, 4, dtype=np.int64)
-            return BinEdges(
-                edges=np.concatenate([1 - whole[::-1], whole]), clamped=True
+            exponents = np.arange(
+                0, _INTEGER_BITS + 1, _EXPONENTS_PER_BIN, dtype=np.int64
             )
-        powers = np.exp2(np.arange(_SMALL, _LARGE + 1, 4))
+            return BinEdges(edges=_integer_edges(2**exponents), clamped=True)
+        powers = np.exp2(
+            np.arange(
+                _MIN_EXPONENT_BESIDE_ZERO,
+                _MAX_EXPONENT_BESIDE_ZERO + 1,
+                _EXPONENTS_PER_BIN,
+            )
+        )
         return BinEdges(edges=np.concatenate([-powers[::-1], powers]), clamped=True)
+
+
+def _integer_edges(powers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Returns edges that treat an integer and its negative alike.
+
+    Args:
+        powers: Positive edges, ascending, from 1 on.
+
+    Returns:
+        With each edge p also 1 − p: as bins are left-closed, [p, …) is then mirrored by
+        […, 1 − p), whose largest integer is −p. Zero has the bin [0, 1).
+    """
+    return np.concatenate([1 - powers[::-1], powers])
 
 
 @cache
 def bin_edges(kind: str) -> BinEdges:
-    """Returns the first bins of a numeric column of this kind: powers of two on both sides of zero, or decades."""
+    """Returns the bins of the first look at a numeric column.
+
+    Args:
+        kind: Kind of the column, see `partial.KINDS`.
+
+    Returns:
+        Powers of two on both sides of zero; for days and times, decades.
+    """
     if kind == Continuous.kind:
-        powers = np.exp2(np.arange(_SMALLEST, _LARGEST + 1))
+        powers = np.exp2(np.arange(_MIN_EXPONENT, _MAX_EXPONENT + 1))
         return BinEdges(
             edges=np.concatenate([-powers[::-1], powers]),
             clamped=True,
             zero=len(powers) - 1,
         )
     if kind == Integer.kind:
-        whole = 2 ** np.arange(_INTEGER_BITS + 1, dtype=np.int64)
+        integer_powers = 2 ** np.arange(_INTEGER_BITS + 1, dtype=np.int64)
         return BinEdges(
-            edges=np.concatenate([1 - whole[::-1], whole]),
+            edges=_integer_edges(integer_powers),
             clamped=True,
             zero=_INTEGER_BITS,
         )
     if kind == Date.kind:
-        days = [_day(year) for year in (1, *range(10, 10_000, 10))] + [
-            date.max.toordinal() + 1 - _EPOCH
-        ]
-        return BinEdges(edges=np.array(days, dtype=np.int64), clamped=True)
-    first, last = _MOMENTS
-    decades = np.array(
-        [_day(year) for year in range(first, last + 1, 10)], dtype=np.int64
+        decades = [_first_day(year) for year in (1, *range(10, 10_000, 10))]
+        end = date.max.toordinal() + 1 - _EPOCH
+        return BinEdges(edges=np.array([*decades, end], dtype=np.int64), clamped=True)
+    days = np.array(
+        [_first_day(year) for year in range(_FIRST_YEAR, _LAST_YEAR + 1, 10)],
+        dtype=np.int64,
     )
-    return BinEdges(edges=decades * _MICROSECONDS, clamped=True)
+    return BinEdges(edges=days * _MICROSECONDS_PER_DAY, clamped=True)
 
 
-def _day(year: int) -> int:
+def _first_day(year: int) -> int:
+    """Returns the first day of a year, in days since 1970."""
     return date(year, 1, 1).toordinal() - _EPOCH
 
 
@@ -133,63 +206,98 @@ class HashPartition:
     ending: int = 0
 
     def has(self, level: str) -> bool:
-        """Returns whether the level belongs to this partition. Hashes hold for one process."""
+        """Returns whether a level is in the partition. Hashes hold for one process."""
         return hash(level) & ((1 << self.bits) - 1) == self.ending
 
     def halves(self) -> tuple[HashPartition, HashPartition]:
-        """Returns two partitions that have no level in common and all of this one together."""
-        return HashPartition(self.bits + 1, self.ending), HashPartition(
-            self.bits + 1, self.ending | 1 << self.bits
+        """Splits the partition by one more bit.
+
+        Returns:
+            Two partitions without a level in common, which together are this one.
+        """
+        bits = self.bits + 1
+        return (
+            HashPartition(bits, self.ending),
+            HashPartition(bits, self.ending | 1 << self.bits),
         )
 
 
 class LevelCounter:
-    """Counts the levels of one column that are in `partition`, in one pass over the data; holds `limit` of them."""
+    """Counts the levels of one column in one pass over the data.
+
+    Args:
+        partition: The levels to be counted.
+        limit: How many levels are held in memory; where there are more, partitions are
+            deferred.
+
+    Attributes:
+        deferred: Partitions that are left to other passes.
+    """
 
     def __init__(self, partition: HashPartition, limit: int = LEVELS_HELD) -> None:
-        self._partition, self._limit = partition, limit
+        self._partition = partition
+        self._limit = limit
         self._counts: Counter[str] = Counter()
         self.deferred: list[HashPartition] = []
 
     def add(self, texts: pa.Array) -> None:
-        """Counts the levels in `texts`, an array of text without nulls: one for each record."""
-        short = pc.less_equal(pc.utf8_length(texts), MAX_LEVEL_LENGTH)
-        found = pc.value_counts(
-            texts if pc.all(short).as_py() else pc.filter(texts, short)
-        )
-        for level, count in zip(
-            found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True
-        ):
-            if self._partition.has(level) and first_invisible(level) is None:
+        """Counts the levels of some records.
+
+        Args:
+            texts: A text of each record, without nulls.
+        """
+        is_short = pc.less_equal(pc.utf8_length(texts), MAX_LEVEL_LENGTH)
+        short_texts = texts if pc.all(is_short).as_py() else pc.filter(texts, is_short)
+        value_counts = pc.value_counts(short_texts)
+        levels = value_counts.field(0).to_pylist()
+        counts = value_counts.field(1).to_pylist()
+        for level, count in zip(levels, counts, strict=True):
+            if self._partition.has(level) and unseen(level) is None:
                 self._counts[level] += count
         while len(self._counts) > self._limit:
-            self._partition, other = self._partition.halves()
-            self.deferred.append(other)
-            self._counts = Counter(
-                {
-                    level: n
-                    for level, n in self._counts.items()
-                    if self._partition.has(level)
-                }
-            )
+            self._defer_half()
+
+    def _defer_half(self) -> None:
+        """Leaves half of the partition, with its counts so far, to another pass."""
+        self._partition, other_half = self._partition.halves()
+        self.deferred.append(other_half)
+        self._counts = Counter(
+            {
+                level: count
+                for level, count in self._counts.items()
+                if self._partition.has(level)
+            }
+        )
 
     def counts(self) -> tuple[list[str], npt.NDArray[np.int64]]:
-        """Returns the levels of the partition that was counted, in any order, and how many records have each."""
-        return list(self._counts), np.fromiter(
+        """Returns the levels that were counted, in any order, with their counts.
+
+        Returns:
+            Levels of the partition less those deferred, and how many records have each,
+            (levels,).
+        """
+        levels = list(self._counts)
+        counts = np.fromiter(
             self._counts.values(), dtype=np.int64, count=len(self._counts)
         )
+        return levels, counts
 
 
 @dataclass(kw_only=True)
 class ExactCounts:
-    """Counts by column. A record adds one to at most one bin, level or missing count of each column."""
+    """Exact counts of one pass, by column; private.
 
-    bins: dict[
-        str, npt.NDArray[np.int64]
-    ]  # for each numeric column that was asked for, (bins,)
-    levels: dict[str, LevelCounter]  # for each column of text that was asked for
-    missing: dict[str, int]  # for each of both, the number of records without a value
+    A record adds one to at most one bin, level or missing count of each column.
+    """
+
+    bins: dict[str, npt.NDArray[np.int64]]
+    """Counts of the bins of each numeric column that was counted, (bins,)."""
+    levels: dict[str, LevelCounter]
+    """Levels of each column of text that was counted."""
+    missing: dict[str, int]
+    """Number of records without a value, of each column that was counted."""
     records: int = 0
+    """Number of records."""
 
 
 def read_counts(
@@ -199,31 +307,44 @@ def read_counts(
     partitions: Mapping[str, HashPartition],
     progress: Progress | None = None,
 ) -> ExactCounts:
-    """Returns exact counts, of the bins in `edges` and the levels in `partitions` by column, in one pass."""
-    wanted = tuple(
+    """Counts bins and levels in one pass over the records.
+
+    Args:
+        table: The private records.
+        partial: What is public of the columns.
+        edges: Bins of the numeric columns to be counted, by column.
+        partitions: Levels of the columns of text to be counted, by column.
+        progress: Called with the number of records read so far.
+
+    Raises:
+        DataError: if a cell is not of its column's kind, there are no records, or too
+            many for 64 bits.
+    """
+    counted_gaps = tuple(
         gap for gap in partial.gaps if gap.name in edges or gap.name in partitions
     )
-    limit = max(LEVELS_HELD // max(len(partitions), 1), 1)
-    counted = ExactCounts(
+    levels_per_column = max(LEVELS_HELD // max(len(partitions), 1), 1)
+    counts = ExactCounts(
         bins={
-            name: np.zeros(each.size, dtype=np.int64) for name, each in edges.items()
+            name: np.zeros(bins.size, dtype=np.int64) for name, bins in edges.items()
         },
         levels={
-            name: LevelCounter(partition, limit)
+            name: LevelCounter(partition, levels_per_column)
             for name, partition in partitions.items()
         },
-        missing={gap.name: 0 for gap in wanted},
+        missing={gap.name: 0 for gap in counted_gaps},
     )
-    for batch in table.batches(wanted, partial.missing_values):
-        for name, (values, missing) in batch.items():
-            counted.missing[name] += missing
+    for batch in table.batches(counted_gaps, partial.missing_values):
+        for name, (values, missing_count) in batch.items():
+            counts.missing[name] += missing_count
             if name in edges:
-                counted.bins[name] += edges[name].counts(values)
+                counts.bins[name] += edges[name].counts(values)
             else:
-                counted.levels[name].add(values)
-        values, missing = next(iter(batch.values()))
-        counted.records += len(values) + missing
+                counts.levels[name].add(values)
+        # Every column has the same number of records.
+        first_values, first_missing_count = next(iter(batch.values()))
+        counts.records += len(first_values) + first_missing_count
         if progress:
-            progress(counted.records)
-    check_room(counted.records)
-    return counted
+            progress(counts.records)
+    check_room(counts.records)
+    return counts

@@ -1,9 +1,17 @@
-"""What discovery found, from noisy counts to a schema file with a note on each column: released values alone (G-08).
+"""What a discovery has found: from noisy counts to a schema file.
 
-The first look counts powers of two on both sides of zero, or decades; a bin holds
-records if its count stands out of the noise, alone or with its neighbours. The second
-counts even cells within these, and cuts its ends off where that makes bounds much
-narrower and moves few records. What is left is rounded outwards.
+Everything here is made of released values (G-08). Of a numeric column::
+
+    first look: noisy counts of powers of two or decades
+        ──► `occupied`     bins that stand out of the noise, alone or with neighbours
+        ──► `second_look`  even cells within these
+    second look: noisy counts of the cells
+        ──► `bounds`       ends that hold next to nothing are cut off
+        ──► `rounded`      outwards, to round numbers, days or years
+        ──► `from_bounds`  the column, with a note
+
+Of a column of text, `from_levels` makes the column of the levels above the threshold.
+`schema_text` writes the file, with a note on each column.
 """
 
 import json
@@ -37,97 +45,171 @@ Counts: TypeAlias = npt.NDArray[np.float64]
 """Noisy counts in records, (bins,)."""
 
 _EPOCH = datetime(1970, 1, 1)
-_FALSE_BIN = 1e-3  # chance that some empty bin, or some row of them, is taken for an occupied one
-_TOGETHER = (1, 2, 4, 8)  # so many neighbouring bins are looked at together
-# Standard deviations of noise: at the ends of neighbours that stand out together, and beside what stands out.
-_HARDLY, _SOMETHING = 1.0, 2.0
-_GAP = 10  # so many empty bins between two occupied ones are told to the reader
-# To halve the width is worth as large a part of the records; how sure it must be, in standard deviations.
-_WORTH, _DOUBT = 0.02, 0.5
-_NEAR_ZERO = 0.25  # a bound that lies this part of the other one away from zero or closer becomes zero
+# Probability that any empty bin, or row of empty bins, is taken for an occupied one.
+_FALSE_ALARM = 1e-3
+# Numbers of neighbouring bins whose counts are looked at together.
+_ROW_LENGTHS = (1, 2, 4, 8)
+# In standard deviations of the noise: bins below this are cut off at the ends of rows
+# that stand out together, and bins above that are taken in beside what stands out.
+_MIN_END = 1.0
+_MIN_BESIDE = 2.0
+# More empty bins than this between occupied ones are told to the reader.
+_WIDE_GAP = 10
+# Numbers of cells of the second look, each for more records than so many standard
+# deviations of the noise.
+_CELLS_BY_RECORDS = ((200, FINE), (60, FINE // 2))
+_MIN_CELLS = FINE // 4
+# To halve the width of bounds, this part of the records may be cut off.
+_CUT_FRACTION = 0.02
+# What is cut off is taken to hold so many standard deviations of noise more.
+_CUT_DOUBT = 0.5
+# A bound becomes zero if it is away from zero by at most this part of the other bound.
+_NEAR_ZERO = 0.25
+# Numbers closer to zero than this are taken for zero.
 _SMALLEST = 2.0**-100
-_PARTS = 10
-_YEARS = timedelta(days=730)
+# Bounds are rounded outwards to about this part of their width.
+_ROUNDING_PARTS = 10
+# Bounds of days and times further apart are rounded to years.
+_LONG = timedelta(days=730)
 
 
 def threshold(std: float, bins: int) -> float:
-    """Returns the noisy count that, of so many empty bins, one passes with probability below 1/1000."""
-    return -NormalDist().inv_cdf(_FALSE_BIN / (bins * len(_TOGETHER))) * std
+    """Returns the noisy count above which a bin is taken to hold records.
+
+    Any of so many empty bins, or of their rows of neighbours, passes it with
+    probability below 1/1000, by the union bound.
+
+    Args:
+        std: Standard deviation of the noise.
+        bins: Number of bins.
+
+    Returns:
+        The count, in the unit of `std`.
+    """
+    tests = bins * len(_ROW_LENGTHS)
+    return -NormalDist().inv_cdf(_FALSE_ALARM / tests) * std
 
 
 @dataclass(frozen=True, kw_only=True)
 class Occupied:
-    """The first and the last bin that are taken to hold records, and the ends of a wide empty gap, if any."""
+    """Bins of a first look that are taken to hold records."""
 
     first: int
+    """Index of the first of them."""
     last: int
+    """Index of the last of them."""
     gap: tuple[int, int] | None = None
+    """Indices of the occupied bins on both sides of a wide empty gap, if there is
+    one."""
 
 
 def occupied(noisy: Counts, std: float, zero: int | None) -> Occupied | None:
-    """Returns the bins of a first histogram that are taken to hold records, or None where nothing stands out."""
-    # Bins beyond, but not across that of `zero`, are taken in while above two standard deviations: one too many makes
-    # the second histogram coarser, one too few cuts off a tail. The noise has the standard deviation `std`, in records.
-    rows = sorted(_standing_out(noisy, std))
+    """Finds the bins of a first look that hold records.
+
+    Beside rows of bins that stand out of the noise, neighbours are taken in while they
+    are above two standard deviations, but not across the bin of zero: one bin too many
+    makes the second look coarser, one too few cuts off a tail.
+
+    Args:
+        noisy: Noisy counts, (bins,).
+        std: Standard deviation of their noise, in records.
+        zero: Index of the bin of zero; None for times.
+
+    Returns:
+        The bins; None if nothing stands out.
+    """
+    rows = sorted(_rows_standing_out(noisy, std))
     if not rows:
         return None
-    (first, most), (least, last) = rows[0], rows[-1]
-    while first < most and noisy[first] < _HARDLY * std:
+    first, end_of_first_row = rows[0]
+    start_of_last_row, last = rows[-1]
+    while first < end_of_first_row and noisy[first] < _MIN_END * std:
         first += 1
-    while last > least and noisy[last] < _HARDLY * std:
+    while last > start_of_last_row and noisy[last] < _MIN_END * std:
         last -= 1
-    while first > 0 and first != zero and noisy[first - 1] > _SOMETHING * std:
+    while first > 0 and first != zero and noisy[first - 1] > _MIN_BESIDE * std:
         first -= 1
-    while last < len(noisy) - 1 and last != zero and noisy[last + 1] > _SOMETHING * std:
+    last_bin = len(noisy) - 1
+    while last < last_bin and last != zero and noisy[last + 1] > _MIN_BESIDE * std:
         last += 1
+
+    # A gap beside zero tells nothing: many columns have zeros and large numbers.
     gaps = [
         (left[1], right[0])
         for left, right in pairwise(rows)
         if zero not in (*left, *right)
     ]
     widest = max(gaps, key=lambda gap: gap[1] - gap[0], default=(0, 0))
-    return Occupied(
-        first=first, last=last, gap=widest if widest[1] - widest[0] > _GAP else None
-    )
+    is_wide = widest[1] - widest[0] > _WIDE_GAP
+    return Occupied(first=first, last=last, gap=widest if is_wide else None)
 
 
-def _standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
-    """Returns the first and last bins of the shortest rows of neighbours whose counts together stand out."""
-    least, sums = threshold(1.0, len(noisy)), np.concatenate([[0.0], np.cumsum(noisy)])
-    taken, found = np.zeros(len(noisy), dtype=np.bool_), []
-    for length in (length for length in _TOGETHER if length <= len(noisy)):
+def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
+    """Finds the shortest rows of neighbouring bins whose counts stand out together.
+
+    A row is passed over if a shorter or higher one has a bin of it already.
+
+    Args:
+        noisy: Noisy counts, (bins,).
+        std: Standard deviation of their noise.
+
+    Returns:
+        First and last bin of each row, shortest rows first.
+    """
+    min_height = threshold(1.0, len(noisy))
+    sums = np.concatenate([[0.0], np.cumsum(noisy)])
+    is_taken = np.zeros(len(noisy), dtype=np.bool_)
+    rows: list[tuple[int, int]] = []
+    for length in _ROW_LENGTHS:
+        if length > len(noisy):
+            continue
+        # Sum of each row, in standard deviations of its noise.
         heights = (sums[length:] - sums[:-length]) / (std * math.sqrt(length))
-        for place in sorted(
-            np.flatnonzero(heights > least).tolist(), key=lambda place: -heights[place]
-        ):
-            if not taken[place : place + length].any():
-                taken[place : place + length] = True
-                found.append((place, place + length - 1))
-    return found
+        starts = np.flatnonzero(heights > min_height).tolist()
+        for start in sorted(starts, key=lambda start: -heights[start]):
+            end = start + length
+            if not is_taken[start:end].any():
+                is_taken[start:end] = True
+                rows.append((start, end - 1))
+    return rows
 
 
 def second_look(
     coarse: BinEdges, found: Occupied, noisy: Counts, std: float
 ) -> BinEdges:
-    """Returns the cells of the second look: the fewer, the more noise there is; wide ones where all seem zeros."""
+    """Chooses the cells of the second look.
+
+    Args:
+        coarse: Bins of the first look.
+        found: Which of them hold records.
+        noisy: Their noisy counts, (bins,).
+        std: Standard deviation of the noise, in records.
+
+    Returns:
+        Even cells within the occupied bins, the fewer the more noise there is; wide
+        ones around zero if nothing but zero stands out.
+    """
     if found.first == found.last == coarse.zero:
         return coarse.around_zero()
-    height = _records(coarse, found, noisy) / std
-    return coarse.within(
-        found.first,
-        found.last,
-        FINE if height > 200 else FINE // 2 if height > 60 else FINE // 4,
+    height = _record_count(coarse, found, noisy) / std
+    cells = next(
+        (cells for least_height, cells in _CELLS_BY_RECORDS if height > least_height),
+        _MIN_CELLS,
     )
+    return coarse.within(found.first, found.last, cells)
 
 
-def _records(coarse: BinEdges, found: Occupied, noisy: Counts) -> float:
-    """Returns about how many records lie in the bins that were found, those of zero apart."""
+def _record_count(coarse: BinEdges, found: Occupied, noisy: Counts) -> float:
+    """Estimates how many records are in the occupied bins, those of zero apart.
+
+    Args:
+        coarse: Bins of the first look.
+        found: Which of them hold records.
+        noisy: Their noisy counts, (bins,).
+    """
     inside = noisy[found.first : found.last + 1].sum()
-    zeros = (
-        0.0
-        if coarse.zero is None or not found.first <= coarse.zero <= found.last
-        else noisy[coarse.zero]
-    )
+    has_zero = coarse.zero is not None and found.first <= coarse.zero <= found.last
+    zeros = noisy[coarse.zero] if has_zero else 0.0
     return float(max(inside - zeros, 0.0))
 
 
@@ -139,40 +221,80 @@ def bounds(
     cells: Counts,
     std: float,
 ) -> tuple[Any, Any] | None:
-    """Returns the bounds that both looks show, or None where they show zeros alone."""
+    """Finds the bounds of a column in both looks.
+
+    Args:
+        coarse: Bins of the first look.
+        found: Which of them hold records.
+        noisy: Their noisy counts, (bins,).
+        fine: Cells of the second look.
+        cells: Their noisy counts, (cells,).
+        std: Standard deviation of the noise on each count, in records.
+
+    Returns:
+        Lower and upper bound, in the unit of the edges; None if there are zeros alone.
+    """
     if found.first == found.last == coarse.zero:
-        middle = fine.size // 2  # the bin of zero: as many lie on either side
-        beside = [middle, *np.flatnonzero(cells > threshold(std, fine.size)).tolist()]
-        low, high = span(fine, min(beside), max(beside))
-        ends = (
-            (0 if min(beside) == middle else low),
-            (0 if max(beside) == middle else high),
-        )
-        return None if ends == (0, 0) else ends
-    return span(fine, *kept(cells, std, max(_records(coarse, found, noisy), std)))
+        # As many cells lie on either side of that of zero.
+        middle = fine.size // 2
+        is_high = cells > threshold(std, fine.size)
+        occupied_cells = [middle, *np.flatnonzero(is_high).tolist()]
+        first = min(occupied_cells)
+        last = max(occupied_cells)
+        low, high = span(fine, first, last)
+        lower = 0 if first == middle else low
+        upper = 0 if last == middle else high
+        return None if (lower, upper) == (0, 0) else (lower, upper)
+    records = max(_record_count(coarse, found, noisy), std)
+    first, last = cells_after_cuts(cells, std, records)
+    return span(fine, first, last)
 
 
-def kept(noisy: Counts, std: float, records: float) -> tuple[int, int]:
-    """Returns the first and last cell of a second histogram, after ends that hold next to nothing were cut off."""
-    # The cut has the least of log2(width) + (records cut off, and half a standard deviation) / (2 % of all records).
-    size, cut = len(noisy), np.arange(len(noisy) + 1)
-    left, right = (
-        np.maximum(np.append(0.0, np.cumsum(counts)), 0.0)
-        for counts in (noisy, noisy[::-1])
-    )
-    doubt = _DOUBT * std * np.sqrt(cut)
-    lost = (left + doubt)[:, None] + (right + doubt)[None, :]
-    width = size - cut[:, None] - cut[None, :]
-    loss = lost / (_WORTH * records) + np.log2(np.maximum(width, 1))
-    first, last = np.unravel_index(
-        np.argmin(np.where(width > 0, loss, math.inf)), loss.shape
-    )
-    return int(first), size - 1 - int(last)
+def cells_after_cuts(noisy: Counts, std: float, records: float) -> tuple[int, int]:
+    """Cuts off cells at both ends of a second look that hold next to nothing.
+
+    The cuts are those with the least
+
+        log₂(width) + (records cut off + half a standard deviation) / (2 % of all),
+
+    so halving the width is worth 2 % of the records.
+
+    Args:
+        noisy: Noisy counts of the cells, (cells,).
+        std: Standard deviation of their noise, in records.
+        records: About how many records there are.
+
+    Returns:
+        First and last cell that are left, at least one.
+    """
+    size = len(noisy)
+    cuts = np.arange(size + 1)  # numbers of cells cut off, at either end
+    left_records = np.maximum(np.append(0.0, np.cumsum(noisy)), 0.0)
+    right_records = np.maximum(np.append(0.0, np.cumsum(noisy[::-1])), 0.0)
+    doubt = _CUT_DOUBT * std * np.sqrt(cuts)
+    # For each pair of cuts, (left, right):
+    records_cut = (left_records + doubt)[:, None] + (right_records + doubt)[None, :]
+    width = size - cuts[:, None] - cuts[None, :]
+    loss = records_cut / (_CUT_FRACTION * records) + np.log2(np.maximum(width, 1))
+    best = np.argmin(np.where(width > 0, loss, math.inf))
+    left_cut, right_cut = np.unravel_index(best, loss.shape)
+    return int(left_cut), size - 1 - int(right_cut)
 
 
 def span(fine: BinEdges, first: int, last: int) -> tuple[Any, Any]:
-    """Returns the bounds of the bins `first` to `last`: the last whole step where the column has steps."""
-    low, high = fine.edges[first], fine.edges[last + 1]
+    """Returns the bounds of some bins.
+
+    Args:
+        fine: The bins.
+        first: Index of the first bin.
+        last: Index of the last bin.
+
+    Returns:
+        Lower and upper bound, both included, as a schema has them: of integers, days
+        and microseconds, the last one in the last bin.
+    """
+    low = fine.edges[first]
+    high = fine.edges[last + 1]
     if fine.edges.dtype != np.int64:
         return float(low), float(high)
     # A schema wants two different bounds.
@@ -180,53 +302,74 @@ def span(fine: BinEdges, first: int, last: int) -> tuple[Any, Any]:
 
 
 def rounded(kind: str, low: Any, high: Any) -> tuple[Any, Any]:
-    """Returns bounds, as float64 or whole steps, at round numbers, days or years around them; at zero if near."""
+    """Rounds bounds outwards to round numbers, days or years.
+
+    Args:
+        kind: Kind of the column, see `partial.KINDS`.
+        low: Lower bound: a float, or an integer number of units of the column (days or
+            microseconds since 1970).
+        high: Upper bound.
+
+    Returns:
+        Bounds as a schema has them: numbers, dates or times. Numbers near zero become
+        zero.
+    """
     if kind in (Continuous.kind, Integer.kind):
-        return _numbers(low, high, whole=kind == Integer.kind)
+        return _rounded_numbers(low, high, integers=kind == Integer.kind)
     if kind == Date.kind:
-        first, last = (
-            date.fromordinal(_EPOCH.toordinal() + step) for step in (low, high)
-        )
-        return (
-            (first.replace(month=1, day=1), last.replace(month=12, day=31))
-            if last - first > _YEARS
-            else (first, last)
-        )
-    start, end = (_EPOCH + timedelta(microseconds=step) for step in (low, high))
-    if end - start > _YEARS:
-        start, end = (
-            datetime(start.year, 1, 1),
-            datetime(end.year, 12, 31, 23, 59, 59, 999_999),
-        )
+        first = date.fromordinal(_EPOCH.toordinal() + low)
+        last = date.fromordinal(_EPOCH.toordinal() + high)
+        if last - first > _LONG:
+            return first.replace(month=1, day=1), last.replace(month=12, day=31)
+        return first, last
+    start = _EPOCH + timedelta(microseconds=low)
+    end = _EPOCH + timedelta(microseconds=high)
     zone = UTC if kind == MOMENT_IN_UTC else None
+    if end - start > _LONG:
+        return (
+            datetime(start.year, 1, 1, tzinfo=zone),
+            datetime(end.year, 12, 31, 23, 59, 59, 999_999, tzinfo=zone),
+        )
     return start.replace(tzinfo=zone), end.replace(tzinfo=zone)
 
 
-def _numbers(low: Any, high: Any, *, whole: bool) -> tuple[Any, Any]:
-    if high > 0 and low >= -_SMALLEST and low <= _NEAR_ZERO * high:
-        low = 0
-    if low < 0 and high <= _SMALLEST and high >= _NEAR_ZERO * low:
-        high = 0
-    first, last = rounded_bounds(
-        low, high, parts=_PARTS, smallest=1.0 if whole else 0.0
+def _rounded_numbers(low: Any, high: Any, *, integers: bool) -> tuple[Any, Any]:
+    """Rounds bounds of numbers outwards.
+
+    Args:
+        low: Lower bound.
+        high: Upper bound.
+        integers: Whether the column has integers alone.
+    """
+    low_is_near_zero = -_SMALLEST <= low <= _NEAR_ZERO * high
+    lower = 0 if high > 0 and low_is_near_zero else low
+    high_is_near_zero = _NEAR_ZERO * lower <= high <= _SMALLEST
+    upper = 0 if lower < 0 and high_is_near_zero else high
+    first, last = outwards(
+        lower, upper, parts=_ROUNDING_PARTS, smallest=1.0 if integers else 0.0
     )
-    if not whole:
+    if not integers:
         return first, last
-    return (
-        (int(first), int(last)) if last - first <= MAX_STEPS else (int(low), int(high))
-    )
+    # A schema has at most so many steps between bounds.
+    if last - first > MAX_STEPS:
+        return int(lower), int(upper)
+    return int(first), int(last)
 
 
 OTHER = "other"
-_MUCH = 0.1  # part of the records whose level was merged into another that is told as a doubt
+"""The level that stands for all that did not reach the threshold."""
+# A larger part of the records than this with a level that was merged is a doubt.
+_MUCH_MERGED = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A column after discovery, None when nothing stood out of the noise; and a note for who reads the schema file."""
+    """What a discovery has found of one column."""
 
     column: Column | None
+    """The column; None if nothing stood out of the noise."""
     note: str
+    """A note for whoever reads the schema file; it says the doubt too."""
     doubt: str = ""
     """What is to be looked at before the column is used."""
 
@@ -239,58 +382,94 @@ def from_bounds(
     *,
     doubt: str = "",
 ) -> Finding:
-    """Returns the finding on a numeric column of which values stood out of the noise."""
-    # Its `ends`, as float64 or whole steps, are None if zeros alone did; `missing` has noise of `std`, in records.
-    lack = (
-        f"; {max(missing, 0):.0f} ± {2 * std:.0f} records lack a value"
-        if gap.missing
-        else ""
-    )
-    note = f"values outside are moved to the nearer bound{lack}"
+    """Makes a column of the bounds that were found.
+
+    Args:
+        gap: The column, of which bounds are wanted.
+        ends: Lower and upper bound, as `bounds` returns them; None if nothing but zero
+            stood out.
+        missing: Noisy number of records without a value.
+        std: Standard deviation of its noise, in records.
+        doubt: What is to be looked at before the column is used.
+    """
     if ends is None:
-        doubt = "nothing but zero stood out of the noise, and 0 to 1 is a guess: write bounds, if you know them"
-    lower, upper = (0, 1) if ends is None else rounded(gap.kind, *ends)
-    kind: type[Column] = {
+        lower: Any = 0
+        upper: Any = 1
+        final_doubt = (
+            "nothing but zero stood out of the noise, and 0 to 1 is a guess: write "
+            "bounds, if you know them"
+        )
+    else:
+        lower, upper = rounded(gap.kind, *ends)
+        final_doubt = doubt
+    note = "values outside are moved to the nearer bound"
+    if gap.missing:
+        note += f"; {max(missing, 0):.0f} ± {2 * std:.0f} records lack a value"
+    if final_doubt:
+        note = f"{final_doubt}; {note}"
+    column_class: Any = {
         Continuous.kind: Continuous,
         Integer.kind: Integer,
         Date.kind: Date,
     }.get(gap.kind, Datetime)
-    described: Any = {
-        "name": gap.name,
-        "lower": lower,
-        "upper": upper,
-        "missing": gap.missing,
-    }
     return Finding(
-        column=kind(**described),
-        note=f"{doubt}; {note}" if doubt else note,
-        doubt=doubt,
+        column=column_class(
+            name=gap.name, lower=lower, upper=upper, missing=gap.missing
+        ),
+        note=note,
+        doubt=final_doubt,
     )
 
 
 def between(kind: str, coarse: BinEdges, found: Occupied) -> str:
-    """Returns in words where hardly a value lies: what is beyond may be a code such as 999999, or noise."""
+    """Describes a wide gap without values; what is beyond may be a code, or noise.
+
+    Args:
+        kind: Kind of the column.
+        coarse: Bins of the first look.
+        found: Which of them hold records.
+
+    Returns:
+        A sentence; empty if there is no wide gap.
+    """
     if found.gap is None:
         return ""
     low, _ = rounded(kind, *span(coarse, found.gap[0], found.gap[0]))
     _, high = rounded(kind, *span(coarse, found.gap[1], found.gap[1]))
-    return f"hardly a value lies between those of about {low} and of about {high}: maybe a code (atoms), or noise"
+    return (
+        f"hardly a value lies between those of about {low} and of about {high}: maybe "
+        "a code (atoms), or noise"
+    )
 
 
 def beyond(
     coarse: BinEdges, found: Occupied, noisy: Counts, cells: Counts, std: float
 ) -> str:
-    """Returns in words that hardly a record lies in the second look's `cells`, beside `noisy` counts of the first."""
-    first = float(noisy[found.first : found.last + 1].sum())
-    inside, doubt = (
-        float(cells.sum()),
-        2 * std * math.sqrt(len(cells) + found.last - found.first + 1),
-    )
-    if found.first == found.last == coarse.zero or inside + doubt > first / 2:
+    """Describes that most records lie beyond all numbers that are counted.
+
+    The first look counts such records in its outermost bins, the second nowhere.
+
+    Args:
+        coarse: Bins of the first look.
+        found: Which of them hold records.
+        noisy: Noisy counts of the first look, (bins,).
+        cells: Noisy counts of the second look, (cells,).
+        std: Standard deviation of the noise on each, in records.
+
+    Returns:
+        A sentence; empty if both looks have about the same records.
+    """
+    first_look_records = float(noisy[found.first : found.last + 1].sum())
+    second_look_records = float(cells.sum())
+    count_number = len(cells) + found.last - found.first + 1
+    doubt = 2 * std * math.sqrt(count_number)
+    has_only_zeros = found.first == found.last == coarse.zero
+    if has_only_zeros or second_look_records + doubt > first_look_records / 2:
         return ""
     return (
-        f"about {max(inside, 0):.0f} of about {first:.0f} records lie within these bounds, and the others beyond all "
-        "numbers that are counted: write bounds, if you know them, or ignore the column"
+        f"about {max(second_look_records, 0):.0f} of about {first_look_records:.0f} "
+        "records lie within these bounds, and the others beyond all numbers that are "
+        "counted: write bounds, if you know them, or ignore the column"
     )
 
 
@@ -302,66 +481,89 @@ def from_levels(
     missing_values: Collection[str],
     records: int | None = None,
 ) -> Finding:
-    """Returns the finding on a column of text, of which about so many `records` there are, where that is public."""
-    # `levels` and `missing` are noisy numbers of records, with each level and without a value, that reached the
-    # threshold of `least` records.
+    """Makes a column of the levels that were found.
+
+    Args:
+        gap: The column, of which levels are wanted.
+        levels: Noisy number of records with each level that reached the threshold.
+        missing: Noisy number of records without a value; None if it did not.
+        least: The threshold, in records.
+        missing_values: Texts that stand for a missing value.
+        records: The public number of records, if there is one.
+    """
     if not levels:
-        note = f"ignored: no level had about {least:.0f} records or more; free text or identifiers, or too few records"
-        return Finding(column=None, note=note)
+        return Finding(
+            column=None,
+            note=(
+                f"ignored: no level had about {least:.0f} records or more; free text "
+                "or identifiers, or too few records"
+            ),
+        )
     other = OTHER
     while other in levels or other in missing_values:
         other = f"({other})"
-    few = f"fewer than about {least:.0f}"
-    lack = (
-        f"; {few if missing is None else f'about {missing:.0f}'} records lack a value"
-        if gap.missing
-        else ""
-    )
-    doubt, merged = "", f"levels of {few} records became {json.dumps(other)}"
-    rest = (
-        0.0
-        if records is None
-        else (records - sum(levels.values()) - (missing or 0.0)) / records
-    )
-    if rest > _MUCH:
-        doubt = f"{merged}, which some {rest:.0%} of the records have: state all levels, if they are publicly known"
+    fewer = f"fewer than about {least:.0f}"
+    merged = f"levels of {fewer} records became {json.dumps(other)}"
+
+    doubt = ""
+    if records is not None:
+        merged_records = records - sum(levels.values()) - (missing or 0.0)
+        merged_fraction = merged_records / records
+        if merged_fraction > _MUCH_MERGED:
+            doubt = (
+                f"{merged}, which some {merged_fraction:.0%} of the records have: "
+                "state all levels, if they are publicly known"
+            )
+    note = doubt or merged
+    if gap.missing:
+        missing_count = fewer if missing is None else f"about {missing:.0f}"
+        note += f"; {missing_count} records lack a value"
     column = Categorical(
         name=gap.name, levels=(*sorted(levels), other), other=other, missing=gap.missing
     )
-    return Finding(column=column, note=f"{doubt or merged}{lack}", doubt=doubt)
+    return Finding(column=column, note=note, doubt=doubt)
 
 
 def schema_text(
     partial: PartialSchema, findings: Mapping[str, Finding], headline: str
 ) -> str:
-    """Returns a schema file, TOML: the lines of `headline`, and a comment above each column that was discovered."""
-    known = {
+    """Writes a schema file.
+
+    Args:
+        partial: What was public of the columns before.
+        findings: What was found of those that were discovered, by name.
+        headline: Lines for the top of the file.
+
+    Returns:
+        TOML, with a comment above each column that was discovered.
+    """
+    all_columns = {
         name: findings[name].column if name in findings else column
         for name, column in partial.columns.items()
     }
     columns = {
         name: column
-        for name, column in known.items()
+        for name, column in all_columns.items()
         if column is not None and not isinstance(column, Gap)
     }
-    ignored = [name for name in known if name not in columns]
-    top: dict[str, Any] = {"label": partial.label} if partial.label in columns else {}
+    ignored = [name for name in all_columns if name not in columns]
+
+    top: dict[str, Any] = {}
+    if partial.label in columns:
+        top["label"] = partial.label
     if partial.missing_values != DEFAULT_MISSING_VALUES:
         top["missing_values"] = list(partial.missing_values)
     if ignored:
         top["ignore"] = ignored
-    notes = [
+
+    notes_on_ignored = [
         f"{json.dumps(name)}: {findings[name].note}"
         for name in ignored
         if name in findings
     ]
-    head = "".join(f"# {line}\n" for line in [*headline.splitlines(), *notes])
-    told = {name: (findings[name].note,) for name in columns if name in findings}
-    text = write_toml(
-        {
-            **top,
-            "columns": {name: column_form(column) for name, column in columns.items()},
-        },
-        column_comments=told,
-    )
+    head_lines = [*headline.splitlines(), *notes_on_ignored]
+    head = "".join(f"# {line}\n" for line in head_lines)
+    forms = {name: column_form(column) for name, column in columns.items()}
+    comments = {name: (findings[name].note,) for name in columns if name in findings}
+    text = write_toml({**top, "columns": forms}, columns=comments)
     return f"{head}\n{text}"
