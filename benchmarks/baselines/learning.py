@@ -105,7 +105,7 @@ def noiseless() -> Iterator[None]:
     """Leaves out the noise of every step in this process: for experiments, whose outcome is not private."""
     with patch.object(
         StepSession,
-        "_noisy",
+        "_add_noise",
         lambda session, sums, event: (session._confirm(), sums)[1],
     ):
         yield

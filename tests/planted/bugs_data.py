@@ -286,7 +286,7 @@ def _doubled(plant: Plant, seam: str) -> None:
 def gradients_round_by_place(plant: Plant) -> None:
     """Kernels that passed the probe on made-up records round real ones by their place in the block."""
 
-    right = "block_gradients(source, parameters, *seen, self._task.device)"
+    right = "block_gradients(source, parameters, numeric, codes, self._task.device)"
     by_place = "part * np.linspace(1, 1.0001, len(part), dtype=np.float32)[:, None]"
     plant.rewrite(
         "samples.HeldGradients.total", right, f"tuple({by_place} for part in {right})"

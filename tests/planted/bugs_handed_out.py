@@ -128,7 +128,7 @@ def divisor_of_the_sample(plant: Plant) -> None:
     """A noisy step is divided by how many records are in its sample."""
     numbers: list[int] = []
 
-    @plant.wrap("samples.PoissonSamples.places")
+    @plant.wrap("samples.PoissonSamples.indices")
     def _(right: Any, *given: Any) -> Any:
         found = right(*given)
         numbers.append(max(len(found), 1))

@@ -398,7 +398,7 @@ def _noise_without_confirming(plant: Plant, kind: str) -> None:
     )
 
 
-@wrong("session.Session._noisy", ROUND)
+@wrong("session.Session._add_noise", ROUND)
 def noise_taken_for_drawn_too_late(_: Any, session: Any, sums: Any, event: Any) -> Any:
     """The reservation is confirmed when the noise is there, and not before."""
     from noisegate.privacy import noise
@@ -411,7 +411,7 @@ def noise_taken_for_drawn_too_late(_: Any, session: Any, sums: Any, event: Any) 
 def _noise_of(plant: Plant, wrong: Any) -> None:
     """Plants another event for the noise of each query; None for none at all."""
 
-    @plant.wrap("session.Session._noisy")
+    @plant.wrap("session.Session._add_noise")
     def _(noisy: Any, session: Any, sums: Any, event: Any) -> Any:
         changed = wrong(session, event)
         if changed is None:
@@ -479,7 +479,7 @@ def resumed_run_gives_back(plant: Plant) -> None:
 
     @plant.wrap("session.Reservation.void")
     def _(void: Any, reservation: Any, error: Any) -> None:
-        reservation._resumed = None
+        reservation._resumed_id = None
         reservation.ledger.void = lambda number, reason: reservation.ledger.commit(
             number, certificate="0" * 64
         )

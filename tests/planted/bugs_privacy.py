@@ -300,7 +300,7 @@ def drawn_again_after_lost_noise(plant: Plant) -> None:
         take_up: Any, booking: Any, number: Any, plan: Any, method: Any, journal: Any
     ) -> None:
         journal.nothing_drawn()
-        booking._number = booking._resumed = number
+        booking._id = booking._resumed_id = number
 
 
 @bug("test_a_run_that_is_killed_goes_on_at_no_further_cost")

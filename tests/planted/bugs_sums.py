@@ -124,7 +124,7 @@ def shards_that_overlap(right: Any, made: Any, words: Any, shards: int) -> Any:
 
 
 @wrong(
-    "shards.ShardSession._exact",
+    "shards.ShardSession._exact_vector",
     "test_a_public_schedule_says_who_learns_whoever_is_asked",
 )
 def learning_when_asked(right: Any, session: Any, records: Any, sample: Any) -> Any:
@@ -147,7 +147,7 @@ def image_by_image(right: Any, plan: Any, noise_std: float, sampler: Any) -> Any
 def cheaper_where_teachers_agree(plant: Plant) -> None:
     """The certificate tells less where the exact answers agree, as the programs of DataLens and G-PATE print it."""
 
-    @plant.wrap("shards.ShardSession._exact")
+    @plant.wrap("shards.ShardSession._exact_vector")
     def _(right: Any, session: Any, records: Any, sample: Any) -> Any:
         found = right(session, records, sample)
         session.agreement = float(np.linalg.norm(found)) / (
@@ -248,7 +248,7 @@ def the_cheapest_silo_counts(
 
 
 @wrong(
-    "session.Session._noisy",
+    "session.Session._add_noise",
     "test_the_sum_has_one_noise_and_more_for_those_who_collude",
 )
 def a_share_of_the_noise_left_out(

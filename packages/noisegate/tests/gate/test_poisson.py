@@ -32,7 +32,7 @@ def members(records, rate, times, parts=1):
     )
     for step, row in enumerate(found):
         for number, part in enumerate(row):
-            part[drawn.places(len(part), step, number)] = True
+            part[drawn.indices(len(part), step, number)] = True
     return found.reshape(times, -1)
 
 
@@ -64,7 +64,7 @@ def test_records_and_samples_are_independent(parts):
 
 
 def test_every_record_has_the_same_rate_whatever_its_place(monkeypatch):
-    monkeypatch.setattr(samples, "_AT_ONCE", 100)
+    monkeypatch.setattr(samples, "_WORDS_PER_BLOCK", 100)
     per_record = members(250, 0.5, 2000).sum(axis=0)
     assert (
         stats.chi2.ppf(CHANCE, 250)
@@ -85,7 +85,7 @@ def test_words_are_those_of_shake256_of_key_and_step_and_part_and_block(monkeypa
     """By another implementation: FIPS 202."""
     from cryptography.hazmat.primitives.hashes import SHAKE256, Hash
 
-    monkeypatch.setattr(samples, "_AT_ONCE", 700)
+    monkeypatch.setattr(samples, "_WORDS_PER_BLOCK", 700)
     stream = b""
     for block, records in enumerate((700, 300)):
         drawn = Hash(SHAKE256(4 * records))
@@ -96,22 +96,22 @@ def test_words_are_those_of_shake256_of_key_and_step_and_part_and_block(monkeypa
         stream += drawn.finalize()
     expected = np.flatnonzero(np.frombuffer(stream, "<u4") < RATES // 8)
     assert (
-        PoissonSamples(rate=0.125, key=bytes(range(32))).places(1000, 3, 5).tolist()
+        PoissonSamples(rate=0.125, key=bytes(range(32))).indices(1000, 3, 5).tolist()
         == expected.tolist()
     )
 
 
 def test_a_step_that_is_redone_has_the_same_sample_and_no_other_has_it():
     drawn, other = PoissonSamples(rate=0.5), PoissonSamples(rate=0.5)
-    first = drawn.places(300, 2, 1).tolist()
+    first = drawn.indices(300, 2, 1).tolist()
     assert (
-        pickle.loads(pickle.dumps(drawn)).places(300, 2, 1).tolist() == first
+        pickle.loads(pickle.dumps(drawn)).indices(300, 2, 1).tolist() == first
     )  # wherever it is drawn
     for one in (
-        drawn.places(300, 1, 2),
-        drawn.places(300, 2, 0),
-        drawn.places(300, 3, 1),
-        other.places(300, 2, 1),
+        drawn.indices(300, 1, 2),
+        drawn.indices(300, 2, 0),
+        drawn.indices(300, 3, 1),
+        other.indices(300, 2, 1),
     ):
         assert one.tolist() != first
     assert (
@@ -122,6 +122,6 @@ def test_a_step_that_is_redone_has_the_same_sample_and_no_other_has_it():
 
 
 def test_samples_of_nothing_and_of_everything():
-    assert PoissonSamples(rate=0.5).places(0, 0).tolist() == []
-    assert PoissonSamples(rate=1.0).places(7, 0).tolist() == list(range(7))
-    assert PoissonSamples(rate=1 / RATES).places(50, 0).size <= 1
+    assert PoissonSamples(rate=0.5).indices(0, 0).tolist() == []
+    assert PoissonSamples(rate=1.0).indices(7, 0).tolist() == list(range(7))
+    assert PoissonSamples(rate=1 / RATES).indices(50, 0).size <= 1

@@ -264,7 +264,7 @@ def test_no_state_but_the_asking_ones_reaches_the_noise(kind, monkeypatch):
         session, *_ = getattr(Kinds(), kind)()
         session.state = state
         with pytest.raises(OptionError):
-            session._noisy(np.zeros(1, dtype=np.int64), None)
+            session._add_noise(np.zeros(1, dtype=np.int64), None)
 
 
 @pytest.mark.parametrize("kind", ALL)

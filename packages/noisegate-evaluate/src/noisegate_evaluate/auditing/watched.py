@@ -18,6 +18,7 @@ import numpy.typing as npt
 from noisegate.gate.execution import embedded_records
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
+from noisegate.gate.samples import Records
 from noisegate.gate.session import Access
 from noisegate.gate.sessions.gradients import StepSession
 from noisegate.gate.sessions.shards import SampleVector, ShardSession, Teacher
@@ -241,17 +242,18 @@ class _WatchedShards(ShardSession):
             [words, np.frombuffer(secrets.token_bytes(8), dtype=np.uint64)]
         )
         for part in self._watch.parts:
-            shadow, known = self._make(), (part.numeric.astype(np.float32), part.codes)
+            shadow = self._make()
+            known = Records(part.numeric.astype(np.float32), part.codes)
             shadow._parameters = self._parameters
             shadow._open(known, words[: len(part)], seed)
             self._shadows.append((shadow, known))
 
-    def _exact(self, records: Any, sample: Any) -> Any:
-        found = super()._exact(records, sample)
+    def _exact_vector(self, records: Any, sample: Any) -> Any:
+        found = super()._exact_vector(records, sample)
         for shadow, _ in self._shadows:
             shadow._parameters = self._parameters
         self._sums = np.stack(
-            [shadow._exact(known, sample) for shadow, known in self._shadows]
+            [shadow._exact_vector(known, sample) for shadow, known in self._shadows]
         ).astype(np.float64)
         return found
 

@@ -1,10 +1,28 @@
-"""How vectors and gradients are computed on a machine: blocks and kernels that made-up records passed (G-06, G-20).
+"""How vectors are computed on this machine, so that none depends on other records.
 
-Kernels of matrix products may round a sum by the place of a row in its block. So
-made-up records are tried before the first private one is read (G-06, G-20): with
-torch's own kernels, with `exact_products` in the same block and smaller ones, and at
-last one at a time. What passes may differ between machines, and with it the last bits
-of results.
+A record's vector must be a function of that record alone, bit for bit (G-06, G-20). Two
+things could break that: a map that mixes records, such as a network with batch norm;
+and kernels of matrix products, which may round a sum by the row's position in its
+block.
+
+So the gate calls every map with blocks of one fixed number of rows, and before the
+first private record is read it tries the map on made-up records: in another order,
+beside other neighbours, and among copies of themselves. A way to compute, `Execution`,
+is sound if all bits stay the same. Ways are tried from the fastest to the surest::
+
+    torch's own kernels, 256 rows
+    exact_products, 256 rows
+    exact_products, 128, 32, 8 rows
+    1 row
+
+What passes may differ between machines, and with it the last bits of results.
+
+How to read it, in four parts:
+
+- `exact_products`: matrix products that round no sum.
+- `Execution`, `blocks`, `parts_of`: the way to compute, and blocks of records.
+- `map_digest`, `embedded_records`: two uses of a map on blocks.
+- `map_execution`, `sound_execution`, `observed_dependence`: the probe.
 """
 
 from __future__ import annotations
@@ -14,11 +32,11 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,140 +51,225 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int
     from torch import Tensor
 
+# Exact matrix products.
+
 
 def exact_products() -> AbstractContextManager[Any]:
-    """Returns a context in which float32 matrix products of this thread are exact sums (G-06), also in backward passes.
+    """Makes float32 matrix products of torch in this thread exact sums (G-06).
 
-    They are off by about 2⁻ᵇ of the largest magnitudes, b = 21 for K ≤ 2048 (float32 has 24 bits).
+    An entry of a product then depends on its row and its column alone, whatever the
+    other rows; backward passes too. Entries of the factors are first cut to b bits, so
+    a product is off by about 2⁻ᵇ of the largest magnitudes, b = 21 for K ≤ 2048 terms
+    in a sum (float32 has 24 bits).
+
+    Returns:
+        A context manager.
     """
-    mode: AbstractContextManager[Any] = _mode()()
+    mode: AbstractContextManager[Any] = _exact_products_mode()()
     return mode
 
 
 def product(
     left: Float32[Tensor, "*batch n K"], right: Float32[Tensor, "*batch K m"]
 ) -> Float32[Tensor, "*batch n m"]:
-    """Returns left @ right as `exact_products` promises it."""
-    bits = (53 - max(left.shape[-1] - 1, 1).bit_length()) // 2
-    rows, of_rows = _whole(left, bits, -1)
-    columns, of_columns = _whole(right, bits, -2)
-    return ((rows @ columns) * of_rows * of_columns).to(left.dtype)
+    """Multiplies two matrices without rounding any sum (G-06).
+
+    Rows of the left and columns of the right factor are cut to integers of b bits, with
+    2b + log₂ K ≤ 53. Then every sum of K products is an integer below 2⁵³, which
+    float64 holds exactly, in whichever order it is added.
+
+    Args:
+        left: Left factor.
+        right: Right factor.
+
+    Returns:
+        The product; NaN where a row or a column has an entry that is not finite.
+    """
+    term_count = left.shape[-1]
+    bits = (53 - max(term_count - 1, 1).bit_length()) // 2
+    rows, row_units = _as_integers(left, bits, dim=-1)
+    columns, column_units = _as_integers(right, bits, dim=-2)
+    return ((rows @ columns) * row_units * column_units).to(left.dtype)
 
 
-def _whole(
+def _as_integers(
     values: Float32[Tensor, "*shape"], bits: int, dim: int
 ) -> tuple[Float64[Tensor, "*shape"], Float64[Tensor, "..."]]:
-    """Returns values along `dim` as whole numbers in float64, and what one of them stands for: NaN where not finite."""
+    """Writes values as integers times a unit, which is a power of two.
+
+    All values along a dimension have one unit, so that the largest of them needs at
+    most `bits` bits; the others are rounded toward zero.
+
+    Args:
+        values: The values.
+        bits: How many bits an integer may have.
+        dim: The dimension along which the unit is one.
+
+    Returns:
+        The integers, as float64, and the units, with one entry along `dim`: NaN if a
+        value there is not finite.
+    """
     import torch
 
     if not values.shape[dim]:
         return values.double(), values.new_ones(()).double()
     largest = values.abs().amax(dim=dim, keepdim=True)
-    finite = torch.isfinite(largest)
-    exponents = torch.frexp(torch.where(finite, largest, 0.0))[1]
-    whole = (
-        torch.where(finite, values, 0.0)
+    is_finite = torch.isfinite(largest)
+    # largest < 2^exponent
+    exponents = torch.frexp(torch.where(is_finite, largest, 0.0))[1]
+    integers = (
+        torch.where(is_finite, values, 0.0)
         .double()
         .mul_(_power_of_two(bits - exponents))
         .trunc_()
     )
-    return whole, torch.where(finite, _power_of_two(exponents - bits), torch.nan)
+    units = torch.where(is_finite, _power_of_two(exponents - bits), torch.nan)
+    return integers, units
 
 
 def _power_of_two(exponents: Int[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
-    """Returns 2 to the exponents, exactly: torch's power function may round."""
+    """Returns 2 to the exponents, exactly: torch's power function may round.
+
+    The bits of a float64 are assembled: its biased exponent, 52 bits from the right,
+    and no fraction.
+    """
     import torch
 
     return ((exponents.to(torch.int64) + 1023) << 52).view(torch.float64)
 
 
 @cache
-def _mode() -> Any:
-    """Returns the mode's class; made when it is asked for, as its base is torch's."""
+def _exact_products_mode() -> Any:
+    """Returns the class of the mode that replaces torch's float32 matrix products.
+
+    It is defined when it is first asked for, as its base class is torch's, which is
+    slow to import.
+    """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    plain = {torch.ops.aten.mm.default, torch.ops.aten.bmm.default}
-    added = {torch.ops.aten.addmm.default, torch.ops.aten.baddbmm.default}
+    products = {torch.ops.aten.mm.default, torch.ops.aten.bmm.default}
+    # beta · addend + alpha · left @ right
+    products_with_addend = {
+        torch.ops.aten.addmm.default,
+        torch.ops.aten.baddbmm.default,
+    }
 
     class ExactProducts(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        """Computes float32 matrix products by `product`, all else as usual."""
+
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            kwargs = kwargs or {}
-            if func in plain and args[0].dtype == torch.float32:
+            options = kwargs or {}
+            if func in products and args[0].dtype == torch.float32:
                 return product(*args)
-            if func in added and args[1].dtype == torch.float32:
-                alpha, beta = kwargs.get("alpha", 1), kwargs.get("beta", 1)
-                found = product(*args[1:3])
-                found = found if alpha == 1 else found * alpha
-                return (
-                    found
-                    if beta == 0
-                    else found + (args[0] if beta == 1 else args[0] * beta)
-                )
-            # In inference mode a layer comes here whole; what it consists of comes back here.
-            if torch._C._dispatch_has_kernel_for_dispatch_key(
+            if func in products_with_addend and args[1].dtype == torch.float32:
+                return self._product_with_addend(*args, **options)
+            # In inference mode a layer arrives here as one operation. It is taken
+            # apart, and its products arrive here in turn.
+            is_composite = torch._C._dispatch_has_kernel_for_dispatch_key(
                 func.name(), "CompositeImplicitAutograd"
-            ):
+            )
+            if is_composite:
                 with self:
-                    return func.decompose(*args, **kwargs)
-            return func(*args, **kwargs)
+                    return func.decompose(*args, **options)
+            return func(*args, **options)
+
+        def _product_with_addend(
+            self,
+            addend: Any,
+            left: Any,
+            right: Any,
+            *,
+            alpha: float = 1,
+            beta: float = 1,
+        ) -> Any:
+            """Returns beta · addend + alpha · left @ right."""
+            result = product(left, right)
+            if alpha != 1:
+                result = result * alpha
+            if beta == 0:  # the addend may be anything then, NaN too
+                return result
+            if beta == 1:
+                return result + addend
+            return result + addend * beta
 
     return ExactProducts
 
 
-# Features run in blocks of exactly this many rows (the last one padded): their bits may depend on the shape of a batch.
-BLOCK_ROWS = 256
-assert BLOCK_ROWS <= BLOCK_LIMIT
-# Of a block of long vectors: 28 MB as float32, less than what the C library takes from the system anew each time.
-BLOCK_NUMBERS = 7 * 2**20
-# And a block of large images has no more intensities than this: 400 MB as float64.
-BLOCK_INTENSITIES = BLOCK_ROWS * 256 * 256 * 3
-# Second halves work on parts of a block of so many numbers: what they make on the way stays in the cache of a core.
-PART_NUMBERS = 2**17
+# Ways to compute, and blocks of records.
 
-_SMALLER = (128, 32, 8)
-# Rounding moves a vector by less than this part of its largest entry, but for single ones at a kink of a network.
-_ROUNDING = 2.0**-8
-# Records that are tried at least: in small blocks, what rounds by place does not show in each.
-_TRIED = 32
+BLOCK_ROWS = 256
+"""Rows of the blocks that maps are called with, the last one padded: the bits of a
+vector may depend on the shape of its block."""
+assert BLOCK_ROWS <= BLOCK_LIMIT
+BLOCK_NUMBERS = 7 * 2**20
+"""Numbers that the vectors of a block have at most: 28 MB as float32, less than what
+the C library asks of the system anew each time."""
+BLOCK_INTENSITIES = BLOCK_ROWS * 256 * 256 * 3
+"""Intensities that the images of a block have at most: 400 MB as float64."""
+PART_NUMBERS = 2**17
+"""Numbers that second halves compute at once: what they need on the way then stays in
+the cache of a core."""
+
+# Rows of the smaller blocks that are tried where kernels round by position in large
+# ones.
+_SMALLER_BLOCKS = (128, 32, 8)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """One way to compute."""
+    """One way to compute the vectors of records."""
 
-    rows: int  # records in a block; the last one is padded
-    exact: bool = False  # whether torch's matrix products round no sum
-    threads: int = 1  # threads of torch; NumPy's BLAS has one
+    rows: int
+    """Records in a block; the last one is padded."""
+    exact: bool = False
+    """Whether torch's matrix products round no sum."""
+    threads: int = 1
+    """Threads of torch; NumPy's BLAS has one."""
 
     @contextmanager
     def kernels(self) -> Iterator[None]:
-        """Holds the context in which this thread computes, whether it probes or adds up records (G-06)."""
-        with (
-            gate_threads(self.threads),
-            exact_products() if self.exact else nullcontext(),
-        ):
-            yield
+        """Holds the context in which this thread computes (G-06).
+
+        The probe and whoever adds up records compute in the same one.
+        """
+        with gate_threads(self.threads):
+            if self.exact:
+                with exact_products():
+                    yield
+            else:
+                yield
 
 
-def executions(rows: int, threads: int = 1) -> Iterator[Execution]:
-    """Yields ways to compute blocks of at most so many records, from the fastest to the surest."""
+def candidate_executions(rows: int, threads: int = 1) -> Iterator[Execution]:
+    """Yields ways to compute, from the fastest to the surest.
+
+    Args:
+        rows: How many records a block has at most.
+        threads: Threads of torch.
+    """
     if rows > 1:
         yield Execution(rows=rows, threads=threads)
-        # What was computed without torch has no products of torch.
+        # Without torch there are no products of torch to make exact.
         exact = "torch" in sys.modules
-        for block in (rows, *_SMALLER):
+        for block in (rows, *_SMALLER_BLOCKS):
             if block <= rows:
                 yield Execution(rows=block, exact=exact, threads=threads)
     yield Execution(rows=1, threads=threads)
 
 
 def block_rows(feature_map: FeatureMap, columns: int = 0) -> int:
-    """Returns how many rows a block has at most that a map is called with.
+    """Returns how many rows a map is called with at once, at most.
 
-    256, or fewer where its vectors are long, or its records have more numeric ``columns`` than images of 256 x 256 x 3.
+    Args:
+        feature_map: The map.
+        columns: Number of numeric columns of the records; of images, their intensities.
+
+    Returns:
+        256, halved until the vectors of a block have at most `BLOCK_NUMBERS` numbers,
+        and its records at most `BLOCK_INTENSITIES`.
     """
     rows = BLOCK_ROWS
     while rows > 1 and (
@@ -179,131 +282,233 @@ def block_rows(feature_map: FeatureMap, columns: int = 0) -> int:
 def blocks(
     records: EncodedTable, rows: int
 ) -> Iterator[tuple[EncodedTable, EncodedTable]]:
-    """Yields records in blocks of `rows`: as they are, and with the last one repeated up to `rows`; row by row."""
+    """Yields records in blocks, in order.
+
+    Args:
+        records: Any number of records.
+        rows: Rows of a block.
+
+    Yields:
+        The records of a block, and the same filled up to `rows` by repeating the last
+        one; both row by row in memory.
+    """
     for start in range(0, len(records), rows):
         block = records.rows(slice(start, start + rows)).row_by_row()
-        yield (
-            block,
-            block.rows(np.minimum(np.arange(rows), len(block) - 1))
-            if len(block) < rows
-            else block,
-        )
+        if len(block) < rows:
+            padded = block.rows(np.minimum(np.arange(rows), len(block) - 1))
+        else:
+            padded = block
+        yield block, padded
 
 
 Shared: TypeAlias = dict[int, tuple[Any, npt.NDArray[np.float32]]]
-"""What was computed for a block so far, by the identity of the first half that gave it, which is kept alive with it."""
+"""First halves that were computed for a block: by the identity of each, the first half
+itself, so that no other object gets its identity, and its values, (rows, …)."""
 
 
 def vectors_of(
     feature_map: FeatureMap, block: EncodedTable, shared: Shared
 ) -> npt.NDArray[np.float32]:
-    """Returns the vectors of a block, (rows, dim): those of `parts_of` together, for the probe and for sums alike."""
+    """Computes the vectors of a block, in the parts in which they are summed.
+
+    Args:
+        feature_map: The map.
+        block: Records of a block.
+        shared: First halves that were computed for the block; filled.
+
+    Returns:
+        The vectors, (rows, dim).
+    """
     parts = [vectors for _, vectors in parts_of(feature_map, block, shared)]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts)
 
 
 def parts_of(
     feature_map: FeatureMap, block: EncodedTable, shared: Shared
 ) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
-    """Yields the vectors of a block in parts of equal size, each with the place of its first row; fills `shared`."""
+    """Computes the vectors of a block, part by part.
+
+    A `SharingMap` has two halves: the first is computed once for all maps that share
+    it, the second in parts that fit into the cache. Other maps are called with the
+    whole block.
+
+    Args:
+        feature_map: The map.
+        block: Records of a block.
+        shared: First halves that were computed for the block; filled.
+
+    Yields:
+        The index of the first row of a part, and the vectors of the part, (rows, dim).
+        All parts have the same number of rows.
+    """
     if not isinstance(feature_map, SharingMap):
         yield 0, feature_map(block)
         return
-    first = feature_map.first_half
-    if id(first) not in shared:
-        values = first(block)
-        # The next map takes it up: a second half that works in place would give that one other vectors.
+    first_half = feature_map.first_half
+    if id(first_half) not in shared:
+        values = first_half(block)
+        # Other maps use the values too: a second half that works in place would give
+        # these other vectors, and now fails.
         values.setflags(write=False)
-        shared[id(first)] = first, values
-    values, rows = shared[id(first)][1], len(block)
+        shared[id(first_half)] = first_half, values
+    values = shared[id(first_half)][1]
+
+    rows = len(block)
+    # Halved, and never uneven, as the bits of a vector may depend on the shape.
     while rows % 2 == 0 and rows * feature_map.dim > PART_NUMBERS:
-        rows //= 2  # a divisor, as bits may depend on the shape
+        rows //= 2
     for start in range(0, len(block), rows):
         yield start, feature_map.second_half(values[start : start + rows])
 
 
-# Records by whose vectors a map is told from another.
+# Uses of a map on blocks.
+
+# Made-up records whose vectors identify a map.
 _DIGEST_ROWS = 8
+# Seeds the records of a digest. Journals hold digests, so it never changes.
+_DIGEST_SEED = 20261129
+
+
+class Representation(NamedTuple):
+    """A public map whose vectors take the place of the records' numeric columns.
+
+    Attributes:
+        feature_map: The map.
+        execution: How it is computed.
+    """
+
+    feature_map: FeatureMap
+    execution: Execution
 
 
 def map_digest(feature_map: FeatureMap, layout: Layout, execution: Execution) -> str:
-    """Returns a hash of a map: of its vectors of a few made-up records, which are public."""
-    records = made_up_records(
-        layout, _DIGEST_ROWS, np.random.Generator(np.random.Philox(20261129))
-    )
+    """Hashes a map by its vectors of a few made-up records, which are public.
+
+    Args:
+        feature_map: The map.
+        layout: Columns of the made-up records.
+        execution: How the map is computed.
+
+    Returns:
+        SHA-256 in hexadecimal. Another one means another map, or another machine or
+        version that computes it differently.
+    """
+    random = np.random.Generator(np.random.Philox(_DIGEST_SEED))
+    records = made_up_records(layout, _DIGEST_ROWS, random)
     with execution.kernels(), np.errstate(all="ignore"):
         vectors = vectors_of(feature_map, records, {})
-    return hashlib.sha256(
-        f"{vectors.shape}:".encode() + np.ascontiguousarray(vectors).tobytes()
-    ).hexdigest()
+    shape = f"{vectors.shape}:".encode()
+    return hashlib.sha256(shape + np.ascontiguousarray(vectors).tobytes()).hexdigest()
 
 
 def embedded_records(
     records: EncodedTable, feature_map: FeatureMap, execution: Execution | None = None
 ) -> EncodedTable:
-    """Returns records with the map's vectors as their numeric columns and the codes, which the map sees, as they were.
+    """Replaces the numeric columns of records by the vectors of a map.
 
-    It is computed as `execution` says; None for blocks of `block_rows`. The map is named where it returns another shape
-    than it says, by an OptionError, or numbers that are not finite, by a DataError.
+    Args:
+        records: Any number of records.
+        feature_map: The map; it sees the codes too.
+        execution: How the map is computed; None for blocks of `block_rows`.
+
+    Returns:
+        Records with the vectors as their numeric columns, and their codes as they were.
+
+    Raises:
+        OptionError: if the map returns another shape than it states.
+        DataError: if it returns a number that is not finite. Both name the map.
     """
-    way, name = (
-        execution or Execution(rows=block_rows(feature_map)),
-        type(feature_map).__name__,
-    )
+    map_name = type(feature_map).__name__
+    if execution is None:
+        used_execution = Execution(rows=block_rows(feature_map))
+    else:
+        used_execution = execution
+    rows = used_execution.rows
+    shape = (rows, feature_map.dim)
+
     vectors = np.empty((len(records), feature_map.dim), dtype=np.float32)
-    for number, (block, padded) in enumerate(blocks(records, way.rows)):
-        with way.kernels():
-            found = vectors_of(feature_map, padded, {})
-        if found.shape != (way.rows, feature_map.dim):
+    for number, (block, padded) in enumerate(blocks(records, rows)):
+        with used_execution.kernels():
+            block_vectors = vectors_of(feature_map, padded, {})
+        if block_vectors.shape != shape:
             raise OptionError(
-                f"{name}: a feature map returned shape {found.shape}, not {(way.rows, feature_map.dim)}."
+                f"{map_name}: a feature map returned shape {block_vectors.shape}, not "
+                f"{shape}."
             )
-        vectors[number * way.rows :][: len(block)] = found[: len(block)]
+        vectors[number * rows :][: len(block)] = block_vectors[: len(block)]
     if not np.isfinite(vectors).all():
         raise DataError(
-            f"{name}: a feature map gave numbers that are not finite for a record that the schema allows, for instance "
-            "one with a missing value. Use a map that is finite for every record, or a schema that allows no such one."
+            f"{map_name}: a feature map gave numbers that are not finite for a record "
+            "that the schema allows, for instance one with a missing value. Use a map "
+            "that is finite for every record, or a schema that allows no such one."
         )
     return EncodedTable(vectors.astype(np.float64), records.codes)
 
 
-# The probe: whether what is computed of a record depends on its neighbours or its place in a block.
+# The probe: whether what is computed of a record depends on its neighbours or its
+# position in a block.
 
 Probed: TypeAlias = tuple[list[bytes], npt.NDArray[np.float32]]
-"""Of each record: bytes that are equal where all its bits are, and the numbers that these bits are of."""
+"""What was computed of some records: for each, bytes that are equal if and only if all
+its bits are, and the numbers that these bits are of, (records, numbers)."""
 
 Compute: TypeAlias = Callable[[Execution, EncodedTable, range], Probed]
-"""Computes a block in a way, and returns what came of the records at some places of it."""
+"""Computes a block in some way, and returns what came of the records at some positions
+of it."""
+
+# A change by less than this part of a vector's largest entry is rounding, unless the
+# record is at a kink of a network.
+_ROUNDING = 2.0**-8
+# How many records are tried at least: in small blocks, not each shows rounding by
+# position.
+_MIN_TRIED = 32
+# Seed the made-up records, and their order, so that the probe decides alike each time.
+_RECORDS_SEED = 20240229
+_ORDER_SEED = 20240301
 
 
 class Dependence(Enum):
-    """What a record's vector was seen to depend on, beside the record: its place or neighbours, in two of three."""
+    """What a record's vector was seen to depend on, beside the record itself."""
 
     NONE = "nothing"
-    ROUNDING = "by as much as a sum rounds"
-    MIXING = "by more"
+    ROUNDING = "its neighbours or position, by as much as a sum rounds"
+    MIXING = "its neighbours or position, by more than that"
 
 
 def made_up_records(
     layout: Layout, rows: int, random: np.random.Generator
 ) -> EncodedTable:
-    """Returns records drawn uniformly from what the schema allows; they are public."""
+    """Draws public records, uniformly from what the schema allows.
+
+    Args:
+        layout: The columns. A tenth of the numbers is missing where the schema allows
+            it.
+        rows: How many records.
+        random: Draws them.
+    """
     numeric = random.uniform(size=(rows, len(layout.numeric)))
-    for place, column in enumerate(layout.numeric):
+    for index, column in enumerate(layout.numeric):
         if column.missing:
-            numeric[random.uniform(size=rows) < 0.1, place] = np.nan
-    codes = [
+            numeric[random.uniform(size=rows) < 0.1, index] = np.nan
+    code_columns = [
         random.integers(0, column.size, rows).astype(np.int32)
         for column in layout.coded
     ]
-    return EncodedTable(
-        numeric=numeric,
-        codes=np.stack(codes, axis=1) if codes else np.zeros((rows, 0), np.int32),
-    )
+    if code_columns:
+        codes = np.stack(code_columns, axis=1)
+    else:
+        codes = np.zeros((rows, 0), np.int32)
+    return EncodedTable(numeric=numeric, codes=codes)
 
 
 class Encoded:
-    """Records that are encoded already, in batches of any size."""
+    """A source of records that are encoded already.
+
+    Args:
+        batches: The records, in batches of any size.
+    """
 
     def __init__(self, batches: Iterable[EncodedTable]) -> None:
         self._batches = batches
@@ -322,36 +527,40 @@ def map_execution(
     *,
     threads: int = 1,
 ) -> Execution:
-    """Returns the fastest way to compute a map in which no record's vector depends on another record.
+    """Finds the fastest way to compute a map in which no vector depends on others.
 
     Args:
         name: What messages call the map.
         feature_map: The map.
         layout: Columns of the made-up records that it is tried with.
         rows: How many records a block has at most; None for `block_rows`.
-        threads: How many threads torch computes the map with, in the probe and in the way that is returned.
+        threads: How many threads torch computes the map with, in the probe and in the
+            way that is returned.
 
     Raises:
-        OptionError: if the map mixes records, or returns another shape than it says.
+        OptionError: if the map mixes records, or returns another shape than it states.
     """
 
-    def compute(way: Execution, block: EncodedTable, places: range) -> Probed:
-        with way.kernels():
+    def compute(execution: Execution, block: EncodedTable, positions: range) -> Probed:
+        """Computes the vectors of a block; see `Compute`."""
+        with execution.kernels():
             vectors = vectors_of(feature_map, block, {})
-        if vectors.shape != (way.rows, feature_map.dim):
+        shape = (execution.rows, feature_map.dim)
+        if vectors.shape != shape:
             raise OptionError(
-                f"feature map {name!r} returned shape {vectors.shape}, not {(way.rows, feature_map.dim)}."
+                f"feature map {name!r} returned shape {vectors.shape}, not {shape}."
             )
-        values = vectors[places.start : places.stop]
+        values = vectors[positions.start : positions.stop]
         return [row.tobytes() for row in values], values
 
     refusal = OptionError(
-        f"feature map {name!r} gives a record another vector when its neighbours or its position change, so no "
-        "sensitivity can be stated for it. Use evaluation mode and no layer that normalises over the batch."
+        f"feature map {name!r} gives a record another vector when its neighbours or "
+        "its position change, so no sensitivity can be stated for it. Use evaluation "
+        "mode and no layer that normalises over the batch."
     )
-    most = rows or block_rows(feature_map, len(layout.numeric))
+    max_rows = rows or block_rows(feature_map, len(layout.numeric))
     return sound_execution(
-        most,
+        max_rows,
         compute,
         partial(made_up_records, layout),
         name=name,
@@ -369,102 +578,164 @@ def sound_execution(
     refusal: OptionError,
     threads: int = 1,
 ) -> Execution:
-    """Returns the fastest way to compute blocks of at most `rows` records in which no record depends on another.
+    """Finds the fastest way to compute in which no record depends on another.
 
-    `compute` computes inside `Execution.kernels` of the way that it is given, as whoever adds up records does, so with
-    `threads` threads of torch. It raises `refusal` where there is none, and warns where records are computed one at a
-    time.
+    Warns if that is one record at a time, which is slow.
+
+    Args:
+        rows: How many records a block has at most.
+        compute: Computes a block in the way that is tried, inside its
+            `Execution.kernels`, as whoever adds up records does.
+        made_up: Draws so many public records.
+        name: What the warning calls that which is computed.
+        refusal: The error to raise where no way is sound.
+        threads: How many threads torch computes with.
+
+    Raises:
+        OptionError: `refusal`.
     """
-    for way in executions(rows, threads):
-        random = np.random.Generator(np.random.Philox(20240229))
-        found = dependence(partial(compute, way), partial(made_up, way.rows, random))
-        if found is Dependence.NONE:
-            if way.rows == 1 < rows:
-                _warn(name, way, rows, compute, made_up(rows, random))
-            return way
-        if found is Dependence.MIXING:
+    for execution in candidate_executions(rows, threads):
+        random = np.random.Generator(np.random.Philox(_RECORDS_SEED))
+        dependence = observed_dependence(
+            partial(compute, execution), partial(made_up, execution.rows, random)
+        )
+        if dependence is Dependence.NONE:
+            if execution.rows == 1 and rows > 1:
+                _warn_of_slow_kernels(
+                    name, execution, rows, compute, made_up(rows, random)
+                )
+            return execution
+        # Other kernels round otherwise, but a map that mixes records mixes in all.
+        if dependence is Dependence.MIXING:
             break
     raise refusal
 
 
-def dependence(
+def observed_dependence(
     compute: Callable[[EncodedTable, range], Probed],
     made_up: Callable[[], EncodedTable],
 ) -> Dependence:
-    """Computes records in another order, beside other neighbours and among copies of themselves, and compares bits."""
-    seen, found = 0, Dependence.NONE
-    with np.errstate(
-        all="ignore"
-    ):  # a map that divides by what it mixes in may divide by zero here
-        while seen < _TRIED:
+    """Compares what is computed of records when their blocks are arranged differently.
+
+    Args:
+        compute: Computes a block, and returns what came of the records at some
+            positions.
+        made_up: Draws the public records of one block.
+
+    Returns:
+        What the records' vectors depend on. It is mixing if, in some block, half of
+        those that changed did so by more than rounding.
+    """
+    tried = 0
+    dependence = Dependence.NONE
+    # A map that divides by what it mixes in may divide by zero here.
+    with np.errstate(all="ignore"):
+        while tried < _MIN_TRIED:
             records = made_up()
-            seen += len(records)
+            tried += len(records)
             bits, values = compute(records, range(len(records)))
-            for block, here, there in _arrangements(records, made_up()):
-                bits_there, values_there = compute(block, there)
-                moved = [
-                    _distance(values[row], values_there[place])
-                    for place, row in enumerate(here)
-                    if bits[row] != bits_there[place]
+            for block, rows, positions in _arrangements(records, made_up()):
+                new_bits, new_values = compute(block, positions)
+                changes = [
+                    _relative_change(values[row], new_values[index])
+                    for index, row in enumerate(rows)
+                    if bits[row] != new_bits[index]
                 ]
-                if moved and np.median(moved) > _ROUNDING:
+                if changes and np.median(changes) > _ROUNDING:
                     return Dependence.MIXING
-                found = Dependence.ROUNDING if moved else found
-    return found
+                if changes:
+                    dependence = Dependence.ROUNDING
+    return dependence
 
 
 def _arrangements(
     records: EncodedTable, others: EncodedTable
 ) -> Iterator[tuple[EncodedTable, Sequence[int], range]]:
-    """Yields blocks, which of the records stand in them, and where."""
+    """Arranges records in other blocks: reordered, among others, among copies.
+
+    Args:
+        records: The records of one block.
+        others: As many other records.
+
+    Yields:
+        A block of the same size, rows of those records that stand in it, and their
+        positions in it, in the same order.
+    """
     rows = len(records)
     half = rows // 2
-    order = np.random.Generator(np.random.Philox(20240301)).permutation(rows).tolist()
-    first, rest = slice(None, half), slice(half, None)
+    first_half = slice(None, half)
+    second_half = slice(half, None)
+
+    random = np.random.Generator(np.random.Philox(_ORDER_SEED))
+    order = random.permutation(rows).tolist()
     yield records.rows(order), order, range(rows)
+
+    # Each half moves to the other end, beside new neighbours.
     yield (
-        EncodedTable.concatenate([others.rows(rest), records.rows(first)]),
+        EncodedTable.concatenate([others.rows(second_half), records.rows(first_half)]),
         range(half),
         range(rows - half, rows),
     )
     yield (
-        EncodedTable.concatenate([records.rows(rest), others.rows(first)]),
+        EncodedTable.concatenate([records.rows(second_half), others.rows(first_half)]),
         range(half, rows),
         range(rows - half),
     )
-    # Blocks of one repeated record: nothing of the others is left that could be mixed in.
+
+    # Blocks of one repeated record: nothing of the others is left that could be mixed
+    # in.
     for row in range(0, rows, max(rows // 8, 1)):
         yield records.rows([row] * rows), range(row, row + 1), range(row, row + 1)
 
 
-def _distance(left: npt.NDArray[np.float32], right: npt.NDArray[np.float32]) -> float:
-    """Returns by which part of its largest entry a vector moved; infinite where a number became none."""
+def _relative_change(
+    left: npt.NDArray[np.float32], right: npt.NDArray[np.float32]
+) -> float:
+    """Returns the largest change of an entry, relative to a vector's largest entry.
+
+    Args:
+        left: A vector, (numbers,).
+        right: The same vector, computed again.
+
+    Returns:
+        The change; infinite where a number became infinite or NaN, or the reverse.
+    """
     if not np.array_equal(np.isfinite(left), np.isfinite(right)):
         return np.inf
-    left, right = (
-        np.nan_to_num(left.astype(np.float64)),
-        np.nan_to_num(right.astype(np.float64)),
-    )
-    return float(
-        np.abs(left - right).max(initial=0) / max(np.abs(left).max(initial=0), 1e-30)
-    )
+    old_values = np.nan_to_num(left.astype(np.float64))
+    new_values = np.nan_to_num(right.astype(np.float64))
+    largest_change = np.abs(old_values - new_values).max(initial=0)
+    largest_entry = np.abs(old_values).max(initial=0)
+    return float(largest_change / max(largest_entry, 1e-30))
 
 
-def _warn(
+def _warn_of_slow_kernels(
     name: str, single: Execution, rows: int, compute: Compute, records: EncodedTable
 ) -> None:
-    def seconds(way: Execution, block: EncodedTable) -> float:
-        start = time.perf_counter()
-        compute(way, block, range(0))
-        return (time.perf_counter() - start) / way.rows
+    """Warns that records are computed one at a time, and measures how slow that is.
 
-    times = seconds(single, records.rows([0])) / seconds(
-        replace(single, rows=rows), records
-    )
+    Args:
+        name: What is computed.
+        single: The way of one record at a time.
+        rows: How many records a block would have had.
+        compute: Computes a block.
+        records: So many public records.
+    """
+
+    def seconds_per_record(execution: Execution, block: EncodedTable) -> float:
+        """Measures how long a block takes, by record."""
+        start = time.perf_counter()
+        compute(execution, block, range(0))
+        return (time.perf_counter() - start) / execution.rows
+
+    single_seconds = seconds_per_record(single, records.rows([0]))
+    block_seconds = seconds_per_record(replace(single, rows=rows), records)
+    slowdown = max(single_seconds / block_seconds, 1)
     warnings.warn(
-        f"{name}: this machine's kernels round by place in every block of 2 to {rows} records, so records are computed "
-        f"one at a time, about {max(times, 1):.0f} times slower. The guarantee is the same; another processor, or "
-        "another build of torch, is faster.",
+        f"{name}: this machine's kernels round by place in every block of 2 to {rows} "
+        f"records, so records are computed one at a time, about {slowdown:.0f} times "
+        "slower. The guarantee is the same; another processor, or another build of "
+        "torch, is faster.",
         SlowKernelsWarning,
         stacklevel=3,
     )

@@ -1,4 +1,15 @@
-"""A record source, a privacy budget and the kinds of query: what a method holds of private data."""
+"""The gate: all that a method holds of private data.
+
+A `Gate` is opened on records and a budget, and answers one plan. Its methods are the
+kinds of query; each checks that the plan fits, and hands an `Access` to a session,
+which pays, reads and draws the noise (`noisegate.gate.session`)::
+
+    open, sum    ──►  SumSession        sums of a vector of each record, in rounds
+    gradients    ──►  GradientSession   sums of clipped gradients over samples
+    batch        ──►  BatchSession      one clipped vector of each sample
+    shards       ──►  ShardSession      sums of one vector of each shard
+    marginals    ──►  MarginalSession   tables that OpenDP's AIM or MST chooses
+"""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -12,7 +23,7 @@ from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
 from noisegate.gate.session import (
     Access,
     Reservation,
-    Single,
+    SingleUse,
     check_public_records,
     ledger_of,
 )
@@ -49,15 +60,17 @@ from noisegate.sources.tables.tables import Source
 from noisegate.sources.units import UnitLimit
 
 
-class Gate(Single):
-    """Private records behind, a budget in front.
+class Gate(SingleUse):
+    """Private records behind a privacy budget. It answers one plan, by one method.
 
     Args:
-        data: Path of a CSV or Parquet file or of a folder of them; or a table: of pandas, Polars (lazy ones stream)
-            or PyArrow, a dict of columns, a NumPy array (structured, or with the columns of the schema in order), or a
-            Hugging Face data set. With a schema of images, also the path of images or images in memory: see
-            `noisegate_images.sources.images.ImageSource`, `noisegate_images.sources.memory.memory_images`.
-            Of linked tables, a mapping from their names to such paths or tables, or a folder with a file for each.
+        data: Path of a CSV or Parquet file or of a folder of them; or a table: of
+            pandas, Polars (lazy ones stream) or PyArrow, a dict of columns, a NumPy
+            array (structured, or with the columns of the schema in order), or a
+            Hugging Face data set. With a schema of images, also the path of images or
+            images in memory: see `noisegate_images.sources.images.ImageSource`,
+            `noisegate_images.sources.memory.memory_images`. Of linked tables, a mapping
+            from their names to such paths or tables, or a folder with a file for each.
         schema: Public knowledge about the table. Required: bounds and levels read off
             the data would leak. That of linked tables is a
             `noisegate.schema.linked.schema.LinkedSchema`, and the unit a record of the
@@ -65,22 +78,27 @@ class Gate(Single):
         epsilon: ε of the guarantee, in [0.01, 1000].
         delta: δ of the guarantee.
         adjacency: "add-remove" or "replace-one".
-        records: The number of records, when it is public: required for "replace-one", and checked; for "add-remove" it
-            is a public estimate used for planning only, the true number stays private.
+        records: The number of records, when it is public: required for "replace-one",
+            and checked; for "add-remove" it is a public estimate used for planning
+            only, the true number stays private.
         ledger: Ledger, its path or its URL, to book the cost on; None for no ledger.
         dataset: Name of the data set in the ledger.
         unit: What one record stands for, in the words of the certificate.
-        unit_column: Column of the data that says whose record each one is, such as a patient's number. The guarantee is
-            then for all records of one unit together. It is not in the schema, and is not copied.
-        contributions: With `unit_column`, how many records of a unit are used at most: the first ones in the data. The
-            noise grows in proportion.
-        engine: Where sums run: threads of this machine, or the machines of a cluster (`RayEngine`).
+        unit_column: Column of the data that says whose record each one is, such as a
+            patient's number. The guarantee is then for all records of one unit
+            together. It is not in the schema, and is not copied.
+        contributions: With `unit_column`, how many records of a unit are used at most:
+            the first ones in the data. The noise grows in proportion.
+        engine: Where sums run: threads of this machine, or the machines of a cluster
+            (`RayEngine`).
         show_values: Whether errors may quote private values.
-        progress: Called with the number of records summed so far; for the operator only.
-        on_error: What is done with an image that cannot be used: "refuse" the run, or "skip" the image, which `skipped`
-            counts for the operator.
-        discovery: Certificate of the discovery that estimated the schema, if it was: the certificate of what is
-            released names it, and states what both cost together.
+        progress: Called with the number of records summed so far; for the operator
+            only.
+        on_error: What is done with an image that cannot be used: "refuse" the run, or
+            "skip" the image, which `skipped` counts for the operator.
+        discovery: Certificate of the discovery that estimated the schema, if it was:
+            the certificate of what is released names it, and states what both cost
+            together.
 
     Raises:
         UserError: if any of these is unusable.
@@ -92,15 +110,18 @@ class Gate(Single):
         >>> from noisegate.privacy.plan import Plan, Query
         >>> from noisegate.schema import Boolean
         >>> schema = Schema([Boolean(name="ill")], label="ill")
-        >>> gate = Gate(pa.table({"ill": [True, False, True]}), schema=schema, epsilon=1.0)
-        >>> plan = Plan(queries=(Query.of("counts", Counts(), columns=2, share=1.0),)).calibrate(gate.budget)
+        >>> records = pa.table({"ill": [True, False, True]})
+        >>> gate = Gate(records, schema=schema, epsilon=1.0)
+        >>> query = Query.of("counts", Counts(), columns=2, share=1.0)
+        >>> plan = Plan(queries=(query,)).calibrate(gate.budget)
         >>> release = gate.sum(plan, method="counts", public={})
         >>> release.values["counts"].shape, round(release.certificate.check(), 6)
         ((1, 2), 1.0)
     """
 
     counted = True
-    """Whether this process counts runs without a ledger, and warns (`noisegate.gate.unbooked`)."""
+    """Whether runs without a ledger are counted, and warned of, in this process
+    (`noisegate.gate.unbooked`)."""
 
     def __init__(
         self,
@@ -124,38 +145,43 @@ class Gate(Single):
     ) -> None:
         if not is_schema(schema):
             raise OptionError(
-                "schema=None: a schema is required. Bounds, levels and missing-ness read off private data would leak "
-                "it; write down what is publicly known (`noisegate schema init` drafts it from a public sample)."
+                "schema=None: a schema is required. Bounds, levels and missing-ness "
+                "read off private data would leak it; write down what is publicly "
+                "known (`noisegate schema init` drafts it from a public sample)."
             )
         relation = Adjacency.parse(adjacency)
         if is_linked(schema):
             _check_linked(
                 relation,
-                unit=unit,
-                unit_column=unit_column,
-                on_error=on_error,
-                discovery=discovery,
+                {
+                    "unit": unit,
+                    "unit_column": unit_column,
+                    "on_error": on_error,
+                    "discovery": discovery,
+                },
             )
-            unit = linked_unit(schema.names)
+            certified_unit = linked_unit(schema.names)
         else:
-            unit = unit_text(unit, unit_column, contributions)
+            certified_unit = unit_text(unit, unit_column, contributions)
         self.budget = Budget(
             epsilon=epsilon,
             delta=delta,
             adjacency=relation,
-            unit=unit,
+            unit=certified_unit,
             contributions=contributions,
         )
         check_public_records(records, relation)
         if relation is Adjacency.REPLACE_ONE and on_error == "skip":
             raise OptionError(
-                "on_error='skip': adjacency='replace-one' takes the number of records as public, and that of the "
-                "images that can be used is not; use adjacency='add-remove'."
+                "on_error='skip': adjacency='replace-one' takes the number of records "
+                "as public, and that of the images that can be used is not; use "
+                "adjacency='add-remove'."
             )
         self.schema: Any = schema.usable()
-        self._ledger, self._dataset = ledger_of(ledger, dataset), dataset
+        self._ledger = ledger_of(ledger, dataset)
+        self._dataset = dataset
         self.records = records
-        units = None
+        units: UnitLimit | None = None
         if unit_column and contributions:
             units = UnitLimit(column=unit_column.strip(), contributions=contributions)
         self._source: Any = open_records(
@@ -166,32 +192,45 @@ class Gate(Single):
             units=units,
             on_error=on_error,
         )
-        # Linked tables are told from others by the one that holds the units.
-        self._data = schema.parts(data)[schema.root.name] if is_linked(schema) else data
+        # Of linked tables, the one that holds the units is compared with public data.
+        if is_linked(schema):
+            self._data: Any = schema.parts(data)[schema.root.name]
+        else:
+            self._data = data
         self._engine = engine or LocalEngine()
         self._progress = progress
         self._single_use_lock = threading.Lock()
         self._discovery = discovery
         self.journal: AnswerJournal | None = None
-        """Where a run writes down what it asks, to go on after a crash; set before the first query."""
+        """Where a run is written down, so that it can go on after a crash; to be set
+        before the first query."""
         if discovery is not None and isinstance(schema, Schema):
             check_matches_schema(discovery, schema)
         self._source.check()
 
     @property
     def skipped(self) -> int:
-        """How many images the latest pass over the records left out; private, for the operator only."""
+        """Number of images that the latest pass left out; private, for the operator."""
         return int(getattr(self._source, "skipped", 0))
 
     @property
     def about(self) -> int | None:
-        """About how many records there are, where files tell; private, for the operator only."""
-        return self._source.about() if isinstance(self._source, Source) else None
+        """Estimates the number of records from the size of the files.
+
+        It is private, and for the operator only; None where no file tells.
+        """
+        if not isinstance(self._source, Source):
+            return None
+        return self._source.about()
 
     def check_apart(self, public: Any) -> None:
-        """Checks that a public data set, which will be handed out as it is, holds no file of the private one.
+        """Checks that a public data set holds no file of the private one.
 
-        Nothing is spent by it. What is compared is whole files: see `noisegate.sources.overlap`.
+        Public data is handed out as it is. Complete files are compared (see
+        `noisegate.sources.stores`), and nothing is spent.
+
+        Args:
+            public: The public data set, a path or table.
 
         Raises:
             DataError: if they share a file, or are the same table.
@@ -201,21 +240,27 @@ class Gate(Single):
     def open(
         self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any]
     ) -> SumSession:
-        """Returns a session that answers `plan` in rounds; nothing is read or spent before its first question.
+        """Returns a session that answers a plan of sums in rounds.
+
+        Nothing is read or spent before its first question.
+
+        Args:
+            plan: Questions with their noise, within this gate's budget.
+            method: Name of the method, for the certificate.
+            public: What the method took as public, for the certificate.
 
         Raises:
             OptionError: if the plan is not calibrated for this gate's budget.
         """
         access = self._access(plan, CalibratedPlan, method, public)
-        # Which questions are chosen after earlier answers: of those the certificate states the largest size.
-        adaptive = [
+        # The size of an adaptive question depends on earlier answers. The certificate
+        # states its largest size, so it says which questions are adaptive.
+        adaptive_queries = [
             release.query.name for release in plan.releases if release.query.adaptive
         ]
-        access = (
-            replace(access, public={**access.public, "adaptive": adaptive})
-            if adaptive
-            else access
-        )
+        if adaptive_queries:
+            public_facts = {**access.public, "adaptive": adaptive_queries}
+            return SumSession(replace(access, public=public_facts))
         return SumSession(access)
 
     def sum(
@@ -226,28 +271,34 @@ class Gate(Single):
         method: str,
         public: Mapping[str, Any],
     ) -> Release:
-        """Answers every question of `plan` in one pass over the records: a session of one round.
+        """Answers every question of a plan in one pass over the records.
 
-        The cost is reserved before the first record is read. If reading fails, nothing has left the gate and the
-        reservation is voided; once noise is drawn it can only be committed.
+        The cost is reserved before the first record is read. If reading fails, nothing
+        has left the gate and the reservation is voided; once noise is drawn it can only
+        be committed.
 
         Args:
             plan: Questions with their noise, within this gate's budget.
-            maps: For each question, the map from a record to its vector; None for those that the plan carries.
+            maps: For each question, the map from a record to its vector; None for those
+                that the plan carries.
             method: Name of the method, for the certificate.
             public: What the method took as public, for the certificate.
+
+        Returns:
+            The noisy sum of each question, (dim, columns), with its certificate.
 
         Raises:
             UserError: if plan and maps do not fit, or the data does not fit the schema.
             BudgetRefusedError: if the ledger refuses.
         """
         with self.open(plan, method=method, public=public) as session:
-            maps = plan.maps if maps is None else maps
-            if set(session.open_questions) != set(maps):
+            feature_maps = plan.maps if maps is None else maps
+            if set(session.open_questions) != set(feature_maps):
                 raise OptionError(
-                    f"feature maps {sorted(maps)} do not match the plan's queries."
+                    f"feature maps {sorted(feature_maps)} do not match the plan's "
+                    "queries."
                 )
-            session.ask(maps)
+            session.ask(feature_maps)
         return session.release()
 
     def gradients(
@@ -262,19 +313,25 @@ class Gate(Single):
         microbatch: int | None = None,
         represent: FeatureMap | None = None,
     ) -> GradientSession:
-        """Returns a session that hands out noisy sums of gradients; nothing is read or spent before its first step.
+        """Returns a session that hands out noisy sums of clipped gradients, in steps.
+
+        Nothing is read or spent before its first step.
 
         Args:
-            plan: Steps, and maybe questions, with their noise, within this gate's budget.
+            plan: Steps, and maybe questions, with their noise, within this gate's
+                budget.
             loss: The loss of one record; a `FactoredLoss` if the plan is factored.
             method: Name of the method, for the certificate.
             public: What the method took as public, for the certificate.
-            journal: File that counts the steps begun, so that an interrupted run can be resumed by giving it again.
+            journal: File that counts the steps begun, so that an interrupted run can be
+                resumed by giving it again.
             device: Where torch computes gradients.
-            microbatch: Records whose gradients are computed at once; None for what fits into memory.
-            represent: A public map, such as a frozen network, whose vector takes the place of a record's numeric
-                columns: computed once, on reading, in blocks of one fixed shape as for sums, and kept in memory. The
-                loss then sees (map.dim,) numbers. None to leave records as they are.
+            microbatch: Records whose gradients are computed at once; None for what fits
+                into memory.
+            represent: A public map, such as a frozen network, whose vector takes the
+                place of a record's numeric columns: computed once, on reading, in
+                blocks of one fixed shape as for sums, and kept in memory. The loss then
+                sees (map.dim,) numbers. None to leave records as they are.
 
         Raises:
             OptionError: if plan, loss or journal do not fit.
@@ -282,12 +339,14 @@ class Gate(Single):
         access = self._access(
             plan, CalibratedStepPlan, method, public, of=GradientPlan, device=device
         )
-        options: dict[str, Any] = {
-            "device": device,
-            "microbatch": microbatch,
-            "represent": represent,
-        }
-        return GradientSession(access, loss, journal=journal, **options)
+        return GradientSession(
+            access,
+            loss,
+            journal=journal,
+            device=device,
+            microbatch=microbatch,
+            represent=represent,
+        )
 
     def batch(
         self,
@@ -298,10 +357,19 @@ class Gate(Single):
         public: Mapping[str, Any],
         journal: Path | None = None,
     ) -> BatchSession:
-        """Returns a session that hands out one noisy vector of a whole sample a step, from any function of it.
+        """Returns a session that hands out one noisy vector of a sample in each step.
 
-        The `plan` is a calibrated `BatchPlan`; `vector` makes arrays of the planned shapes of public parameters and the
-        numeric and coded columns of a sample. The others are as for `gradients`.
+        The vector may be any function of the sample: it is clipped as one, not record
+        by record.
+
+        Args:
+            plan: A calibrated `BatchPlan`, within this gate's budget.
+            vector: The function: of public parameters, and of the numeric and coded
+                columns of a sample, to arrays of the planned shapes.
+            method: Name of the method, for the certificate.
+            public: What the method took as public, for the certificate.
+            journal: File that counts the steps begun, so that an interrupted run can be
+                resumed by giving it again.
 
         Raises:
             OptionError: if plan or journal do not fit.
@@ -318,11 +386,18 @@ class Gate(Single):
         public: Mapping[str, Any],
         device: str = "cpu",
     ) -> ShardSession:
-        """Returns a session that hands out noisy sums of one vector of each disjoint shard, from a state of its own.
+        """Returns a session that hands out noisy sums over disjoint shards, in steps.
 
-        It cannot be resumed: who is in which shard, and what the shards have learnt, is private and kept in memory. The
-        `plan` is a calibrated `ShardPlan`; the `teacher` says what a shard learns and answers, arrays of the planned
-        shapes. The others are as for `gradients`.
+        Each shard trains a state of its own on its records, and answers with one
+        vector. The session cannot be resumed: who is in which shard, and what the
+        shards have learnt, is private and kept in memory.
+
+        Args:
+            plan: A calibrated `ShardPlan`, within this gate's budget.
+            teacher: What a shard learns and answers, arrays of the planned shapes.
+            method: Name of the method, for the certificate.
+            public: What the method took as public, for the certificate.
+            device: Where torch computes.
 
         Raises:
             OptionError: if the plan does not fit.
@@ -338,19 +413,26 @@ class Gate(Single):
         method: str,
         public: Mapping[str, Any],
     ) -> Release:
-        """Answers a plan of marginals that OpenDP chooses on the way; holds all records in memory.
+        """Answers with the marginal tables that OpenDP's AIM or MST chooses.
 
-        The `plan` is what OpenDP may spend, `bins` are cells of the numeric columns; the others are as for `sum`.
+        All records are held in memory.
+
+        Args:
+            plan: What OpenDP may spend, within this gate's budget.
+            bins: Public bins of the numeric columns, in their order.
+            method: Name of the method, for the certificate.
+            public: What the method took as public, for the certificate.
 
         Raises:
-            UserError: if the plan does not fit, the data does not fit the schema, or OpenDP's extra is not installed.
+            UserError: if the plan does not fit, the data does not fit the schema, or
+                OpenDP's extra is not installed.
             BudgetRefusedError: if the ledger refuses.
         """
+        # Imported here, since other kinds of query do without OpenDP's marginals.
         from noisegate.gate.sessions.marginals import MarginalSession
 
-        return MarginalSession(
-            self._access(plan, MarginalPlan, method, public), bins
-        ).release()
+        access = self._access(plan, MarginalPlan, method, public)
+        return MarginalSession(access, bins).release()
 
     def _access(
         self,
@@ -361,70 +443,97 @@ class Gate(Single):
         of: type[StepPlan] | None = None,
         device: str = "cpu",
     ) -> Access:
-        """Returns what one query is granted; refuses a plan of another kind, or calibrated for another budget."""
-        if not isinstance(plan, kind) or (
-            of is not None and not isinstance(plan.plan, of)
-        ):
-            wanted = kind.__name__ + (f" of a {of.__name__}" if of else "")
+        """Grants one query access to the records, if its plan is for this gate.
+
+        Args:
+            plan: The plan of the query.
+            kind: The class that the plan must be of.
+            method: Name of the method, for the certificate.
+            public: What the method took as public, for the certificate.
+            of: Of a plan in steps, the class of the plan that was calibrated.
+            device: Where torch computes gradients.
+
+        Raises:
+            OptionError: if the plan is of another kind or calibrated for another
+                budget, or the engine cannot answer it.
+        """
+        is_of_kind = isinstance(plan, kind) and (
+            of is None or isinstance(plan.plan, of)
+        )
+        if not is_of_kind:
+            expected = kind.__name__
+            if of is not None:
+                expected += f" of a {of.__name__}"
             raise OptionError(
-                f"plan={type(plan).__name__}: this query takes a {wanted}; call plan.calibrate(budget)."
+                f"plan={type(plan).__name__}: this query takes a {expected}; call "
+                "plan.calibrate(budget)."
             )
         if plan.budget != self.budget:
             raise OptionError(
-                f"the plan is calibrated for {plan.budget}, the gate has {self.budget}; use gate.budget."
+                f"the plan is calibrated for {plan.budget}, the gate has "
+                f"{self.budget}; use gate.budget."
             )
-        if self._source.in_parts and not (
-            kind is CalibratedPlan and self._engine.in_parts
-        ):
+        is_sums = kind is CalibratedPlan
+        # Records of linked tables count in part, which only sums of counts allow.
+        if self._source.in_parts and not (is_sums and self._engine.in_parts):
             raise OptionError(
-                "linked tables are queried for counts of cells: method='linked', and an engine of this library."
+                "linked tables are queried for counts of cells: method='linked', and "
+                "an engine of this library."
             )
         self._engine.check(
-            self._source,
-            sums=kind is CalibratedPlan or of is GradientPlan,
-            device=device,
+            self._source, sums=is_sums or of is GradientPlan, device=device
         )
-        # What the schema cost, if it was bought.
-        cost = (
-            {}
-            if self._discovery is None
-            else {
-                DISCOVERY_KEY: discovery_claim(
-                    self._discovery, self.budget, plan.events
-                )
-            }
-        )
+
+        public_facts: dict[str, Any] = {
+            "schema": self.schema.to_json(),
+            "records": self.records,
+            **public,
+        }
+        if self._discovery is not None:
+            # The schema was estimated from the records too, at a cost of its own.
+            public_facts[KEY] = stated(self._discovery, self.budget, plan.events)
+
+        unbooked: Unbooked | None = None
+        if self._ledger is None and self.counted:
+            unbooked = Unbooked(plan, self.schema.names)
         return Access(
             plan=plan,
             source=self._source,
             records=self.records,
             method=method,
-            public={
-                "schema": self.schema.to_json(),
-                "records": self.records,
-                **public,
-                **cost,
-            },
+            public=public_facts,
             reservation=Reservation(self._ledger, self._dataset),
             single_use_lock=self._single_use_lock,
             engine=self._engine,
             progress=self._progress,
             journal=self.journal,
-            unbooked=Unbooked(plan, self.schema.names)
-            if self._ledger is None and self.counted
-            else None,
+            unbooked=unbooked,
         )
 
 
-def _check_linked(adjacency: Adjacency, **given: Any) -> None:
-    """Refuses what linked tables have no use for: their schema says what the unit is."""
+def _check_linked(adjacency: Adjacency, options: Mapping[str, object]) -> None:
+    """Refuses options that have no meaning for linked tables.
+
+    Their schema says what the unit is: a record of the first table with all that
+    belongs to it.
+
+    Args:
+        adjacency: The neighbouring relation.
+        options: Values of the options, by name.
+
+    Raises:
+        OptionError: if one of them is not at its default.
+    """
     if adjacency is Adjacency.REPLACE_ONE:
         raise OptionError(
-            "adjacency='replace-one' takes the number of records as public, and how many belong to a unit is not; with "
-            "linked tables use adjacency='add-remove'."
+            "adjacency='replace-one' takes the number of records as public, and how "
+            "many belong to a unit is not; with linked tables use "
+            "adjacency='add-remove'."
         )
-    for name, value in given.items():
-        if value not in (None, RECORD, "refuse"):
+    for name, value in options.items():
+        is_default = value in (None, RECORD, "refuse")
+        if not is_default:
             raise OptionError(
-                f"{name}={value!r}: linked tables take none; the unit is a record of their first table."
+                f"{name}={value!r}: linked tables take none; the unit is a record of "
+                "their first table."
             )

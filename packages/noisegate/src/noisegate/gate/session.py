@@ -1,15 +1,23 @@
-"""What all kinds of query share: paid once, confirmed before noise, released once, by one explicit state machine.
+"""Sessions: pay once, confirm before noise, release once; the gate's state machine.
 
-::
+A session answers one plan. Every kind of query is a subclass of `Session`, which steps
+through these states::
 
     PLANNED ──► RESERVED ──► CONFIRMED ──► RELEASED
        │          │  │           │            ▲
        ▼          ▼  └───────► CLOSED ────────┘
       VOID ◄──────┘
 
-The whole cost of a plan is reserved in the ledger before the first record is read; until then it can be given back. The
-reservation is confirmed just before the first noise, and can only be committed from there on (G-10, G-13). This is the
-only module of the gate that asks for noise.
+- The whole cost of the plan is reserved in the ledger before the first record is read.
+  Until noise is drawn, an error gives it back.
+- The reservation is confirmed just before the first noise. From there on it stays
+  spent, and can only be committed (G-10, G-13).
+- One release is handed out, with its certificate, and the reservation is committed.
+
+This is the only module of the gate that asks for noise.
+
+How to read it: `State` has the transitions, `Access` what a gate grants to one query,
+`Session` the order of the steps, and `Reservation` the entry in the ledger.
 """
 
 from __future__ import annotations
@@ -26,7 +34,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Never, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +44,7 @@ from noisegate.gate.journal import AnswerJournal
 from noisegate.gate.sums import Engine, Progress
 from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.accounts import ClosedError
-from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.ledger.ledger import Entry, Kind, Ledger
 from noisegate.privacy import noise
 from noisegate.privacy.certificate import Certificate, canonical_json
 from noisegate.privacy.events import (
@@ -51,27 +59,44 @@ from noisegate.privacy.release import Release, array_hashes, release_arrays
 from noisegate.progress import LOG
 
 Values = npt.NDArray[np.float64]
+"""An answer in the units of the vectors, (dim, columns)."""
 Integers = npt.NDArray[np.int64]
+"""Sums in grid units (`noisegate.privacy.grid`)."""
 
 
 class State(Enum):
-    """Where a session stands. Another state or transition is a change of G-10 and G-13."""
+    """Where a session stands.
+
+    Another state or transition would change what G-10 and G-13 state.
+    """
 
     PLANNED = "planned"
     """Nothing was read or spent."""
     RESERVED = "reserved"
-    """The whole cost is reserved and records may be read. No noise was drawn: an error gives the cost back."""
+    """The whole cost is reserved and records may be read. No noise was drawn: an error
+    gives the cost back."""
     CONFIRMED = "confirmed"
     """Noise may have been drawn: nothing is given back."""
     CLOSED = "closed"
-    """Nothing more is asked. What was answered may be released."""
+    """Nothing more is answered. What was answered may be released."""
     RELEASED = "released"
     """The release was handed out."""
     VOID = "void"
-    """Ended before any noise: there is nothing to release."""
+    """The session ended before any noise: there is nothing to release."""
 
     def to(self, following: State) -> State:
-        """Returns the state that follows; an `OptionError` if it cannot follow this one."""
+        """Returns the following state, if it may follow this one.
+
+        Args:
+            following: The next state.
+
+        Raises:
+            OptionError: if it may not.
+
+        Examples:
+            >>> State.RESERVED.to(State.CONFIRMED)
+            <State.CONFIRMED: 'confirmed'>
+        """
         if following not in _FOLLOWING[self]:
             raise OptionError(_REFUSALS[self])
         return following
@@ -79,68 +104,105 @@ class State(Enum):
 
 _FOLLOWING: dict[State, tuple[State, ...]] = {
     State.PLANNED: (State.RESERVED, State.VOID),
-    # Closed without noise of its own: another process with the same journal has drawn some.
+    # RESERVED to CLOSED: this session drew no noise, but another process with the same
+    # journal did.
     State.RESERVED: (State.CONFIRMED, State.CLOSED, State.VOID),
     State.CONFIRMED: (State.CLOSED, State.RELEASED),
     State.CLOSED: (State.RELEASED,),
     State.RELEASED: (),
     State.VOID: (),
 }
+# What is said where a state is followed by one that it does not allow.
 _REFUSALS = {
     State.PLANNED: "no query was run, so there is nothing to release.",
     State.RESERVED: "no noise was drawn, so there is nothing to release.",
-    State.CONFIRMED: "the cost of this session is reserved once, and is not given back.",
+    State.CONFIRMED: (
+        "the cost of this session is reserved once, and is not given back."
+    ),
     State.CLOSED: "this session has ended; open another gate, which costs again.",
-    State.RELEASED: "this session has answered and handed out its release; keep that one: a second would cost again.",
+    State.RELEASED: (
+        "this session has answered and handed out its release; keep that one: "
+        "a second would cost again."
+    ),
     State.VOID: "this session has ended; open another gate, which costs again.",
+}
+# The state in which a session ends that is left before everything is answered.
+_STATE_AT_END = {
+    State.PLANNED: State.VOID,
+    State.RESERVED: State.CLOSED,
+    State.CONFIRMED: State.CLOSED,
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """What a gate grants to one query: its plan and the private records, and what its certificate says beside them."""
+    """What a gate grants to one query: its plan, the private records, and the means."""
 
     plan: Any
+    """A `PricedPlan`, of the class that belongs to the kind of query."""
     source: Any
+    """The private records: a source of `noisegate.sources`."""
     records: int | None
-    """Their number where it is public and exact, or a public guess."""
+    """The public number of records: exact for replace-one, else an estimate."""
     method: str
+    """Name of the method, for the certificate and the ledger."""
     public: Mapping[str, Any]
+    """What the method took as public, for the certificate; JSON can express it."""
     reservation: Reservation
     single_use_lock: threading.Lock
-    """Whoever holds it has the gate's one answer."""
+    """The gate's one answer: whoever acquires it first may answer; never released."""
     engine: Engine | None = None
+    """Where sums run; None for queries that need no engine."""
     progress: Progress | None = None
     unbooked: Unbooked | None = None
-    """Counts the run where no ledger does."""
+    """Counts the run in this process, where no ledger does."""
     journal: AnswerJournal | None = None
-    """Where the run is written down, to go on after a crash; None for a run that cannot."""
+    """Where the run is written down, so that it can go on after a crash; None for a run
+    that cannot."""
 
 
-class Single:
-    """What answers once, or pays once: of it there is no copy, in this process or another."""
+class SingleUse:
+    """Base of objects that answer once, or pay once: they refuse every way of copying.
 
-    def __reduce_ex__(self, protocol: Any) -> Any:  # of copy, deepcopy and pickle
+    A copy would answer a second time for the price of one answer.
+    """
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Never:
+        """Refuses `copy.copy`, `copy.deepcopy` and `pickle`, which all call this.
+
+        Raises:
+            OptionError: always.
+        """
         raise OptionError(
-            f"a {type(self).__name__} answers once and cannot be copied or pickled; open another, which costs again."
+            f"a {type(self).__name__} answers once and cannot be copied or pickled; "
+            "open another, which costs again."
         )
 
 
-class Session(Single):
-    """The answers to one plan, given in the process that opened it: one that was forked from it has no answer.
+class Session(SingleUse):
+    """Answers one plan, in the process that opened it and in no fork of it.
 
-    Use it in a ``with`` block. An error before any noise was drawn voids the reservation; a session that is left after
-    that, before everything is answered, counts as spent.
+    Use it in a ``with`` block. An error before any noise was drawn voids the
+    reservation. A session that is left after that, before everything is answered,
+    counts as spent.
+
+    A subclass, one for each kind of query, reads records inside `_reading_records`, and
+    turns sums into answers by `_add_noise`.
+
+    Args:
+        access: What the gate grants.
     """
 
     def __init__(self, access: Access) -> None:
         self.state = State.PLANNED
-        self.plan, self._access = access.plan, access
-        self._lock, self._process = threading.RLock(), os.getpid()
-        self._seen: dict[str | None, int] = {}
-        self._has_reserved = (
-            False  # or takes the reservation of a run with which it goes on
-        )
+        self.plan = access.plan
+        self._access = access
+        self._lock = threading.RLock()
+        self._process_id = os.getpid()
+        # Number of records of the first pass, by link; private.
+        self._record_counts: dict[str | None, int] = {}
+        # Whether this session began the run of its journal, or took it up.
+        self._has_reserved = False
 
     def __enter__(self) -> Self:
         return self
@@ -150,15 +212,25 @@ class Session(Single):
             self._end()
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """Around everything that may read records, after all that can be refused beforehand."""
+    def _reading_records(self) -> Iterator[None]:
+        """Holds the context in which records may be read: the cost is reserved first.
+
+        Whatever can be refused without the records is refused before. An error inside
+        gives the cost back if no noise was drawn, and ends the session.
+
+        Raises:
+            OptionError: if this process may not answer, the session has ended, or the
+                gate has answered another plan.
+            BudgetRefusedError: if the ledger refuses.
+        """
         self._check_process()
         with self._lock:
             if self.state is not State.CONFIRMED:
                 reserved = self.state.to(State.RESERVED)
                 if not self._access.single_use_lock.acquire(blocking=False):
                     raise OptionError(
-                        "this gate has answered its plan; a second answer would cost again: open another gate."
+                        "this gate has answered its plan; a second answer would cost "
+                        "again: open another gate."
                     )
                 self.state = reserved
             try:
@@ -166,53 +238,59 @@ class Session(Single):
                     self._reserve()
                 yield
             except BaseException as error:
-                journal = self._access.journal
-                is_own = (
-                    journal is None or journal.is_own
-                )  # else another process goes on with the reservation
-                if self.state is State.RESERVED and is_own and self._may_give_back():
-                    self.state = self.state.to(State.VOID)
-                    given_back = self._access.reservation.void(error)
-                    # A run that may not go on keeps its journal, which says why.
-                    if (
-                        journal is not None
-                        and given_back
-                        and (
-                            self._has_reserved or isinstance(error, BudgetRefusedError)
-                        )
-                    ):
-                        journal.discard()
+                self._give_back(error)
                 self._end()
                 raise
 
     def _check_process(self) -> None:
-        """Refuses in a process that was forked from the one that opened the session: both would answer."""
-        if os.getpid() != self._process:
+        """Refuses to answer in a fork of the process that opened the session.
+
+        A fork has a copy of everything in memory, so both processes would answer.
+
+        Raises:
+            OptionError: in another process.
+        """
+        if os.getpid() != self._process_id:
             raise OptionError(
-                "this session was opened in another process, which alone may use it; open one here, which costs again."
+                "this session was opened in another process, which alone may use it; "
+                "open one here, which costs again."
             )
 
     def _reserve(self) -> None:
-        """Reserves the cost, or takes up what a run has reserved that goes on by its journal."""
-        access, journal = self._access, self._access.journal
+        """Reserves the cost of the plan, or takes up the run of the journal.
+
+        Raises:
+            OptionError: if the journal is of another run, or noise of it was lost.
+            BudgetRefusedError: if the ledger refuses.
+        """
+        access = self._access
+        journal = access.journal
         if journal is None:
             access.reservation.reserve(self.plan, access.method)
             return
+
         if not journal.exists:
             self._has_reserved = True
-            # Written down first: a crash in between leaves no reservation of which nobody knows.
-            journal.create(self._run_digest(), access.reservation.new_number())
+            # The journal comes first: after a crash between the two lines, it names a
+            # reservation that does not exist, and no reservation is without a journal.
+            journal.create(self._run_digest(), access.reservation.choose_id())
             access.reservation.reserve(self.plan, access.method)
             return
-        number = journal.take_up(self._run_digest())
-        access.reservation.take_up(number, self.plan, access.method, journal)
+
+        reservation_id = journal.take_up(self._run_digest())
+        access.reservation.take_up(reservation_id, self.plan, access.method, journal)
         self._has_reserved = True
         if journal.begun:
-            # Noise was drawn, and its answers are in the journal: nothing is given back.
+            # Noise was drawn, and its answers are in the journal: no giving back.
             self.state = self.state.to(State.CONFIRMED)
 
     def _run_digest(self) -> str:
-        """Returns a hash of all that a run shares with the one that it goes on with; nothing of it is private."""
+        """Hashes what a run has in common with an interrupted one that it continues.
+
+        Returns:
+            SHA-256 in hexadecimal, of public facts alone: events, budget, method and
+            what the method took as public.
+        """
         budget = self.plan.budget
         run = {
             "events": [event_to_json(event) for event in self.plan.events],
@@ -228,24 +306,49 @@ class Session(Single):
         }
         return hashlib.sha256(canonical_json(run)).hexdigest()
 
+    def _give_back(self, error: BaseException) -> None:
+        """Voids the reservation after an error, if nobody drew noise on it.
+
+        Args:
+            error: What stopped the session; it gets a note that nothing was spent.
+        """
+        journal = self._access.journal
+        # Another process that goes on with this run needs the reservation.
+        is_own_run = journal is None or journal.is_own
+        if self.state is not State.RESERVED or not is_own_run:
+            return
+        if not self._may_give_back():
+            return
+        self.state = self.state.to(State.VOID)
+        given_back = self._access.reservation.void(error)
+
+        # A run that could not be taken up keeps its journal, which says why.
+        is_journal_useless = self._has_reserved or isinstance(error, BudgetRefusedError)
+        if journal is not None and given_back and is_journal_useless:
+            journal.discard()
+
     def _may_give_back(self) -> bool:
-        return True  # nobody else has drawn noise on the reservation
+        """Returns whether nobody else has drawn noise on the reservation.
+
+        Subclasses whose runs are shared between processes override it.
+        """
+        return True
 
     def _end(self) -> None:
-        ended = {
-            State.PLANNED: State.VOID,
-            State.RESERVED: State.CLOSED,
-            State.CONFIRMED: State.CLOSED,
-        }
-        if self.state in ended:
-            self.state = self.state.to(ended[self.state])
+        """Ends the session: nothing more is answered."""
+        if self.state in _STATE_AT_END:
+            self.state = self.state.to(_STATE_AT_END[self.state])
 
     def _confirm(self) -> None:
-        """Just before noise: makes sure that the reservation stands, and that it is never given back."""
+        """Makes sure, just before noise, that the reservation stands for good.
+
+        Raises:
+            LedgerError: if it does not. No noise may be drawn then.
+        """
         self._check_process()
         access = self._access
         if access.journal is not None and not access.journal.has_begun:
-            # A kind of query that answers its plan as a whole.
+            # Kinds of query that answer their plan at once mark no query themselves.
             self._mark_begun(self.plan.events[0].name)
         if self.state is not State.CONFIRMED and access.unbooked is not None:
             access.unbooked.warn()
@@ -254,53 +357,94 @@ class Session(Single):
             self.state = self.state.to(State.CONFIRMED)
 
     def _mark_begun(self, query: str) -> None:
-        """Writes down, before its noise, that a query was begun."""
+        """Writes into the journal that noise of a query is about to be drawn."""
         journal = self._access.journal
         if journal is not None:
             journal.begin(query)
 
-    def _noisy(
+    def _add_noise(
         self, sums: Integers, event: GaussianEvent | SampledGaussianEvent
     ) -> Integers:
-        """Returns exact sums with the noise of their event, in grid units."""
+        """Confirms the reservation, then adds the noise of an event to exact sums.
+
+        Args:
+            sums: Exact sums in grid units, any shape; private.
+            event: Which noise was paid for: its standard deviation and sampler.
+
+        Returns:
+            Noisy sums in grid units, of the same shape.
+        """
         if self._access.journal is not None:
             self._mark_begun(event.name)
         self._confirm()
         return noise.add_noise(sums, noise_std=event.noise_std, sampler=event.sampler)
 
-    def _noisy_above(
+    def _noisy_counts_above(
         self, counts: Integers, event: ThresholdedGaussianEvent
     ) -> tuple[Integers, Integers]:
-        """Returns which exact counts reach their event's threshold with noise, and these noisy counts."""
+        """Confirms the reservation, then releases the counts above a noisy threshold.
+
+        Args:
+            counts: Exact counts in grid units, (counts,); private.
+            event: Which noise and threshold were paid for.
+
+        Returns:
+            Indices of the counts that reach the threshold with their noise, and these
+            noisy counts in grid units; both (reached,).
+        """
         self._confirm()
         return noise.noisy_counts_above(
             counts, noise_std=event.noise_std, threshold=event.threshold
         )
 
-    def _check_records(self, seen: int, link: str | None = None) -> None:
-        """Checks the number of records of a whole pass, before any of it is used; those of a `link` may be none."""
-        name, public = self._access.source.name, self._access.records
-        if self.plan.budget.adjacency is Adjacency.REPLACE_ONE and seen != public:
+    def _check_records(self, record_count: int, link: str | None = None) -> None:
+        """Checks the number of records of a complete pass, before any sum is used.
+
+        Messages never quote the number, which is private.
+
+        Args:
+            record_count: How many records the pass has read; private.
+            link: Of linked tables, the link whose rows were read; it may have none.
+
+        Raises:
+            DataError: if the number is not the public one where that must be exact, is
+                0, or differs from that of an earlier pass.
+        """
+        name = self._access.source.name
+        public_count = self._access.records
+        adjacency = self.plan.budget.adjacency
+        if adjacency is Adjacency.REPLACE_ONE and record_count != public_count:
             raise DataError(
-                f"records={public} was given as public knowledge, but the data has another number; "
-                "replace-one needs the exact number. Correct it, or use adjacency='add-remove'."
+                f"records={public_count} was given as public knowledge, but the data "
+                "has another number; replace-one needs the exact number. Correct it, "
+                "or use adjacency='add-remove'."
             )
-        if not seen and link is None:
+        # Other sources refuse to be empty themselves; images may all be skipped.
+        if not record_count and link is None:
             raise DataError(
-                f"{name}: every image was skipped, so there is nothing to copy; without "
-                "on_error='skip' the first one is named."
+                f"{name}: every image was skipped, so there is nothing to copy; "
+                "without on_error='skip' the first one is named."
             )
-        if self._seen.setdefault(link, seen) != seen:
+        if self._record_counts.setdefault(link, record_count) != record_count:
             raise DataError(
-                f"{name}: the number of records changed between two passes; the cost stays reserved. "
-                "Make sure that nothing writes to the data during a run."
+                f"{name}: the number of records changed between two passes; the cost "
+                "stays reserved. Make sure that nothing writes to the data during a "
+                "run."
             )
 
     def _certify(self, hashes: Mapping[str, str]) -> Certificate:
-        """Hands out the session's one certificate, and commits the reservation."""
+        """Hands out the session's one certificate, and commits the reservation.
+
+        Args:
+            hashes: SHA-256 of each released array or file, by its name.
+
+        Raises:
+            OptionError: if the session has nothing to release, or released before.
+        """
         self._check_process()
         self.state = self.state.to(State.RELEASED)
-        budget, access = self.plan.budget, self._access
+        access = self._access
+        budget = self.plan.budget
         certificate = Certificate(
             epsilon=budget.epsilon,
             delta=budget.delta,
@@ -311,7 +455,7 @@ class Session(Single):
             method=access.method,
             public=access.public,
             hashes=hashes,
-            ledger=access.reservation.place,
+            ledger=access.reservation.ledger_reference,
         )
         access.reservation.commit(certificate)
         return certificate
@@ -319,130 +463,182 @@ class Session(Single):
     def _release(
         self, values: Mapping[str, Values], noise_std: Mapping[str, float]
     ) -> Release:
+        """Hands out noisy values with their certificate.
+
+        Args:
+            values: Noisy arrays by name, in natural units.
+            noise_std: Standard deviation of the noise of each, in the same units.
+        """
         certificate = self._certify(array_hashes(release_arrays(values, noise_std)))
         return Release.from_arrays(values, noise_std, certificate)
 
 
-# An interrupted run has confirmed if it drew noise; one of an earlier version has not.
-_OPEN = ([Kind.RESERVE], [Kind.RESERVE, Kind.CONFIRM])
+# What the ledger holds of a reservation that can be taken up. A run that drew noise has
+# confirmed it, except runs of versions that did not confirm.
+_OPEN_HISTORIES = ([Kind.RESERVE], [Kind.RESERVE, Kind.CONFIRM])
 
 
-def ledger_of(ledger: Any, dataset: str | None) -> Ledger | None:
-    """Returns the ledger that an argument means: one as it is, or the one at a path or URL. It needs a data set."""
+def ledger_of(ledger: Ledger | str | Path | None, dataset: str | None) -> Ledger | None:
+    """Returns the ledger that two options mean.
+
+    Args:
+        ledger: A ledger, the path of its file or its URL; None for no ledger.
+        dataset: Name of the data set in the ledger; None without a ledger.
+
+    Raises:
+        OptionError: if one of the two is missing, or the ledger is of another type.
+    """
     if (ledger is None) != (dataset is None):
         raise OptionError(
-            f"ledger={ledger!r} and dataset={dataset!r} go together: give both, or neither."
+            f"ledger={ledger!r} and dataset={dataset!r} go together: give both, or "
+            "neither."
         )
     if ledger is None or isinstance(ledger, Ledger):
         return ledger
     if isinstance(ledger, str | Path):
         return Ledger(ledger)
     raise OptionError(
-        f"ledger={ledger!r} must be a noisegate.Ledger, the path of its file, or its postgresql:// URL."
+        f"ledger={ledger!r} must be a noisegate.Ledger, the path of its file, or its "
+        "postgresql:// URL."
     )
 
 
-class Reservation(Single):
-    """The place of one run in a ledger; without a ledger, nowhere."""
+class Reservation(SingleUse):
+    """The entry of one run in a ledger; without a ledger, every method does nothing.
+
+    The order is `reserve` (or `take_up`, `resume` for a run that was interrupted),
+    `confirm`, `commit`; or `void` before `confirm`. The ledger calls a reservation by a
+    UUID, which is its id here.
+
+    Args:
+        ledger: The ledger; None for a run that is not recorded.
+        dataset: Name of the data set in the ledger.
+    """
 
     def __init__(self, ledger: Ledger | None, dataset: str | None) -> None:
-        self.ledger, self.dataset = ledger, dataset or ""
-        self._number: str | None = None
-        self._new_number: str | None = None
-        self._resumed: str | None = None
-        self._confirmed = False
-        self._committed: str | None = None
+        self.ledger = ledger
+        self.dataset = dataset or ""
+        self._id: str | None = None
+        self._chosen_id: str | None = None
+        self._resumed_id: str | None = None
+        self._is_confirmed = False
+        # Digest of the certificate, if the interrupted run has committed.
+        self._committed_digest: str | None = None
         self.shared = False
-        """Whether several processes may draw noise on it, none of it twice, as the journal of a training arranges."""
+        """Whether several processes may draw noise on it, each noise once, as the
+        journal of a training arranges."""
 
     @property
-    def place(self) -> Mapping[str, str] | None:
-        """Data set and reservation, for the certificate."""
-        return (
-            None
-            if self._number is None
-            else {"dataset": self.dataset, "reservation": self._number}
-        )
+    def ledger_reference(self) -> Mapping[str, str] | None:
+        """Data set and reservation, for the certificate; None without a ledger."""
+        if self._id is None:
+            return None
+        return {"dataset": self.dataset, "reservation": self._id}
 
-    def new_number(self) -> str | None:
-        """Returns what the reservation will be called, before it is made; None without a ledger."""
+    def choose_id(self) -> str | None:
+        """Chooses the id of a reservation before it is made; None without a ledger."""
         if self.ledger is not None:
-            self._new_number = str(uuid.uuid4())
-        return self._new_number
+            self._chosen_id = str(uuid.uuid4())
+        return self._chosen_id
 
     def take_up(
-        self, number: str | None, plan: PricedPlan, method: str, journal: AnswerJournal
+        self,
+        reservation_id: str | None,
+        plan: PricedPlan,
+        method: str,
+        journal: AnswerJournal,
     ) -> None:
-        """Goes on with the reservation of a run that was stopped, as far as ledger and journal show no lost noise.
+        """Continues a run that was stopped, unless noise of it was drawn and lost.
+
+        What the ledger holds of the reservation, and the answers in the journal,
+        decide::
+
+            ledger             answers  what is done
+            nothing            none     reserve now
+            reserved           none     go on; no noise was drawn
+            reserved, void     any      refuse: nothing is spent
+            reserved, confirmed…  none  refuse: noise may have been drawn and lost
+            reserved, confirmed…  some  go on, unless a begun query has no answer
+            anything else      any      refuse: ledger and journal do not fit
 
         Args:
-            number: What the journal says that it is called; None for a run without a ledger.
-            plan: What is asked.
-            method: For whom.
+            reservation_id: The id in the journal; None for a run without a ledger.
+            plan: The plan of this run.
+            method: Name of the method.
             journal: What was begun and answered.
 
         Raises:
-            OptionError: if noise may have been drawn whose answer is lost, or the reservation is closed or of another
-                plan.
+            OptionError: if the run is refused, or the reservation is of another plan.
+            BudgetRefusedError: if the ledger refuses to reserve now.
         """
-        if (number is None) != (self.ledger is None):
+        if (reservation_id is None) != (self.ledger is None):
             raise OptionError(
-                "the run began with a ledger, or without one: go on with it in the same way."
+                "the run began with a ledger, or without one: go on with it in the "
+                "same way."
             )
-        cure = f"Its cost stays spent. Remove {journal.path.parent}, and fit again, which costs again."
-        if self.ledger is None or number is None:
+        cure = (
+            f"Its cost stays spent. Remove {journal.path.parent}, and fit again, "
+            "which costs again."
+        )
+        if self.ledger is None or reservation_id is None:
             if journal.lost:
                 raise OptionError(
-                    f"noise may have been drawn for {journal.lost[0]!r} whose answer is lost. {cure}"
+                    f"noise may have been drawn for {journal.lost[0]!r} whose answer "
+                    f"is lost. {cure}"
                 )
             self.reserve(plan, method)
             return
-        entries = [
-            entry
-            for entry in self.ledger.history(self.dataset)
-            if entry.reservation == number
-        ]
+
+        entries = self._entries(self.ledger, reservation_id)
         kinds = [entry.kind for entry in entries]
         if not kinds and not journal.answers:
-            # It was stopped before the ledger had reserved.
+            # The run was stopped before the ledger had reserved.
             journal.nothing_drawn()
-            self._new_number = number
+            self._chosen_id = reservation_id
             self.reserve(plan, method)
             return
         if kinds and entries[0].events != tuple(plan.events):
             raise OptionError(
-                f"the reservation {number} in {self.ledger.location} is of another plan. {cure}"
+                f"the reservation {reservation_id} in {self.ledger.location} is of "
+                f"another plan. {cure}"
             )
         if kinds == [Kind.RESERVE] and not journal.answers:
-            # No process has confirmed it, so none has drawn noise, and `confirm` lets only one of them draw any.
+            # No process has confirmed, so none has drawn noise, and `confirm` lets only
+            # one of them draw any.
             journal.nothing_drawn()
         elif kinds == [Kind.RESERVE, Kind.VOID]:
             raise OptionError(
-                f"the reservation {number} was given back: nothing was drawn, and nothing is spent. Remove "
-                f"{journal.path.parent}, and fit again."
+                f"the reservation {reservation_id} was given back: nothing was drawn, "
+                f"and nothing is spent. Remove {journal.path.parent}, and fit again."
             )
         elif kinds[:2] != [Kind.RESERVE, Kind.CONFIRM]:
             raise OptionError(
-                f"the ledger {self.ledger.location} does not fit the journal of this run. {cure}"
+                f"the ledger {self.ledger.location} does not fit the journal of this "
+                f"run. {cure}"
             )
         elif journal.lost or not journal.answers:
-            lost = repr(journal.lost[0]) if journal.lost else "a query"
+            lost_query = repr(journal.lost[0]) if journal.lost else "a query"
             raise OptionError(
-                f"noise may have been drawn for {lost}, and its answer is lost. {cure}"
+                f"noise may have been drawn for {lost_query}, and its answer is lost. "
+                f"{cure}"
             )
         else:
-            self._resumed = number
-            self._committed = entries[-1].certificate
-        self._number = number
-        LOG.info(
-            "%s goes on with its reservation on %r in %s",
-            method,
-            self.dataset,
-            self.ledger.location,
-        )
+            self._resumed_id = reservation_id
+            self._committed_digest = entries[-1].certificate
+        self._id = reservation_id
+        self._log_continued(self.ledger, method)
 
     def reserve(self, plan: PricedPlan, method: str) -> None:
-        """Reserves the whole cost of `plan`, or takes up the open reservation of the run that is resumed."""
+        """Reserves the whole cost of a plan, or takes up what `resume` has named.
+
+        Args:
+            plan: The plan, with its budget and the events that the ledger records.
+            method: Name of the method: the purpose, in the ledger.
+
+        Raises:
+            BudgetRefusedError: if the ledger refuses.
+            OptionError: if the reservation to take up is closed, or of another plan.
+        """
         if self.ledger is None:
             LOG.info(
                 "%s: epsilon = %g is not recorded in a ledger",
@@ -450,107 +646,160 @@ class Reservation(Single):
                 plan.budget.epsilon,
             )
             return
-        where = self.ledger.location
-        if self._resumed is None:
-            self._number = self.ledger.reserve(
+        location = self.ledger.location
+        if self._resumed_id is None:
+            self._id = self.ledger.reserve(
                 self.dataset,
                 plan.events,
                 adjacency=plan.budget.adjacency,
                 unit=plan.budget.unit,
                 purpose=method,
-                reservation=self._new_number,
+                reservation=self._chosen_id,
             )
             LOG.info(
                 "%s: epsilon = %g is recorded under %r in %s",
                 method,
                 plan.budget.epsilon,
                 self.dataset,
-                where,
+                location,
             )
             return
-        entries = [
-            entry
-            for entry in self.ledger.history(self.dataset)
-            if entry.reservation == self._resumed
-        ]
-        if [entry.kind for entry in entries] not in _OPEN or entries[0].events != tuple(
-            plan.events
-        ):
-            raise OptionError(
-                f"journal: the ledger has no open reservation {self._resumed} of this plan for {self.dataset!r}; give "
-                "another journal, which starts a run that costs again."
-            )
-        self._number = self._resumed
-        LOG.info(
-            "%s goes on with its reservation on %r in %s", method, self.dataset, where
-        )
 
-    def resume(self, number: str | None) -> None:
-        """Makes `reserve` go on with the reservation of a run that was interrupted, and spend nothing."""
-        if (number is None) != (self.ledger is None):
+        entries = self._entries(self.ledger, self._resumed_id)
+        kinds = [entry.kind for entry in entries]
+        if kinds not in _OPEN_HISTORIES or entries[0].events != tuple(plan.events):
             raise OptionError(
-                "the journal is of a run with a ledger, or without one: resume it in the same way."
+                f"journal: the ledger has no open reservation {self._resumed_id} of "
+                f"this plan for {self.dataset!r}; give another journal, which starts a "
+                "run that costs again."
             )
-        self._resumed = number
+        self._id = self._resumed_id
+        self._log_continued(self.ledger, method)
+
+    def resume(self, reservation_id: str | None) -> None:
+        """Makes `reserve` take up the reservation of an interrupted run, at no cost.
+
+        Args:
+            reservation_id: The id in the journal; None for a run without a ledger.
+
+        Raises:
+            OptionError: if only one of the two runs has a ledger.
+        """
+        if (reservation_id is None) != (self.ledger is None):
+            raise OptionError(
+                "the journal is of a run with a ledger, or without one: resume it in "
+                "the same way."
+            )
+        self._resumed_id = reservation_id
 
     def confirm(self) -> None:
-        """Makes sure, just before noise, that the reservation stands for good; a `LedgerError` forbids any noise."""
-        if self.ledger and self._number and not self._confirmed:
-            self.ledger.confirm(
-                self._number, first=self._resumed is None and not self.shared
-            )
-            self._confirmed = True
+        """Makes sure, just before noise, that the reservation stands for good.
+
+        Raises:
+            LedgerError: if it does not. No noise may be drawn then.
+        """
+        if self.ledger and self._id and not self._is_confirmed:
+            # Of processes that know nothing of each other, one may draw the noise.
+            is_exclusive = self._resumed_id is None and not self.shared
+            self.ledger.confirm(self._id, first=is_exclusive)
+            self._is_confirmed = True
 
     def commit(self, certificate: Certificate) -> None:
-        """Closes the reservation; warns if the ledger cannot be told, but refuses one that was closed before."""
-        if self.ledger and self._number:
-            if self._committed == certificate.digest():
-                return  # by the process that was stopped right behind it: the release is the same, to the bit
+        """Closes the reservation with the certificate of its release.
+
+        A ledger that cannot be written is only warned of: the release is paid for, and
+        a reservation counts as spent whether it is closed or not.
+
+        Args:
+            certificate: The certificate, whose digest the ledger records.
+
+        Raises:
+            OptionError: if another run has closed the reservation.
+        """
+        if self.ledger and self._id:
+            if self._committed_digest == certificate.digest():
+                # The run was stopped just after it had committed this same release.
+                return
             try:
-                self.ledger.commit(self._number, certificate=certificate.digest())
+                self.ledger.commit(self._id, certificate=certificate.digest())
             except ClosedError as error:
                 raise OptionError(
-                    f"the release is not handed out: {error} Another run, or somebody by hand, ended this one, and one "
-                    "reservation pays for one release. Let nobody commit the reservation of a run that is under way."
+                    f"the release is not handed out: {error} Another run, or somebody "
+                    "by hand, ended this one, and one reservation pays for one "
+                    "release. Let nobody commit the reservation of a run that is under "
+                    "way."
                 ) from None
             except Exception as error:
-                # The release is paid for: losing it now would waste the budget, and a reservation counts as spent.
-                told = f"the release is complete, but the ledger could not be updated: {error}"
-                LOG.warning("%s", told)
+                message = (
+                    "the release is complete, but the ledger could not be updated: "
+                    f"{error}"
+                )
+                LOG.warning("%s", message)
                 try:
-                    warnings.warn(told, LedgerWarning, 4)
+                    warnings.warn(message, LedgerWarning, stacklevel=4)
                 except LedgerWarning:  # where warnings are errors
-                    print(f"warning: {told}", file=sys.stderr)
+                    print(f"warning: {message}", file=sys.stderr)
 
     def void(self, error: BaseException) -> bool:
-        """Gives the reservation back, and returns whether nothing is reserved any more.
+        """Gives the reservation of a run back that drew no noise.
 
-        Only for a run that drew no noise, so never for one that goes on after noise.
+        A run that was taken up after noise gives nothing back.
+
+        Args:
+            error: What stopped the run; it gets a note that nothing was spent.
+
+        Returns:
+            Whether nothing is reserved any more.
         """
-        if not self.ledger or not self._number:
+        if not self.ledger or not self._id:
             return True
-        if self._resumed is None:
-            # Were this to fail too, the cost would stay booked, which is the safe side; the first error matters more.
+        if self._resumed_id is None:
+            # If the ledger fails here too, the cost stays booked, which is the safe
+            # side, and the first error is the one that matters.
             with contextlib.suppress(Exception):
                 LOG.info(
                     "The cost is given back to %r: no noise was drawn.", self.dataset
                 )
                 self.ledger.void(
-                    self._number,
+                    self._id,
                     reason=f"stopped by {type(error).__name__} before any release",
                 )
                 error.add_note("No noise was drawn, so nothing was spent.")
                 return True
         return False
 
+    def _entries(self, ledger: Ledger, reservation_id: str) -> list[Entry]:
+        """Returns what a ledger has recorded of a reservation, in order."""
+        history = ledger.history(self.dataset)
+        return [entry for entry in history if entry.reservation == reservation_id]
+
+    def _log_continued(self, ledger: Ledger, method: str) -> None:
+        """Logs that a run goes on with its reservation."""
+        LOG.info(
+            "%s goes on with its reservation on %r in %s",
+            method,
+            self.dataset,
+            ledger.location,
+        )
+
 
 def check_public_records(records: int | None, adjacency: Adjacency) -> None:
-    """Refuses a number of records that is no positive whole number, or missing where it must be public."""
-    if records is not None and (
-        isinstance(records, bool) or not isinstance(records, int) or records < 1
-    ):
+    """Checks the public number of records of a run.
+
+    Args:
+        records: The number; None where it is not public.
+        adjacency: The neighbouring relation: replace-one needs the number.
+
+    Raises:
+        OptionError: if it is not a positive integer, or missing where it is needed.
+    """
+    is_positive_integer = (
+        isinstance(records, int) and not isinstance(records, bool) and records >= 1
+    )
+    if records is not None and not is_positive_integer:
         raise OptionError(f"records={records!r} must be a positive whole number.")
     if adjacency is Adjacency.REPLACE_ONE and records is None:
         raise OptionError(
-            "adjacency='replace-one' takes the number of records as public: give records=N."
+            "adjacency='replace-one' takes the number of records as public: "
+            "give records=N."
         )

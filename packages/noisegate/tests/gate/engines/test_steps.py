@@ -137,7 +137,7 @@ def test_every_session_has_a_key_of_its_own_which_nobody_is_told(
         with opened(data, TWO, journal=journal) as session:
             session.step(AT)
             keys.append(session._samples.key)
-            drawn.append(session._samples.places(64, 0).tolist())
+            drawn.append(session._samples.indices(64, 0).tolist())
     told = journal.read_bytes()
     with opened(data, TWO, journal=journal) as resumed:
         assert resumed.remaining_steps == 1

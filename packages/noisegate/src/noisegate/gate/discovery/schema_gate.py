@@ -1,8 +1,14 @@
-"""The door for questions that come before there is a schema: what bounds and levels do the columns have (G-15)?
+"""Estimates a schema: asks records for bounds and levels, before there is a schema.
 
-Like `Gate`, it reserves the whole cost before the first record is read, counts in
-integers and adds noise once. Numeric columns are looked at twice; levels of text leave
-only if their noisy count reaches a threshold (G-15).
+Like `Gate`, a `SchemaGate` reserves the whole cost before the first record is read,
+counts in integers and adds noise once (G-15)::
+
+    numeric columns  first look: powers of two, decades ──► noise ──► which hold records
+                     second look: even cells in these   ──► noise ──► bounds
+    columns of text  counts of levels ──► noise ──► levels above a threshold
+
+How to read it: `plan_discovery` chooses the noise, `SchemaGate.discover` is the main
+line, `_bounds` and `_levels` are its two halves.
 """
 
 import math
@@ -27,6 +33,7 @@ from noisegate.gate.discovery.exact_counts import (
     read_counts,
 )
 from noisegate.gate.discovery.findings import Counts, Finding, Occupied
+from noisegate.gate.discovery.partial import Gap
 from noisegate.gate.discovery.raw import RawTable
 from noisegate.gate.session import (
     Access,
@@ -58,151 +65,223 @@ from noisegate.schema import Schema
 from noisegate.schema.files import DISCOVERED_PREFIX
 
 METHOD = "schema discovery"
-ASSUMED_RECORDS = (
-    1000  # how many records a table is taken to have at least where nobody says
-)
+"""What the ledger and the certificate call it."""
+ASSUMED_RECORDS = 1000
+"""How many records a table is taken to have at least, if nobody says."""
 
-# What one bin, or one level, needs to be seen may be this part of all records: see benchmarks/discovery.
-_PART_OF_BIN, _PART_OF_LEVEL = 1 / 6, 1 / 4
-# Part of δ that the threshold may use; the noise needs little, and what the threshold uses of a ledger's δ is gone.
-_THRESHOLD_PART = 0.1
-# Where every record has a level of its own, as names, each is seen with this probability at most, whatever δ is.
-_LARGEST_ODDS = 1e-9
-# More levels than a column can have, one for each record. Certificates hold it, so it stays as it is.
-_MOST_LEVELS = 2**41 - 1
+# A bin, or a level, may need at most this part of all records to be seen; more would
+# hide too much. Measured in benchmarks/discovery.
+_MAX_BIN_FRACTION = 1 / 6
+_MAX_LEVEL_FRACTION = 1 / 4
+# Part of δ that the threshold may use. The noise needs little of δ, and what the
+# threshold uses of a ledger's δ is gone.
+_THRESHOLD_FRACTION = 0.1
+# Probability, whatever δ is, that any level of a single record is seen: if every record
+# has a level of its own, as a name, there are many.
+_MAX_THRESHOLD_ODDS = 1e-9
+# More levels than a column can have, one for each record. Certificates hold it, so it
+# never changes.
+_MAX_LEVELS = 2**41 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Discovery:
-    """A schema that was bought, and what it cost."""
+    """An estimated schema, and what it cost."""
 
     toml: str
-    """The schema file, with a note on each column that was discovered. It may be published."""
+    """The schema file, with a note on each column that was discovered. It may be
+    published."""
     certificate: Certificate
     """What was asked, with what noise; its hash is of `toml`."""
     doubts: Mapping[str, str] = field(default_factory=dict)
     """By column, what is to be looked at before it is used; the file says it too."""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """By column that was discovered, what the file says of it: what was merged, and how many records lack a value."""
+    """By column that was discovered, what the file says of it: what was merged, and how
+    many records lack a value."""
 
     @property
     def schema(self) -> Schema:
-        """The schema in the file; a `SchemaError` if no column could be described, which the file explains."""
+        """The schema in the file.
+
+        Raises:
+            SchemaError: if no column could be described, which the file explains.
+        """
         return Schema.loads(self.toml, origin="the discovered schema")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DiscoveryPlan(PricedPlan):
-    """Questions with noise that together cost at most `budget`, calibrated before a record is read.
+    """The counts of a discovery with their noise, within a budget.
 
-    A record touches at most one cell of each column, so that k columns have norm √k: *magnitudes* and then *cells* of
-    the numeric columns (G-13); and *levels* of the columns of text, of which those above a threshold leave (G-15).
+    A record adds to at most one cell of each column, so that k columns have norm √k
+    (G-13, G-15).
     """
 
-    magnitudes: GaussianEvent | None  # first look at the numeric columns, or None
-    cells: (
-        GaussianEvent | None
-    )  # second look, inside the bounds that the first one found, or None
-    levels: (
-        ThresholdedGaussianEvent | None
-    )  # counts of levels above a threshold, or None
+    magnitudes: GaussianEvent | None
+    """First look at the numeric columns; None if there are none."""
+    cells: GaussianEvent | None
+    """Second look, inside the bins that the first one has found; None likewise."""
+    levels: ThresholdedGaussianEvent | None
+    """Levels of the columns of text, of which those above a threshold are released;
+    None if there are no such columns."""
 
     @property
     def events(self) -> tuple[Event, ...]:
         """What will be run, for the ledger and the certificate."""
-        return tuple(
-            event
-            for event in (self.magnitudes, self.cells, self.levels)
-            if event is not None
-        )
+        events = (self.magnitudes, self.cells, self.levels)
+        return tuple(event for event in events if event is not None)
 
     @property
     def noise_records(self) -> float:
-        """Standard deviation of the noise on each count, in records; about the same for all questions."""
-        return (
-            max(
-                event.noise_std
-                for event in (self.magnitudes, self.cells, self.levels)
-                if event
-            )
-            / RECORD
-        )
+        """Standard deviation of the noise on a count, in records.
+
+        It is about the same for all counts; this is the largest.
+        """
+        events = (self.magnitudes, self.cells, self.levels)
+        return max(event.noise_std for event in events if event) / RECORD
 
     @property
     def threshold_records(self) -> float | None:
-        """Noisy number of records that a level needs to be seen; None if no levels are asked for."""
-        return None if self.levels is None else self.levels.threshold / RECORD
+        """Noisy number of records that a level needs to be seen.
+
+        None if no levels are asked for.
+        """
+        if self.levels is None:
+            return None
+        return self.levels.threshold / RECORD
 
 
 def plan_discovery(
     budget: Budget, *, magnitudes: Sequence[int], cells: int, texts: int
 ) -> DiscoveryPlan:
-    """Returns the plan with the least noise that keeps `budget`; every count gets about the same noise."""
-    # Of each numeric column, `magnitudes` are the cells of the first look and `cells` those of the second; `texts`
-    # columns have levels to discover.
+    """Plans a discovery with the least noise that keeps a budget; reads no data.
+
+    Every count gets about the same noise.
+
+    Args:
+        budget: The privacy guarantee that all counts together must meet.
+        magnitudes: Number of cells of the first look at each numeric column.
+        cells: Number of cells of the second look at each of them.
+        texts: Number of columns whose levels are asked for.
+
+    Raises:
+        OptionError: if there is no column to discover.
+        CalibrationError: if ε is too large or too small for the noise.
+    """
+    # How many counts a record adds to.
     touched = 2 * len(magnitudes) + texts
     if not touched:
         raise OptionError(
             "there is nothing to discover: bounds and levels of all columns are given."
         )
-    odds = min(_THRESHOLD_PART * budget.delta, _LARGEST_ODDS) if texts else 0.0
-    mu = accounting.mu_for(budget.epsilon + math.log1p(-odds), budget.delta - odds) * (
-        1 - 1e-9
-    )
-    first = second = levels = None
+    # Probability that a level of a single record reaches the threshold. It is taken out
+    # of ε and δ; the rest is for the Gaussian noise.
+    if texts:
+        odds = min(_THRESHOLD_FRACTION * budget.delta, _MAX_THRESHOLD_ODDS)
+    else:
+        odds = 0.0
+    noise_epsilon = budget.epsilon + math.log1p(-odds)
+    # A little below, as a margin for rounding.
+    mu = accounting.mu_for(noise_epsilon, budget.delta - odds) * (1 - 1e-9)
+
+    first_look: GaussianEvent | None = None
+    second_look: GaussianEvent | None = None
+    levels: ThresholdedGaussianEvent | None = None
     if magnitudes:
         sensitivity, std = _noise(budget, mu, columns=len(magnitudes), touched=touched)
-        noise: dict[str, Any] = {
-            "sensitivity": sensitivity,
-            "noise_std": std,
-            "sampler": Sampler.DISCRETE_GAUSSIAN,
-        }
-        first = GaussianEvent(name="magnitudes", coordinates=sum(magnitudes), **noise)
-        second = GaussianEvent(
-            name="cells", coordinates=cells * len(magnitudes), **noise
+        first_look = GaussianEvent(
+            name="magnitudes",
+            sensitivity=sensitivity,
+            coordinates=sum(magnitudes),
+            noise_std=std,
+            sampler=Sampler.DISCRETE_GAUSSIAN,
+        )
+        second_look = GaussianEvent(
+            name="cells",
+            sensitivity=sensitivity,
+            coordinates=cells * len(magnitudes),
+            noise_std=std,
+            sampler=Sampler.DISCRETE_GAUSSIAN,
         )
     if texts:
         sensitivity, std = _noise(budget, mu, columns=texts, touched=touched)
+        # A level of one record reaches the threshold if its noise reaches threshold −
+        # RECORD; see `accounting.threshold_odds`.
+        quantile = -NormalDist().inv_cdf(odds / texts * (1 - 1e-6))
         levels = ThresholdedGaussianEvent(
             name="levels",
             sensitivity=sensitivity,
             noise_std=std,
-            # Reached by a level of one record when its noise reaches threshold − RECORD; see accounting.threshold_odds.
-            threshold=RECORD
-            + 2
-            + math.ceil(-NormalDist().inv_cdf(odds / texts * (1 - 1e-6)) * std),
+            threshold=RECORD + 2 + math.ceil(quantile * std),
             weight=RECORD,
             keys=texts,
-            coordinates=texts * _MOST_LEVELS,
+            coordinates=texts * _MAX_LEVELS,
             sampler=Sampler.DISCRETE_GAUSSIAN,
         )
-    return DiscoveryPlan(budget=budget, magnitudes=first, cells=second, levels=levels)
+    return DiscoveryPlan(
+        budget=budget, magnitudes=first_look, cells=second_look, levels=levels
+    )
 
 
 def _noise(
     budget: Budget, mu: float, *, columns: int, touched: int
 ) -> tuple[int, float]:
-    """Returns sensitivity and noise, in grid units, of counts in which a record touches one cell of each column."""
+    """Returns sensitivity and noise of one of the queries of a discovery.
+
+    Args:
+        budget: The budget, for its adjacency.
+        mu: μ of the Gaussian guarantee (GDP) that all queries together may spend.
+        columns: Number of columns of the query: a record adds to one count of each.
+        touched: How many counts a record adds to, over all queries.
+
+    Returns:
+        Sensitivity, and standard deviation of the noise, in grid units.
+
+    Raises:
+        CalibrationError: if the noise is outside what is proved.
+    """
     sensitivity = sensitivity_of(columns, budget.adjacency)
-    ideal = sensitivity / (mu * math.sqrt(columns / touched))
-    std = math.sqrt(ideal**2 + accounting.SMOOTHING_VARIANCE) * (1 + 1e-12)
+    # μ² is shared in proportion to the counts that a record adds to.
+    ideal_std = sensitivity / (mu * math.sqrt(columns / touched))
+    std = math.sqrt(ideal_std**2 + accounting.SMOOTHING_VARIANCE) * (1 + 1e-12)
     if not accounting.MINIMUM_STD <= std <= accounting.MAXIMUM_STD:
         raise CalibrationError(
-            f"discovery would need noise of {std:g} grid units, outside [16, 2^50]; change epsilon."
+            f"discovery would need noise of {std:g} grid units, outside [16, 2^50]; "
+            "change epsilon."
         )
     return sensitivity, std
 
 
 class SchemaGate(Session):
-    """Private records behind, a budget in front, and no schema yet; all that is not named here is as for `Gate`.
+    """Private records behind a privacy budget, before there is a schema.
 
-    ``kinds`` of columns by name are public knowledge, never taken from types of the data. The file ``columns`` of
-    public facts, TOML, is a schema in which bounds or levels may be left out. Every record has the ``label``, unless
-    ``columns`` says ``missing = true``. ``records``, their number where it is public, is required for "replace-one",
-    and checked; for "add-remove" it is an estimate, which tells whether the noise would leave anything to be seen.
-    ``progress`` is called with the number of records read so far, for the operator only, until the first noise is
-    drawn: by raising it stops a run that has cost nothing yet. A UserError if any of these is unusable, or a column has
-    no kind. `plan` says what will be asked, with its noise.
+    Args:
+        data: Path of a file or folder, or a table in memory, as for `Gate`.
+        epsilon: ε of the guarantee.
+        delta: δ of the guarantee.
+        kinds: Kinds of columns by name, such as "integer"; public knowledge, never
+            taken from types of the data.
+        columns: File of public facts, TOML: a schema in which bounds or levels may be
+            left out.
+        label: Name of the label. Every record has it, unless `columns` says
+            ``missing = true``.
+        adjacency: "add-remove" or "replace-one".
+        records: The number of records, when it is public: required for "replace-one",
+            and checked; for "add-remove" it is an estimate, which tells whether the
+            noise would leave anything to be seen.
+        unit: What one record stands for, in the words of the certificate.
+        ledger: Ledger, its path or its URL; None for no ledger.
+        dataset: Name of the data set in the ledger.
+        show_values: Whether errors may quote private values.
+        progress: Called with the number of records read so far, for the operator only,
+            until the first noise is drawn. By raising it stops a run that has cost
+            nothing yet.
+
+    Attributes:
+        plan: What will be asked, with its noise.
+
+    Raises:
+        UserError: if any of these is unusable, or a column has no kind.
     """
 
     def __init__(
@@ -233,18 +312,20 @@ class SchemaGate(Session):
         self._partial = self._table.described(
             kinds or {}, None if columns is None else Path(columns), label
         )
-        self._numeric = {gap.name: gap for gap in self._partial.gaps if gap.numeric}
-        self._texts = {gap.name: gap for gap in self._partial.gaps if not gap.numeric}
+        gaps = self._partial.gaps
+        self._numeric = {gap.name: gap for gap in gaps if gap.numeric}
+        self._texts = {gap.name: gap for gap in gaps if not gap.numeric}
         self._edges = {name: bin_edges(gap.kind) for name, gap in self._numeric.items()}
         self._records = records
         self.dataset = dataset
         plan = plan_discovery(
             budget,
-            # One more bin counts the records without a value.
+            # One more cell counts the records without a value.
             magnitudes=[edges.size + 1 for edges in self._edges.values()],
             cells=FINE,
             texts=len(self._texts),
         )
+        unbooked = Unbooked(plan, self._partial.columns) if dataset is None else None
         access = Access(
             plan=plan,
             source=self._table,
@@ -254,55 +335,67 @@ class SchemaGate(Session):
             reservation=Reservation(ledger_of(ledger, dataset), dataset),
             single_use_lock=threading.Lock(),
             progress=progress,
-            unbooked=Unbooked(plan, self._partial.columns) if dataset is None else None,
+            unbooked=unbooked,
         )
         super().__init__(access)
         self._check_noise(epsilon)
 
     def _check_noise(self, epsilon: float) -> None:
-        """Refuses a plan whose noise would hide too much, from public facts alone."""
-        records, least, part = (
-            self._records or ASSUMED_RECORDS,
-            self.plan.threshold_records or 0.0,
-            _PART_OF_LEVEL,
-        )
+        """Refuses a plan whose noise would hide too much, from public facts alone.
+
+        Args:
+            epsilon: ε of the guarantee, for the message.
+
+        Raises:
+            OptionError: saying what it would take.
+        """
+        records = self._records or ASSUMED_RECORDS
+        # Of levels and bins, what needs the largest part of the records to be seen.
+        subject = "a level"
+        needed_records = self.plan.threshold_records or 0.0
+        max_fraction = _MAX_LEVEL_FRACTION
         if self.plan.magnitudes is not None:
             bins = max(edges.size for edges in self._edges.values())
-            seen = findings.threshold(self.plan.magnitudes.noise_std / RECORD, bins)
-            least, part = max(
-                (least, part), (seen, _PART_OF_BIN), key=lambda one: one[0] / one[1]
-            )
-        if least <= part * records:
+            std = self.plan.magnitudes.noise_std / RECORD
+            bin_records = findings.threshold(std, bins)
+            if bin_records / _MAX_BIN_FRACTION > needed_records / max_fraction:
+                subject = "a part of the values of one magnitude"
+                needed_records = bin_records
+                max_fraction = _MAX_BIN_FRACTION
+        if needed_records <= max_fraction * records:
             return
-        what = (
-            "a level"
-            if part == _PART_OF_LEVEL
-            else "a part of the values of one magnitude"
-        )
-        there_are = (
-            f"records={self._records}"
-            if self._records
-            else f"without records=, {ASSUMED_RECORDS:,} are assumed"
-        )
-        enough = epsilon * least / part / records
-        unit = 10.0 ** (math.floor(math.log10(enough)) - 1)
+
+        if self._records:
+            assumption = f"records={self._records}"
+        else:
+            assumption = f"without records=, {ASSUMED_RECORDS:,} are assumed"
+        enough_epsilon = epsilon * needed_records / max_fraction / records
+        # The message rounds it upwards to two digits.
+        unit = 10.0 ** (math.floor(math.log10(enough_epsilon)) - 1)
+        column_count = len(self._numeric) + len(self._texts)
         raise OptionError(
-            f"epsilon={epsilon:g}: every count gets noise of about ±{2 * self.plan.noise_records:,.0f} records, so "
-            f"{what} is seen only where some {least:,.0f} records have it; that should be 1 in {1 / part:.0f} of them, "
-            f"and {there_are}. Nothing was spent. It takes about {least / part:,.0f} records; or a larger epsilon, of "
-            f"about {math.ceil(enough / unit) * unit:.3g}; or fewer columns than these "
-            f"{len(self._numeric) + len(self._texts)} (kind 'ignore', or bounds and levels that are publicly known); "
-            "or a public estimate of the number of records, if there are more."
+            f"epsilon={epsilon:g}: every count gets noise of about "
+            f"±{2 * self.plan.noise_records:,.0f} records, so {subject} is seen only "
+            f"where some {needed_records:,.0f} records have it; that should be 1 in "
+            f"{1 / max_fraction:.0f} of them, and {assumption}. Nothing was spent. It "
+            f"takes about {needed_records / max_fraction:,.0f} records; or a larger "
+            f"epsilon, of about {math.ceil(enough_epsilon / unit) * unit:.3g}; or "
+            f"fewer columns than these {column_count} (kind 'ignore', or bounds and "
+            "levels that are publicly known); or a public estimate of the number of "
+            "records, if there are more."
         )
 
     def discover(self) -> Discovery:
-        """Asks everything, once: reserves the cost, reads the records in two passes or more, and adds the noise.
+        """Asks for all bounds and levels, once.
+
+        Reserves the cost, reads the records in two passes or more, and adds the noise.
 
         Raises:
-            DataError: if the data cannot be read, has no records, or a cell is not of its kind; nothing is spent then.
+            DataError: if the data cannot be read, has no records, or a cell is not of
+                its kind; nothing is spent then.
             BudgetRefusedError: if the ledger refuses.
         """
-        with self._asking():
+        with self._reading_records():
             first = self._read(
                 self._edges,
                 dict.fromkeys(self._texts, HashPartition()),
@@ -310,91 +403,187 @@ class SchemaGate(Session):
             )
             self._confirm()
             found = self._bounds(first) | self._levels(first)
-            budget = self.plan.budget
-            headline = (
-                f"{DISCOVERED_PREFIX}({budget.epsilon:g}, {budget.delta:g})-differential "
-                f"privacy, {budget.adjacency.value}, unit: {budget.unit}.\nNames and kinds "
-                "of the columns were assumed public. Bounds and levels have noise of "
-                f"±{2 * self.plan.noise_records:.0f} records on each count.\nWhat is publicly "
-                "known may be corrected here. Never correct it by looking at the private records."
-            )
-            text = findings.schema_text(self._partial, found, headline)
-        doubts = {name: one.doubt for name, one in found.items() if one.doubt}
-        notes = {name: one.note for name, one in found.items()}
+            text = findings.schema_text(self._partial, found, self._headline())
+        doubts = {name: finding.doubt for name, finding in found.items()}
         certificate = self._certify({SCHEMA_HASH: schema_hash(text.encode())})
-        return Discovery(toml=text, certificate=certificate, doubts=doubts, notes=notes)
+        return Discovery(
+            toml=text,
+            certificate=certificate,
+            doubts={name: doubt for name, doubt in doubts.items() if doubt},
+            notes={name: finding.note for name, finding in found.items()},
+        )
+
+    def _headline(self) -> str:
+        """Returns the first lines of the schema file: the guarantee, and the noise."""
+        budget = self.plan.budget
+        return (
+            f"{DISCOVERED}({budget.epsilon:g}, {budget.delta:g})-differential privacy, "
+            f"{budget.adjacency.value}, unit: {budget.unit}.\n"
+            "Names and kinds of the columns were assumed public. Bounds and levels "
+            f"have noise of ±{2 * self.plan.noise_records:.0f} records on each count.\n"
+            "What is publicly known may be corrected here. Never correct it by looking "
+            "at the private records."
+        )
 
     def _bounds(self, first: ExactCounts) -> dict[str, Finding]:
+        """Finds the bounds of the numeric columns, by two looks at each.
+
+        Args:
+            first: Exact counts of the first look; private.
+
+        Returns:
+            What was found of each, by column; from noisy counts alone.
+        """
         if self.plan.magnitudes is None or self.plan.cells is None:
             return {}
-        std = self.plan.magnitudes.noise_std / RECORD
-        exact = {
+        std = self.plan.magnitudes.noise_std / RECORD  # in records, of both looks
+        exact_counts = {
             name: np.append(first.bins[name], first.missing[name])
             for name in self._numeric
         }
-        noisy = self._counts(exact, self.plan.magnitudes)
-        seen: dict[str, Occupied] = {}
-        for name, coarse in self._edges.items():
-            found = findings.occupied(noisy[name][:-1], std, coarse.zero)
-            if found is not None:
-                seen[name] = found
-        finer = {
-            name: findings.second_look(self._edges[name], found, noisy[name][:-1], std)
-            for name, found in seen.items()
+        noisy_counts = self._counts(exact_counts, self.plan.magnitudes)
+
+        occupied: dict[str, Occupied] = {}
+        for name, edges in self._edges.items():
+            bins = findings.occupied(noisy_counts[name][:-1], std, edges.zero)
+            if bins is not None:
+                occupied[name] = bins
+        cell_edges = {
+            name: findings.second_look(
+                self._edges[name], bins, noisy_counts[name][:-1], std
+            )
+            for name, bins in occupied.items()
         }
-        second = self._read(finer, {}).bins if finer else {}
-        exact = {name: np.zeros(FINE, dtype=np.int64) for name in self._numeric}
+
+        second = self._read(cell_edges, {}).bins if cell_edges else {}
+        # All columns have counts of the same length, also those of which nothing is
+        # looked at again: the event is of a public size.
+        exact_cells = {name: np.zeros(FINE, dtype=np.int64) for name in self._numeric}
         for name, counts in second.items():
-            exact[name][: len(counts)] = counts
-        cells, told = self._counts(exact, self.plan.cells), dict[str, Finding]()
-        for name, gap in self._numeric.items():
-            first_counts, missing = noisy[name][:-1], float(noisy[name][-1])
-            if name not in seen:
-                unseen = "ignored: no value stood out of the noise; if you know bounds, write them"
-                told[name] = Finding(column=None, note=unseen)
-                continue
-            coarse, fine = self._edges[name], finer[name]
-            inside = cells[name][: fine.size]
-            ends = findings.bounds(coarse, seen[name], first_counts, fine, inside, std)
-            doubt = findings.beyond(
-                coarse, seen[name], first_counts, inside, std
-            ) or findings.between(gap.kind, coarse, seen[name])
-            told[name] = findings.from_bounds(gap, ends, missing, std, doubt=doubt)
-        return told
+            exact_cells[name][: len(counts)] = counts
+        noisy_cells = self._counts(exact_cells, self.plan.cells)
+
+        return {
+            name: self._bounds_of(
+                gap,
+                occupied.get(name),
+                noisy_counts[name],
+                cell_edges.get(name),
+                noisy_cells[name],
+                std,
+            )
+            for name, gap in self._numeric.items()
+        }
+
+    def _bounds_of(
+        self,
+        gap: Gap,
+        occupied: Occupied | None,
+        noisy_counts: Counts,
+        cell_edges: BinEdges | None,
+        noisy_cells: Counts,
+        std: float,
+    ) -> Finding:
+        """Returns what both looks have found of one numeric column.
+
+        Args:
+            gap: The column.
+            occupied: Bins of the first look that hold records; None for none.
+            noisy_counts: Noisy counts of the first look, and of records without a
+                value, (bins + 1,), in records.
+            cell_edges: Cells of the second look; None if there was none.
+            noisy_cells: Noisy counts of the second look, (`FINE`,), in records.
+            std: Standard deviation of the noise on each, in records.
+        """
+        if occupied is None or cell_edges is None:
+            return Finding(
+                column=None,
+                note=(
+                    "ignored: no value stood out of the noise; if you know bounds, "
+                    "write them"
+                ),
+            )
+        edges = self._edges[gap.name]
+        bin_counts = noisy_counts[:-1]
+        missing = float(noisy_counts[-1])
+        cells = noisy_cells[: cell_edges.size]
+        ends = findings.bounds(edges, occupied, bin_counts, cell_edges, cells, std)
+        doubt = findings.beyond(edges, occupied, bin_counts, cells, std)
+        if not doubt:
+            doubt = findings.between(gap.kind, edges, occupied)
+        return findings.from_bounds(gap, ends, missing, std, doubt=doubt)
 
     def _levels(self, first: ExactCounts) -> dict[str, Finding]:
-        """Returns what the columns of text hold; reads on while there are levels that no pass has counted."""
+        """Finds the levels of the columns of text.
+
+        Reads the records again while there are levels that no pass has counted.
+
+        Args:
+            first: Exact counts of the first pass; private.
+
+        Returns:
+            What was found of each, by column; from noisy counts above the threshold
+            alone.
+        """
         event = self.plan.levels
         if event is None:
             return {}
-        found: dict[str, dict[str, float]] = {name: {} for name in self._texts}
-        missing: dict[str, float] = {}
-        # A record without a value has no level, so to lack one is a key like others, and costs no more.
-        for name in self._texts:
-            absent = np.array(
-                [first.missing[name]] if first.missing[name] else [], dtype=np.int64
-            )
-            for _, count in zip(*self._above(absent, event), strict=True):
-                missing[name] = float(count)
+        missing = self._missing_above_threshold(first, event)
+        levels: dict[str, dict[str, float]] = {name: {} for name in self._texts}
+        deferred: dict[str, list[HashPartition]] = {name: [] for name in self._texts}
         counted = first
-        waiting: dict[str, list[HashPartition]] = {name: [] for name in self._texts}
         while True:
             for name, counter in counted.levels.items():
-                names, counts = counter.counts()
-                for place, count in zip(*self._above(counts, event), strict=True):
-                    found[name][names[place]] = float(count)
-                waiting[name] += counter.deferred
-            partitions = {name: left.pop() for name, left in waiting.items() if left}
+                names, exact_counts = counter.counts()
+                indices, noisy_counts = self._above(exact_counts, event)
+                for index, count in zip(indices, noisy_counts, strict=True):
+                    levels[name][names[index]] = float(count)
+                deferred[name] += counter.deferred
+            partitions = {
+                name: waiting.pop() for name, waiting in deferred.items() if waiting
+            }
             if not partitions:
                 break
             counted = self._read({}, partitions)
-        least, tokens = event.threshold / RECORD, self._partial.missing_values
+
+        threshold = event.threshold / RECORD
+        missing_markers = self._partial.missing_values
         return {
             name: findings.from_levels(
-                gap, found[name], missing.get(name), least, tokens, self._records
+                gap,
+                levels[name],
+                missing.get(name),
+                threshold,
+                missing_markers,
+                self._records,
             )
             for name, gap in self._texts.items()
         }
+
+    def _missing_above_threshold(
+        self, first: ExactCounts, event: ThresholdedGaussianEvent
+    ) -> dict[str, float]:
+        """Returns noisy numbers of records without a text, where above the threshold.
+
+        A record without a value has no level, so to lack one is a key like others, and
+        costs no more.
+
+        Args:
+            first: Exact counts of the first pass; private.
+            event: The noise and the threshold.
+
+        Returns:
+            Noisy numbers of records, by column.
+        """
+        missing: dict[str, float] = {}
+        for name in self._texts:
+            exact_count = first.missing[name]
+            # Like a level, a key that no record has is not counted.
+            exact_counts = [exact_count] if exact_count else []
+            _, noisy_counts = self._above(np.array(exact_counts, dtype=np.int64), event)
+            for noisy_count in noisy_counts:
+                missing[name] = float(noisy_count)
+        return missing
 
     def _read(
         self,
@@ -402,42 +591,61 @@ class SchemaGate(Session):
         partitions: Mapping[str, HashPartition],
         progress: Progress | None = None,
     ) -> ExactCounts:
-        counted = read_counts(self._table, self._partial, edges, partitions, progress)
-        self._check_records(counted.records)
-        return counted
+        """Counts bins and levels in one pass, and checks the number of records."""
+        counts = read_counts(self._table, self._partial, edges, partitions, progress)
+        self._check_records(counts.records)
+        return counts
 
     def _counts(
-        self, exact: Mapping[str, npt.NDArray[np.int64]], event: GaussianEvent
+        self, exact_counts: Mapping[str, npt.NDArray[np.int64]], event: GaussianEvent
     ) -> dict[str, Counts]:
-        """Returns the counts with noise, in records; all columns are one vector."""
-        together = np.concatenate(list(exact.values()))
-        if together.size != event.coordinates:
+        """Adds noise to the counts of all columns, as one vector.
+
+        Args:
+            exact_counts: Counts of each column, in records; private.
+            event: The noise, and how many counts were planned.
+
+        Returns:
+            Noisy counts of each column, in records.
+
+        Raises:
+            OptionError: if there are more or fewer counts than planned.
+        """
+        vector = np.concatenate(list(exact_counts.values()))
+        if vector.size != event.coordinates:
             raise OptionError(
-                f"event {event.name!r}: {together.size} counts were planned as {event.coordinates}."
+                f"event {event.name!r}: {vector.size} counts were planned as "
+                f"{event.coordinates}."
             )
-        noisy = self._noisy(together * RECORD, event) / RECORD
-        return dict(
-            zip(
-                exact,
-                np.split(noisy, np.cumsum([len(part) for part in exact.values()])[:-1]),
-                strict=True,
-            )
-        )
+        noisy_vector = self._add_noise(vector * RECORD, event) / RECORD
+        sizes = [len(counts) for counts in exact_counts.values()]
+        columns = np.split(noisy_vector, np.cumsum(sizes)[:-1])
+        return dict(zip(exact_counts, columns, strict=True))
 
     def _above(
         self, counts: npt.NDArray[np.int64], event: ThresholdedGaussianEvent
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Returns the places of the counts that pass, and these counts with their noise, in records."""
-        places, noisy = self._noisy_above(counts * RECORD, event)
-        return places, noisy / RECORD
+        """Returns the counts that reach the threshold with their noise.
+
+        Args:
+            counts: Exact counts, in records; private.
+            event: The noise and the threshold.
+
+        Returns:
+            Indices of these counts, and the noisy counts in records; both (reached,).
+        """
+        indices, noisy_counts = self._noisy_counts_above(counts * RECORD, event)
+        return indices, noisy_counts / RECORD
 
 
 def discover_schema(data: Any, *, epsilon: float, **options: Any) -> Discovery:
-    """Returns a schema of a private table, estimated with part of its privacy budget.
+    """Estimates the schema of a private table, with part of its privacy budget.
 
-    The data is a path, or a table in memory, as for `synthesize`; an ``epsilon`` of 0.1 suits some ten thousand
-    records. Options are those of `SchemaGate`, most of all ``kinds={"age": "integer", ...}``, ``ledger`` and
-    ``dataset``.
+    Args:
+        data: A path, or a table in memory, as for `synthesize`.
+        epsilon: ε of the guarantee; 0.1 suits some ten thousand records.
+        options: Those of `SchemaGate`, most of all ``kinds={"age": "integer", ...}``,
+            ``ledger`` and ``dataset``.
 
     Raises:
         UserError: if anything given is unusable; nothing is spent.

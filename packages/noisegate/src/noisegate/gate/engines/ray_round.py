@@ -309,7 +309,7 @@ class SumJob:
             whole.merge(totals)
         return whole
 
-    def tried(
+    def probe_sums(
         self, layout: Layout, random: np.random.Generator
     ) -> Iterator[npt.NDArray[np.int64]]:
         """Yields the sums of blocks that are full, and that are not."""
@@ -372,7 +372,7 @@ def fingerprint(job: Job, layout: Layout) -> str:
         ).encode()
     )
     found.update(repr([(name, os.environ.get(name)) for name in _SETTINGS]).encode())
-    for sums in job.tried(layout, random):
+    for sums in job.probe_sums(layout, random):
         found.update(sums.tobytes())
     return found.hexdigest()
 

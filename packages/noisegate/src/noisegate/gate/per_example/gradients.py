@@ -1,8 +1,18 @@
-"""Gradients at single records: those of a loss that a method states, in blocks of one shape, and their probe (G-20).
+"""Gradients of a loss at single records, and the probe that each is its record's alone.
 
-Memory is bounded by the block, whatever the Poisson sample. Here torch computes
-gradients in float32, a row a record, and `choose_execution` probes them; all that
-follows is done in `privacy.grid` (G-20).
+Torch computes gradients in float32, a row for each record, in blocks of one shape; so
+memory is bounded by the block, whatever the Poisson sample. Clipping, rounding and
+summing is done in `privacy.gradient_grid` (G-20)::
+
+    block of records ──► vectors, float32 ──► add: clip, round, sum in integers
+                         (here, by torch)     (privacy.gradient_grid)
+
+How to read it, in three parts:
+
+- `RecordLoss`, `FactoredLoss`, `module_loss` and others: the losses of a record.
+- `RecordGradients`, `FactoredGradients`: the gradients of a block; each has `vectors`,
+  which computes them, and `add`, which clips and sums.
+- `choose_execution`: the probe, which chooses how blocks are computed.
 """
 
 from __future__ import annotations
@@ -20,6 +30,7 @@ from noisegate.errors import OptionError
 from noisegate.gate.execution import (
     Execution,
     Probed,
+    Representation,
     embedded_records,
     made_up_records,
     sound_execution,
@@ -33,7 +44,6 @@ from noisegate.gate.per_example.tracing import (
 from noisegate.privacy.gradient_grid import add_factored, add_gradients
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import BLOCK_LIMIT
-from noisegate.queries.feature_map import FeatureMap
 from noisegate.schema import EncodedTable, Layout, Schema
 
 if TYPE_CHECKING:
@@ -42,7 +52,8 @@ if TYPE_CHECKING:
 
 
 RowInputs = Callable[["Tensor", "Tensor"], "Tensor"]
-"""From one record's numeric columns and codes to what a network takes, without a batch axis."""
+"""From one record's numeric columns and codes to the input of a network, without a
+batch axis."""
 
 
 class RecordLoss(Protocol):
@@ -55,21 +66,30 @@ class RecordLoss(Protocol):
         codes: Int64[Tensor, " coded"],
         /,
     ) -> Float[Tensor, ""]:
-        """Returns the loss, a scalar, at one record: positions in [0, 1], NaN where missing, and codes."""
+        """Returns the loss at one record, a scalar.
+
+        Args:
+            parameters: Parameters of the model, by name.
+            numeric: Numeric columns, positions in [0, 1], NaN where missing.
+            codes: Coded columns.
+        """
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class FactoredLoss:
-    """Loss of a model that is linear in its one parameter W, (groups, outputs, inputs), and then anything.
+    """Loss of a model that is linear in its one parameter, and then anything.
 
-    The gradient at one record is, for each group, the product of two vectors. Both are rounded to the grid, and
-    products of integers are summed by exact matrix products: as fast as a step without privacy (G-20).
+    With the parameter W, (groups, outputs, inputs), outputs[g] = W[g] @ inputs[g]. So
+    the gradient at one record is, for each group, the outer product of two vectors.
+    Both are rounded to the grid, and products of integers are summed by exact matrix
+    products: as fast as a step without privacy (G-20).
 
     Attributes:
-        inputs: Of one record's numeric and coded columns: what W[g] is multiplied with, (groups, inputs), float32.
-        loss: Of one record's outputs, (groups, outputs), with outputs[g] = W[g] @ inputs[g], and its numeric and coded
-            columns: the loss, a scalar.
+        inputs: From one record's numeric and coded columns to what W[g] is multiplied
+            with, (groups, inputs), float32.
+        loss: From one record's outputs, (groups, outputs), and its numeric and coded
+            columns to the loss, a scalar.
     """
 
     inputs: Callable[[Tensor, Tensor], Tensor]
@@ -80,19 +100,24 @@ def module_loss(
     module: nn.Module,
     criterion: Callable[[Callable[[Tensor], Tensor], Tensor, Tensor], Tensor],
 ) -> RecordLoss:
-    """Returns the loss of a module whose parameters are ``dict(module.named_parameters())``.
+    """Returns the loss of a record by a module of torch.
 
-    The `criterion` makes of a function that runs the module on a batch of one, and of one record's numeric and coded
-    columns, the loss, a scalar.
+    Args:
+        module: The module. Parameters of the loss are its `named_parameters`.
+        criterion: Computes the loss, a scalar: from a function that runs the module on
+            a batch of one, and one record's numeric and coded columns.
 
     Raises:
-        OptionError: if a layer computes over the batch or draws randomness; the message names it.
+        OptionError: if a layer computes over the batch or draws randomness; the message
+            names it.
 
     Examples:
         >>> import torch
         >>> from noisegate.gate.per_example.gradients import module_loss
         >>> model = torch.nn.Linear(2, 1)
-        >>> loss = module_loss(model, lambda run, numeric, codes: (run(numeric[:2]) - numeric[2]).square().sum())
+        >>> def squared_error(run, numeric, codes):
+        ...     return (run(numeric[:2]) - numeric[2]).square().sum()
+        >>> loss = module_loss(model, squared_error)
         >>> loss(dict(model.named_parameters()), torch.zeros(3), torch.zeros(0)).shape
         torch.Size([])
     """
@@ -107,7 +132,10 @@ def module_loss(
         codes: Shaped[Tensor, " coded"],
         /,
     ) -> Float[Tensor, ""]:
+        """Returns the loss at one record."""
+
         def run(batch: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
+            """Runs the module at the parameters of the loss."""
             output: Tensor = functional_call(
                 module, {**parameters, **buffers}, (batch,)
             )
@@ -121,15 +149,27 @@ def module_loss(
 def cross_entropy(
     scores: Float[Tensor, " classes"], label: Int64[Tensor, ""]
 ) -> Float[Tensor, ""]:
-    """Returns −log softmax(scores) at a label."""
+    """Returns −log softmax(scores) at a label.
+
+    Args:
+        scores: A score of each class.
+        label: The class.
+    """
     import torch
 
-    wanted = torch.arange(len(scores), device=scores.device) == label
-    return torch.logsumexp(scores, dim=0) - torch.where(wanted, scores, 0.0).sum()
+    # Not scores[label], by which torch cannot map over records.
+    is_label = torch.arange(len(scores), device=scores.device) == label
+    return torch.logsumexp(scores, dim=0) - torch.where(is_label, scores, 0.0).sum()
 
 
 def label_loss(network: nn.Module, inputs: RowInputs, schema: Schema) -> RecordLoss:
-    """Returns the cross-entropy of a record's label, by a classifier."""
+    """Returns the loss of a classifier: the cross-entropy of a record's label.
+
+    Args:
+        network: From a batch of inputs to scores of the classes.
+        inputs: From one record to the input of the network.
+        schema: Schema of the records, which has a label.
+    """
     label = schema.layout.label
     assert label is not None
     return module_loss(
@@ -143,74 +183,110 @@ def label_loss(network: nn.Module, inputs: RowInputs, schema: Schema) -> RecordL
 def real_loss(
     discriminator: nn.Module, inputs: RowInputs, schema: Schema
 ) -> RecordLoss:
-    """Returns −log D of a real record, beside its label as a one-hot code if it has one."""
+    """Returns the loss of a discriminator D at a real record, −log D.
+
+    D is the sigmoid of what the network returns, so −log D = softplus(−score).
+
+    Args:
+        discriminator: From a batch of inputs to scores. It gets the label, if there is
+            one, as a one-hot code behind the inputs.
+        inputs: From one record to the input of the network.
+        schema: Schema of the records.
+    """
     import torch
     from torch.nn.functional import softplus
 
-    label, classes = schema.layout.label, schema.layout.classes
+    label = schema.layout.label
+    classes = schema.layout.classes
 
     def criterion(
         run: Callable[[Tensor], Tensor],
         numeric: Float[Tensor, " numeric"],
         codes: Int64[Tensor, " coded"],
     ) -> Float[Tensor, ""]:
+        """Returns softplus(−score) of one record."""
         parts = [inputs(numeric, codes)]
         if label is not None:
-            parts.append(
-                (torch.arange(classes, device=codes.device) == codes[label]).to(
-                    numeric.dtype
-                )
-            )
+            is_label = torch.arange(classes, device=codes.device) == codes[label]
+            parts.append(is_label.to(numeric.dtype))
         return softplus(-run(torch.cat(parts)[None]))[0]
 
     return module_loss(discriminator, criterion)
 
 
 def _check_layers(module: nn.Module) -> None:
+    """Refuses layers whose output at a record depends on others, or on chance.
+
+    Layers in evaluation mode are let pass: their statistics are frozen, and as public
+    as the module, and nothing is drawn.
+
+    Raises:
+        OptionError: naming the layer.
+    """
     from torch.nn.modules.batchnorm import _BatchNorm
     from torch.nn.modules.dropout import _DropoutNd
     from torch.nn.modules.instancenorm import _InstanceNorm
 
-    # In evaluation mode statistics are frozen, and as public as the module; nothing is drawn.
-    for name, layer in (named for named in module.named_modules() if named[1].training):
+    for name, layer in module.named_modules():
+        if not layer.training:
+            continue
         kind = type(layer).__name__
-        # Kept statistics are private.
-        if isinstance(layer, _BatchNorm) or (
+        # Running statistics that a layer keeps would be private.
+        keeps_statistics = isinstance(layer, _BatchNorm) or (
             isinstance(layer, _InstanceNorm) and layer.track_running_stats
-        ):
+        )
+        if keeps_statistics:
             raise OptionError(
-                f"layer {name!r} is {kind}, which computes statistics over the batch, so that a record's gradient "
-                "would depend on its neighbours. Use GroupNorm or LayerNorm, or freeze it by module.eval()."
+                f"layer {name!r} is {kind}, which computes statistics over the batch, "
+                "so that a record's gradient would depend on its neighbours. Use "
+                "GroupNorm or LayerNorm, or freeze it by module.eval()."
             )
-        if isinstance(layer, _DropoutNd) and layer.p > 0:
+        draws_randomness = isinstance(layer, _DropoutNd) and layer.p > 0
+        if draws_randomness:
             raise OptionError(
-                f"layer {name!r} is {kind}, which draws randomness, so that a record's gradient is not a function of "
-                "the record. Take it out, or use module.eval()."
+                f"layer {name!r} is {kind}, which draws randomness, so that a record's "
+                "gradient is not a function of the record. Take it out, or use "
+                "module.eval()."
             )
 
 
 Arrays = tuple[npt.NDArray[np.float32], ...]
-"""What is computed in float32 for each record of a block, one row a record, before any rounding."""
+"""What is computed in float32 for the records of a block, before any rounding. The
+first axis of each array is that of records."""
 
-# Small, for the last block of a step is padded.
-_MOST_ROWS = 64
-# Gradients of a block hold about this many numbers, 40 MB, several times over; larger ones were slower too.
-_MOST_NUMBERS = 10**7
+# Records of a block. Few, as the last block of a step is padded.
+_MAX_ROWS = 64
+# Numbers that the gradients of a block have at most: 40 MB, several times over. Larger
+# blocks were slower too.
+_MAX_NUMBERS = 10**7
+# Kernels round by position the least in blocks of a multiple of this.
+_ROWS_MULTIPLE = 16
 
 
 class RecordGradients:
-    """Gradients of any loss of one record, in blocks of at most `rows` records; None for as many as fit."""
+    """Computes and sums the gradients of any loss of one record.
+
+    Args:
+        loss: The loss.
+        plan: Shapes of the parameters, and the grid.
+        rows: How many records a block has at most; None for as many as fit into memory.
+
+    Attributes:
+        execution: How blocks are computed; set by `choose_execution`.
+    """
 
     def __init__(
         self, loss: RecordLoss, plan: GradientPlan, rows: int | None = None
     ) -> None:
-        self._loss, self._plan = loss, plan
-        fitting = max(1, min(_MOST_ROWS, _MOST_NUMBERS // plan.count))
-        # Kernels round by place the least in blocks of a multiple of 16.
-        self.execution = Execution(
-            rows=rows or (fitting if fitting < 16 else fitting // 16 * 16)
-        )
-        self._seen_through: bool | None = None
+        self._loss = loss
+        self._plan = plan
+        fitting_rows = max(1, min(_MAX_ROWS, _MAX_NUMBERS // plan.count))
+        if fitting_rows >= _ROWS_MULTIPLE:
+            fitting_rows = fitting_rows // _ROWS_MULTIPLE * _ROWS_MULTIPLE
+        self.execution = Execution(rows=rows or fitting_rows)
+        # Whether layers can be traced for this loss; None before the first block.
+        self._is_traceable: bool | None = None
+        # Parameters whose gradient is an outer product of two vectors.
         self._products: tuple[str, ...] = ()
 
     def vectors(
@@ -219,50 +295,78 @@ class RecordGradients:
         numeric: Float32[Tensor, "rows numeric"],
         codes: Int64[Tensor, "rows coded"],
     ) -> Arrays:
-        """Returns gradients, (rows, numbers), but those that are products: their two factors each."""
+        """Computes the gradients at the records of a block.
+
+        Args:
+            parameters: Where they are taken, by name.
+            numeric: Numeric columns.
+            codes: Coded columns.
+
+        Returns:
+            First the gradients of most parameters, side by side, (rows, numbers). Then,
+            for each parameter whose gradient is an outer product, its two factors,
+            (rows, inputs) and (rows, outputs).
+        """
         import torch
 
-        if self._seen_through is None:
-            self._seen_through = agrees(self._loss, parameters, numeric, codes)
-        take = per_example_gradients if self._seen_through else by_torch
-        found = take(self._loss, parameters, numeric, codes)
+        if self._is_traceable is None:
+            self._is_traceable = agrees(self._loss, parameters, numeric, codes)
+        differentiate = per_example_gradients if self._is_traceable else by_torch
+        gradients = differentiate(self._loss, parameters, numeric, codes)
         self._products = tuple(
-            name for name in self._plan.parameters if name in found.products
+            name for name in self._plan.parameters if name in gradients.products
         )
-        flat = [
-            found.whole[name].reshape(len(numeric), -1)
+        flat_gradients = [
+            gradients.whole[name].reshape(len(numeric), -1)
             for name in self._plan.parameters
-            if name in found.whole
+            if name in gradients.whole
         ]
-        whole = torch.cat(flat, dim=1) if flat else numeric.new_zeros(len(numeric), 0)
-        factors = [part for name in self._products for part in found.products[name]]
+        if flat_gradients:
+            side_by_side = torch.cat(flat_gradients, dim=1)
+        else:
+            side_by_side = numeric.new_zeros(len(numeric), 0)
+        factors = [
+            factor for name in self._products for factor in gradients.products[name]
+        ]
         return tuple(
-            part.to("cpu", torch.float32).numpy() for part in (whole, *factors)
+            part.to("cpu", torch.float32).numpy() for part in (side_by_side, *factors)
         )
 
     def add(self, sums: npt.NDArray[np.int64], vectors: Arrays) -> None:
-        """Adds the gradients of records, given by their rows of `vectors`, to `sums`, (count,), in grid units."""
-        products = dict(
-            zip(
-                self._products,
-                zip(vectors[1::2], vectors[2::2], strict=True),
-                strict=True,
-            )
-        )
+        """Clips the gradients of records, and adds them to a sum.
+
+        Args:
+            sums: The sum in grid units, (count,); changed in place.
+            vectors: Rows of what `vectors` returned last.
+        """
+        inputs = vectors[1::2]
+        outputs = vectors[2::2]
+        factors = zip(inputs, outputs, strict=True)
+        products = dict(zip(self._products, factors, strict=True))
         add_gradients(
             sums, self._plan.parameters, vectors[0], products, self._plan.grid
         )
 
 
 class FactoredGradients:
-    """Gradients of a loss that is linear in its one parameter, in blocks of `rows` records; None for 64."""
+    """Computes and sums the gradients of a loss that is linear in its one parameter.
+
+    Args:
+        loss: The loss.
+        plan: Shape of the parameter, and the grid.
+        rows: How many records a block has at most; None for 64.
+
+    Attributes:
+        execution: How blocks are computed; set by `choose_execution`.
+    """
 
     def __init__(
         self, loss: FactoredLoss, plan: GradientPlan, rows: int | None = None
     ) -> None:
-        self._loss, self._plan = loss, plan
+        self._loss = loss
+        self._plan = plan
         ((self._name, self._shape),) = plan.parameters.items()
-        self.execution = Execution(rows=rows or _MOST_ROWS)
+        self.execution = Execution(rows=rows or _MAX_ROWS)
 
     def vectors(
         self,
@@ -270,34 +374,56 @@ class FactoredGradients:
         numeric: Float32[Tensor, "rows numeric"],
         codes: Int64[Tensor, "rows coded"],
     ) -> Arrays:
-        """Returns inputs, (rows, groups, inputs), and gradients of the outputs, (rows, groups, outputs)."""
+        """Computes the two factors of the gradients at the records of a block.
+
+        Args:
+            parameters: Where they are taken: the one parameter, by name.
+            numeric: Numeric columns.
+            codes: Coded columns.
+
+        Returns:
+            Inputs, (rows, groups, inputs), and gradients of the loss at the outputs,
+            (rows, groups, outputs).
+
+        Raises:
+            OptionError: if the inputs have another shape than the plan.
+        """
         import torch
         from torch.func import vmap
 
-        groups, outputs, width = self._shape
+        groups, output_count, input_count = self._shape
         inputs = vmap(self._loss.inputs, randomness="error")(numeric, codes).to(
             torch.float32
         )
-        if inputs.shape[1:] != (groups, width):
+        if inputs.shape[1:] != (groups, input_count):
             raise OptionError(
-                f"inputs of shape {tuple(inputs.shape[1:])}, the plan has {(groups, width)}."
+                f"inputs of shape {tuple(inputs.shape[1:])}, the plan has "
+                f"{(groups, input_count)}."
             )
+        weights = parameters[self._name]
         # One product for each group, with the records as rows.
-        found = torch.stack(
-            [inputs[:, g] @ parameters[self._name][g].T for g in range(groups)], dim=1
+        outputs = torch.stack(
+            [inputs[:, group] @ weights[group].T for group in range(groups)], dim=1
         )
-        # One backward pass through the sum, as each loss depends on its own outputs alone.
-        found.requires_grad_()
-        total = vmap(self._loss.loss, randomness="error")(found, numeric, codes).sum()
-        (gradients,) = torch.autograd.grad(total, found)
-        return inputs.cpu().numpy(), gradients.reshape(-1, groups, outputs).to(
-            "cpu", torch.float32
-        ).numpy()
+        # One backward pass through the sum, as each loss depends on its own outputs.
+        outputs.requires_grad_()
+        total = vmap(self._loss.loss, randomness="error")(outputs, numeric, codes).sum()
+        (gradients,) = torch.autograd.grad(total, outputs)
+        output_gradients = gradients.reshape(-1, groups, output_count)
+        return (
+            inputs.cpu().numpy(),
+            output_gradients.to("cpu", torch.float32).numpy(),
+        )
 
     def add(self, sums: npt.NDArray[np.int64], vectors: Arrays) -> None:
-        """Adds the gradients of records, given by their rows of `vectors`, to `sums`, (count,), in grid units."""
-        inputs, gradients = vectors
-        add_factored(sums, inputs, gradients, self._plan.grid)
+        """Clips the gradients of records, and adds them to a sum.
+
+        Args:
+            sums: The sum in grid units, (count,); changed in place.
+            vectors: Rows of what `vectors` returned.
+        """
+        inputs, output_gradients = vectors
+        add_factored(sums, inputs, output_gradients, self._plan.grid)
 
 
 GradientSource: TypeAlias = RecordGradients | FactoredGradients
@@ -306,24 +432,35 @@ GradientSource: TypeAlias = RecordGradients | FactoredGradients
 def gradient_source(
     loss: RecordLoss | FactoredLoss, plan: GradientPlan, rows: int | None
 ) -> GradientSource:
-    """Returns what computes gradients of `loss`, in blocks of `rows` records; refuses what does not fit."""
+    """Returns what computes and sums the gradients of a loss.
+
+    Args:
+        loss: The loss of one record.
+        plan: The plan, which says whether the loss is factored.
+        rows: The option `microbatch`: how many records a block has; None for as many as
+            fit into memory.
+
+    Raises:
+        OptionError: if the loss is of another kind than planned, or `rows` is not an
+            integer from 1 to `BLOCK_LIMIT`.
+    """
     if isinstance(loss, FactoredLoss) != plan.factored:
         raise OptionError(
-            f"factored={plan.factored} in the plan of {plan.name!r}, but the loss is of type {type(loss).__name__}."
+            f"factored={plan.factored} in the plan of {plan.name!r}, but the loss is "
+            f"of type {type(loss).__name__}."
         )
-    if rows is not None and (
-        isinstance(rows, bool)
-        or not isinstance(rows, int)
-        or not 1 <= rows <= BLOCK_LIMIT
-    ):
+    is_block_size = (
+        isinstance(rows, int)
+        and not isinstance(rows, bool)
+        and 1 <= rows <= BLOCK_LIMIT
+    )
+    if rows is not None and not is_block_size:
         raise OptionError(
             f"microbatch={rows!r} must be a whole number from 1 to {BLOCK_LIMIT}."
         )
-    return (
-        FactoredGradients(loss, plan, rows)
-        if isinstance(loss, FactoredLoss)
-        else RecordGradients(loss, plan, rows)
-    )
+    if isinstance(loss, FactoredLoss):
+        return FactoredGradients(loss, plan, rows)
+    return RecordGradients(loss, plan, rows)
 
 
 def block_gradients(
@@ -333,9 +470,21 @@ def block_gradients(
     codes: npt.NDArray[np.integer],
     device: str,
 ) -> Arrays:
-    """Returns what is computed for a block of `source.execution.rows` records; the probe and every step come here.
+    """Computes the gradients of one block; the probe and every step come here.
 
-    The block is copied to memory that torch has aligned: kernels may round by where an array begins.
+    The block is copied to memory that torch has aligned, since kernels may round by
+    where an array begins.
+
+    Args:
+        source: Computes them.
+        parameters: Where they are taken, by name.
+        numeric: Numeric columns, (rows, columns), with the rows of
+            `source.execution`.
+        codes: Coded columns, (rows, columns).
+        device: Where torch computes.
+
+    Returns:
+        What `source.vectors` returns.
     """
     import torch
 
@@ -349,10 +498,22 @@ def block_gradients(
 def clipped_gradients(
     discriminator: nn.Module, rows: Float[Tensor, "rows inputs"], *, clip_norm: float
 ) -> dict[str, Tensor]:
-    """Returns the mean over fake records of a discriminator's clipped gradient; in floats, as they are public."""
+    """Returns the mean of a discriminator's clipped gradients over generated records.
+
+    Generated records are public, so floats will do.
+
+    Args:
+        discriminator: From a batch of inputs to scores.
+        rows: Generated records, as the discriminator takes them.
+        clip_norm: Norm to which the gradient at each record is clipped.
+
+    Returns:
+        The mean, by parameter.
+    """
     import torch
     from torch.nn.functional import softplus
 
+    # −log(1 − D) of a generated record, with D the sigmoid of the score.
     loss = module_loss(
         discriminator, lambda run, row, codes: softplus(run(row[None]))[0]
     )
@@ -360,24 +521,22 @@ def clipped_gradients(
         name: value.detach() for name, value in discriminator.named_parameters()
     }
     mean = {name: torch.zeros_like(value) for name, value in parameters.items()}
-    for block in torch.split(rows, _MOST_ROWS):
-        found = per_example_gradients(
-            loss, parameters, block, block.new_zeros(len(block), 0)
-        )
-        squares = [
-            value.flatten(1).square().sum(dim=1) for value in found.whole.values()
+    for block in torch.split(rows, _MAX_ROWS):
+        no_codes = block.new_zeros(len(block), 0)
+        gradients = per_example_gradients(loss, parameters, block, no_codes)
+        # Of an outer product, the squared norm is the product of those of its factors.
+        squared_norms = [
+            value.flatten(1).square().sum(dim=1) for value in gradients.whole.values()
+        ] + [
+            inputs.square().sum(dim=1) * outputs.square().sum(dim=1)
+            for inputs, outputs in gradients.products.values()
         ]
-        squares += [
-            x.square().sum(dim=1) * d.square().sum(dim=1)
-            for x, d in found.products.values()
-        ]
-        factors = (
-            clip_norm / torch.stack(squares).sum(dim=0).sqrt().clamp_min(1e-30)
-        ).clamp_max(1.0) / len(rows)
-        for name, value in found.whole.items():
-            mean[name] += torch.tensordot(factors, value, dims=1)
-        for name, (inputs, outputs) in found.products.items():
-            mean[name] += (outputs * factors[:, None]).T @ inputs
+        norms = torch.stack(squared_norms).sum(dim=0).sqrt().clamp_min(1e-30)
+        weights = (clip_norm / norms).clamp_max(1.0) / len(rows)
+        for name, value in gradients.whole.items():
+            mean[name] += torch.tensordot(weights, value, dims=1)
+        for name, (inputs, outputs) in gradients.products.items():
+            mean[name] += (outputs * weights[:, None]).T @ inputs
     return mean
 
 
@@ -387,48 +546,68 @@ def choose_execution(
     layout: Layout,
     device: str,
     name: str,
-    represent: tuple[FeatureMap, Execution] | None = None,
+    represent: Representation | None = None,
     *,
     threads: int = 1,
 ) -> None:
-    """Sets `source.execution` to the fastest one in which what a record adds is a function of that record alone.
+    """Tries gradients on made-up records, and chooses how blocks are computed.
 
-    Up to now it says how many records a block may have at most. `parameters` are those of the first step, messages call
-    the gradients `name`, and `represent` is the map whose vectors stand for records, if any, and how it is computed.
-    Torch computes on `threads` threads, in the probe and in the steps. An
-    OptionError if what a record adds changes with its neighbours or its place in every way, a DataError if the map is
-    not finite at a made-up record.
+    Sets `source.execution` to the fastest way in which what a record adds is a function
+    of that record alone; before, it says how many records a block may have at most.
+
+    Args:
+        source: Computes the gradients.
+        parameters: Those of the first step, by name.
+        layout: Columns of the made-up records.
+        device: Where torch computes.
+        name: What messages call the gradients.
+        represent: The map whose vectors stand for the numeric columns, if any.
+        threads: Threads of torch, in the probe and in the steps.
+
+    Raises:
+        OptionError: if in every way, what a record adds changes with its neighbours or
+            its position.
+        DataError: if the map is not finite at a made-up record.
     """
-    close, count = (
-        nearby(parameters),
-        sum(value.numel() for value in parameters.values()),
-    )
+    probe_parameters = nearby(parameters)
+    count = sum(value.numel() for value in parameters.values())
 
     def made_up(rows: int, random: np.random.Generator) -> EncodedTable:
+        """Draws public records, as the gradients see them."""
         records = made_up_records(layout, rows, random)
         return records if represent is None else embedded_records(records, *represent)
 
-    def compute(way: Execution, records: EncodedTable, places: range) -> Probed:
-        source.execution = way
-        vectors = block_gradients(source, close, records.numeric, records.codes, device)
-        chosen = tuple(part[places.start : places.stop] for part in vectors)
+    def compute(
+        execution: Execution, records: EncodedTable, positions: range
+    ) -> Probed:
+        """Computes a block; a record's bits are its gradient and what it adds."""
+        source.execution = execution
+        vectors = block_gradients(
+            source, probe_parameters, records.numeric, records.codes, device
+        )
+        chosen = tuple(part[positions.start : positions.stop] for part in vectors)
         values = np.concatenate(
-            [part.reshape(len(places), math.prod(part.shape[1:])) for part in chosen],
+            [
+                part.reshape(len(positions), math.prod(part.shape[1:]))
+                for part in chosen
+            ],
             axis=1,
         )
-        return [
-            row.tobytes() + sums
-            for row, sums in zip(values, _added(source, chosen, count), strict=True)
-        ], values
+        digests = _digests_of_sums(source, chosen, count)
+        bits = [
+            row.tobytes() + digest for row, digest in zip(values, digests, strict=True)
+        ]
+        return bits, values
 
     refusal = OptionError(
-        f"the gradient of {name!r} at a record changes with the record's neighbours or its place in a block, or from "
-        "one time to the next, so no sensitivity can be stated. Use layers that treat each record alone, and a loss "
-        "without memory or randomness of its own."
+        f"the gradient of {name!r} at a record changes with the record's neighbours or "
+        "its place in a block, or from one time to the next, so no sensitivity can be "
+        "stated. Use layers that treat each record alone, and a loss without memory or "
+        "randomness of its own."
     )
-    most = source.execution.rows
+    max_rows = source.execution.rows
     source.execution = sound_execution(
-        most,
+        max_rows,
         compute,
         made_up,
         name=f"gradients of {name!r}",
@@ -437,38 +616,65 @@ def choose_execution(
     )
 
 
+# Seed and size of the changes of parameters for the probe.
+_NEARBY_SEED = 20240229
+_NEARBY_STD = 0.02
+
+
 def nearby(parameters: Parameters) -> dict[str, Tensor]:
-    """Returns parameters near some, at which less is zero; the same ones each time."""
+    """Returns parameters near others, the same ones each time.
+
+    At the parameters of a first step, many are zero, and hide what they multiply.
+
+    Args:
+        parameters: Parameters, by name.
+    """
     import torch
 
-    generator = torch.Generator().manual_seed(20240229)
+    generator = torch.Generator().manual_seed(_NEARBY_SEED)
     return {
-        key: value + 0.02 * torch.randn(value.shape, generator=generator).to(value)
+        key: value
+        + _NEARBY_STD * torch.randn(value.shape, generator=generator).to(value)
         for key, value in parameters.items()
     }
 
 
-def _added(source: GradientSource, vectors: Arrays, count: int) -> list[bytes]:
-    """Returns a digest of the integers that each record adds by itself; two, or all, may add nothing else."""
+def _digests_of_sums(
+    source: GradientSource, vectors: Arrays, count: int
+) -> list[bytes]:
+    """Hashes what each record adds to a sum by itself, in grid units.
 
-    def sums_of(rows: slice) -> npt.NDArray[np.int64]:
+    Also checks that the first two records, and all together, add just the sum of that.
+
+    Args:
+        source: Clips and sums.
+        vectors: Gradients of some records.
+        count: How many numbers a sum has.
+
+    Returns:
+        A digest for each record.
+
+    Raises:
+        OptionError: if records together add something else.
+    """
+
+    def sum_of(rows: slice) -> npt.NDArray[np.int64]:
+        """Returns what records add together, (count,)."""
         sums = np.zeros(count, dtype=np.int64)
         source.add(sums, tuple(part[rows] for part in vectors))
         return sums
 
-    digests, together, rows = (
-        list[bytes](),
-        np.zeros(count, dtype=np.int64),
-        len(vectors[0]),
-    )
-    for row in range(rows):
-        alone = sums_of(slice(row, row + 1))
+    digests: list[bytes] = []
+    running_sum = np.zeros(count, dtype=np.int64)
+    row_count = len(vectors[0])
+    for row in range(row_count):
+        alone = sum_of(slice(row, row + 1))
         digests.append(hashlib.blake2b(alone.tobytes(), digest_size=16).digest())
-        together += alone
-        if row + 1 in (2, rows) and not np.array_equal(
-            sums_of(slice(row + 1)), together
-        ):
+        running_sum += alone
+        is_checked = row + 1 in (2, row_count)
+        if is_checked and not np.array_equal(sum_of(slice(row + 1)), running_sum):
             raise OptionError(
-                f"{row + 1} records of a block add up to something else than each of them alone."
+                f"{row + 1} records of a block add up to something else than each of "
+                "them alone."
             )
     return digests

@@ -1,8 +1,17 @@
-"""Queries in steps: noisy sums of clipped per-example gradients over fresh Poisson samples (G-19, G-21).
+"""Training in steps: noisy sums of clipped gradients over fresh samples (G-19, G-21).
 
-The parameters of a step may depend on everything that was handed out before; sampling
-probability, clipping norm and noise may not (G-21). How many records were in a sample
-stays private; the clock of a run tells about it (G-19).
+Each step hands out one noisy vector. The parameters of a step may depend on everything
+that was handed out before; sampling probability, clipping norm and noise may not, since
+the plan fixes them (G-21). How many records are in a sample stays private; the time
+that a step takes tells about it (G-19).
+
+The kinds of query in steps are subclasses::
+
+    StepSession             steps, the journal, the release
+    ├── GradientSession     sums of clipped gradients of a loss, of a Poisson sample
+    └── SampleSession       vectors of a sample that this process holds as a whole
+        ├── ShardSession    (`sessions.shards`)
+        └── BatchSession    (`sessions.shards`)
 """
 
 from __future__ import annotations
@@ -19,7 +28,7 @@ import numpy.typing as npt
 
 from noisegate.devices import gate_threads
 from noisegate.errors import OptionError
-from noisegate.gate.execution import Execution, map_execution
+from noisegate.gate.execution import Representation, map_execution
 from noisegate.gate.journal import Journal
 from noisegate.gate.per_example.gradients import (
     FactoredLoss,
@@ -41,9 +50,16 @@ if TYPE_CHECKING:
 class StepSession(SumSession):
     """The steps of one plan, and its questions if it has any.
 
-    Use it in a ``with`` block, and call `release` with what was trained. The whole plan is reserved before the first
-    record is read, and stays spent from the first noise on, however many steps follow. A journal, the path of a file,
-    counts steps across interruptions; what tells the run from others, `settings` too, is in the certificate.
+    Use it in a ``with`` block, and call `release` with what was trained. The whole plan
+    is reserved before the first record is read, and stays spent from the first noise
+    on, however many steps follow.
+
+    Args:
+        access: What the gate grants; its plan is a `CalibratedStepPlan`.
+        settings: Public settings of the kind of query, for the certificate. They also
+            tell the run from others when it is resumed.
+        journal: File that counts steps across interruptions; None for a run that
+            cannot be resumed.
 
     Raises:
         OptionError: if the journal is of another run, or the plan cannot be resumed.
@@ -57,40 +73,50 @@ class StepSession(SumSession):
         journal: Path | None = None,
     ) -> None:
         plan = access.plan.plan
-        told = {
-            **settings,
-            "parameters": {
-                name: list(shape) for name, shape in plan.parameters.items()
-            },
-        }
+        public_settings = {**settings, "parameters": _shapes(plan.parameters)}
         if plan.trained is not None:
-            told["trained"] = {
-                name: list(shape) for name, shape in plan.trained.items()
-            }
-        super().__init__(
-            replace(access, public={**access.public, "gradients": {plan.name: told}})
-        )
-        self._probed = self._created = False
+            public_settings["trained"] = _shapes(plan.trained)
+        public = {**access.public, "gradients": {plan.name: public_settings}}
+        super().__init__(replace(access, public=public))
+
+        self._is_probed = False
+        # As many as the probe had: bits may depend on it.
         self._torch_threads = 1
         self._parameters: Mapping[str, Any] = {}
-        self._begun = self._own = 0
         self._samples = PoissonSamples(rate=plan.sampling_probability)
+        # What holds the records, after the first step; None before.
         self._held: Any = None
+
+        # Steps begun, by all processes with the journal, and by this one.
+        self._begun = 0
+        self._own_begun = 0
         self._journal: Journal | None = None
+        self._has_created_journal = False
+        # First line of the journal of the run that is resumed, if one is.
         self._resumed: Mapping[str, Any] | None = None
         if journal is not None:
-            if access.plan.releases:
-                raise OptionError(
-                    "journal: a run with queries cannot be resumed, as their results are kept in memory; run them at a "
-                    "gate of their own, or leave out the journal."
-                )
-            self._journal = Journal(journal, self._run_digest())
-            self._resumed = self._journal.resume()
-            # Who may draw which noise is said by the steps' journal.
-            access.reservation.shared = True
-            if self._resumed is not None:
-                self._begun = self._journal.begun()
-                access.reservation.resume(self._resumed.get("reservation"))
+            self._open_journal(journal)
+
+    def _open_journal(self, path: Path) -> None:
+        """Opens the journal, and takes up the run that it counts, if there is one.
+
+        Raises:
+            OptionError: if it is of another run, or the plan cannot be resumed.
+        """
+        if self.plan.releases:
+            raise OptionError(
+                "journal: a run with queries cannot be resumed, as their results are "
+                "kept in memory; run them at a gate of their own, or leave out the "
+                "journal."
+            )
+        self._journal = Journal(path, self._run_digest())
+        self._resumed = self._journal.resume()
+        reservation = self._access.reservation
+        # Several processes may confirm it: the journal gives each step to one of them.
+        reservation.shared = True
+        if self._resumed is not None:
+            self._begun = self._journal.begun()
+            reservation.resume(self._resumed.get("reservation"))
 
     @property
     def remaining_steps(self) -> int:
@@ -99,25 +125,38 @@ class StepSession(SumSession):
         return max(steps - self._begun, 0)
 
     def prepare(self, parameters: Mapping[str, Any]) -> None:
-        """Refuses now what the first step would refuse at such parameters; nothing is read or spent for it.
+        """Refuses now what the first step would refuse at such parameters.
 
-        Call it where questions come before the steps, whose cost would be lost.
-        """
-        with self._lock:
-            self._parameters = self._usable(parameters)
-            if not self._probed:
-                self._torch_threads = self._chosen_threads()
-                with gate_threads(self._torch_threads):
-                    self._probe()
-                self._probed = True
+        Nothing is read or spent. Call it where questions come before the steps, so that
+        their cost is not lost.
 
-    def step(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the noisy vector of a fresh sample, array by array, in its own units.
-
-        The public `parameters` are what gradients are taken at, or what the function of a sample gets.
+        Args:
+            parameters: Public parameters, by name.
 
         Raises:
-            OptionError: if no step is left, or parameters, loss or function do not fit (nothing is read or used then).
+            OptionError: if parameters, loss or function do not fit.
+        """
+        with self._lock:
+            self._parameters = self._checked_parameters(parameters)
+            if not self._is_probed:
+                self._torch_threads = self._thread_count()
+                with gate_threads(self._torch_threads):
+                    self._probe()
+                self._is_probed = True
+
+    def step(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Hands out the noisy vector of a fresh sample.
+
+        Args:
+            parameters: Public parameters, by name: where gradients are taken, or what
+                the function of a sample gets.
+
+        Returns:
+            The vector, array by array, in the units of the gradients.
+
+        Raises:
+            OptionError: if no step is left, or parameters, loss or function do not fit
+                (nothing is read or used then).
             DataError: if the data does not fit the schema.
             BudgetRefusedError: if the ledger refuses.
         """
@@ -125,100 +164,129 @@ class StepSession(SumSession):
         with self._lock:
             if not self.remaining_steps:
                 raise OptionError(
-                    f"all {plan.steps} steps were used; more would cost more. Plan them before the run."
+                    f"all {plan.steps} steps were used; more would cost more. Plan "
+                    "them before the run."
                 )
             self.prepare(parameters)
-            with self._asking():
+            with self._reading_records():
                 if self._held is None:
-                    held = self._read()
-                    self._check_records(held.records)
-                    if held.records > RECORD_LIMIT * UNITS // int(
-                        self.plan.event.sensitivity
-                    ):
-                        raise OverflowError(
-                            "too many records: the sum could leave 64 bits."
-                        )
-                    self._held = held
-                # Begun, hence used, before anything is drawn: an interrupted step is not drawn again.
+                    self._held = self._checked_records()
+                # A step counts as used from here on, before anything is drawn: if it is
+                # interrupted, it is not drawn again.
                 number = self._journal.begin() if self._journal else self._begun
                 self._begun = number + 1
-                self._own += 1
+                self._own_begun += 1
                 if number >= plan.steps:
                     raise OptionError(
-                        f"all {plan.steps} steps were used, maybe by another process with the same journal."
+                        f"all {plan.steps} steps were used, maybe by another process "
+                        "with the same journal."
                     )
-                # As the probe did, whatever number of threads the caller has set since.
+                # With the threads of the probe, whatever the caller has set since.
                 with gate_threads(self._torch_threads):
                     total = self._total(number)
-                noisy = self._noisy(total, self.plan.event)
+                noisy_total = self._add_noise(total, self.plan.event)
                 self._close_if_answered()
-            return self._unpacked(noisy)
+            return self._unpacked(noisy_total)
 
     def release(self, parameters: Mapping[str, Any] | None = None) -> Release:
-        """Returns what was trained, and answers if any, with their certificate, and commits the reservation.
+        """Releases what was trained, and answers if any, and commits the reservation.
 
-        The `parameters` are what was trained on what the steps returned, of the shapes of the plan's `released`.
+        Args:
+            parameters: What was trained on what the steps returned, by name, of the
+                shapes of the plan's `released`. It is required.
 
         Raises:
-            OptionError: if they are missing or do not fit, a question is open, or it was called before.
+            OptionError: if they are missing or do not fit, a question is open, or it
+                was called before.
         """
         if parameters is None:
             raise OptionError("release() of a gradient run takes what was trained.")
         plan = self.plan.plan
-        arrays = {
-            name: np.asarray(
-                value.detach().cpu() if hasattr(value, "detach") else value
-            )
-            for name, value in parameters.items()
-        }
+        arrays = {name: _as_array(value) for name, value in parameters.items()}
         with self._lock:
             if self.state is State.PLANNED and self._resumed is None:
                 raise OptionError("no step was taken, so there is nothing to release.")
             packed = plan.pack(arrays)
-            if (
-                self.state is State.PLANNED
-            ):  # all steps were taken before the interruption
-                with self._asking():
+            if self.state is State.PLANNED:
+                # The interrupted run had taken all steps, so this one has taken none.
+                with self._reading_records():
                     self._confirm()
             self._values[plan.name] = packed
-            released = super().release()
+            release = super().release()
         if self._journal:
             self._journal.remove()
-        return released
+        return release
 
-    def _chosen_threads(self) -> int:
-        """Returns with how many threads torch computes the steps, as it computes the probe: bits may depend on it."""
+    def _thread_count(self) -> int:
+        """Returns how many threads torch uses in the probe and in all steps.
+
+        The bits of a gradient may depend on it.
+        """
         engine = self._access.engine
-        if "torch" not in sys.modules or (engine is not None and engine.one_core):
+        uses_one_core = engine is not None and engine.one_core
+        if "torch" not in sys.modules or uses_one_core:
             return 1
         import torch
 
         return torch.get_num_threads()
 
+    def _checked_records(self) -> Any:
+        """Reads all records for the steps, and checks how many there are.
+
+        Returns:
+            What `_read` returns; private.
+
+        Raises:
+            DataError: if the number is not the public one, or 0.
+            OverflowError: if the sum of a step could leave 64 bits.
+        """
+        held = self._read()
+        self._check_records(held.records)
+        max_records = RECORD_LIMIT * UNITS // int(self.plan.event.sensitivity)
+        if held.records > max_records:
+            raise OverflowError("too many records: the sum could leave 64 bits.")
+        return held
+
     # What the kinds of query in steps differ in.
 
-    def _usable(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns the parameters of a step as they are used; refuses those that do not fit."""
+    def _checked_parameters(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns the parameters of a step as the query uses them.
+
+        Raises:
+            OptionError: if they do not fit the plan.
+        """
         return parameters
 
     @abstractmethod
     def _probe(self) -> None:
-        """Refuses, on made-up records, what would not be a function of a record or of a sample."""
+        """Tries the query on made-up records, at the parameters of the first step.
+
+        Raises:
+            OptionError: if what it computes is not a function of a record, or of a
+                sample.
+        """
 
     @abstractmethod
     def _read(self) -> Any:
-        """Reads all records, to be held for the steps."""
+        """Reads all records, to be held for the steps; `records` is their number."""
 
     @abstractmethod
     def _total(self, number: int) -> Integers:
-        """Returns what a step comes to, in grid units: by whoever holds the records."""
+        """Returns the exact vector of a step, (count,), in grid units; private.
+
+        Args:
+            number: Number of the step, from 0.
+        """
 
     def _unpacked(self, noisy: Integers) -> dict[str, Any]:
-        """Returns the noisy vector of a step, array by array, in its own units."""
-        unpacked: dict[str, Any] = self.plan.plan.unpack(
-            noisy.astype(np.float64) / self.plan.plan.scale
-        )
-        return unpacked
+        """Returns the noisy vector of a step array by array, in its own units.
+
+        Args:
+            noisy: The vector in grid units, (count,).
+        """
+        plan = self.plan.plan
+        arrays: dict[str, Any] = plan.unpack(noisy.astype(np.float64) / plan.scale)
+        return arrays
 
     # The state machine with a journal.
 
@@ -226,40 +294,53 @@ class StepSession(SumSession):
         return {**super()._stds(), self.plan.plan.name: self.plan.noise_std_natural}
 
     def _reserve(self) -> None:
-        answers = self._access.journal
+        answer_journal = self._access.journal
         if self._resumed is None:
             super()._reserve()
         else:
-            # The steps' journal says what was begun.
+            # The journal of the steps has compared the run, and names the reservation.
             self._access.reservation.reserve(self.plan, self._access.method)
-            if answers is not None and answers.exists:
-                answers.take_up(None)
+            if answer_journal is not None and answer_journal.exists:
+                answer_journal.take_up(None)
             else:
                 self._access = replace(self._access, journal=None)
+
         if self._resumed is not None:
-            # The run that was interrupted may have drawn noise: nothing is given back.
+            # The interrupted run may have drawn noise: nothing is given back.
             self.state = self.state.to(State.CONFIRMED)
         elif self._journal is not None:
-            self._journal.create(
-                (self._access.reservation.place or {}).get("reservation")
-            )
-            self._created = True
+            reference = self._access.reservation.ledger_reference or {}
+            self._journal.create(reference.get("reservation"))
+            self._has_created_journal = True
 
     def _may_give_back(self) -> bool:
-        # In no step was any noise drawn, nor in another process with the same journal.
-        return (
-            self._journal is None
-            or not self._created
-            or self._journal.rollback(self._own)
-        )
+        if self._journal is None or not self._has_created_journal:
+            return True
+        # Another process with the same journal may have begun steps.
+        return self._journal.rollback(self._own_begun)
 
     @property
     def _answered(self) -> bool:
         return super()._answered and not self.remaining_steps
 
 
+def _shapes(arrays: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
+    """Returns shapes as JSON has them."""
+    return {name: list(shape) for name, shape in arrays.items()}
+
+
+def _as_array(value: Any) -> npt.NDArray[Any]:
+    """Returns an array or a tensor of any device as an array."""
+    if hasattr(value, "detach"):
+        return np.asarray(value.detach().cpu())
+    return np.asarray(value)
+
+
 class SampleSession(StepSession):
-    """Steps that take a whole sample of the records, which this process holds."""
+    """Steps that take a sample of the records as a whole, all of them in this process.
+
+    A subclass computes the vector of a sample.
+    """
 
     def _read(self) -> HeldRecords:
         held = HeldRecords()
@@ -267,20 +348,48 @@ class SampleSession(StepSession):
         return held
 
     def _total(self, number: int) -> Integers:
-        records = self._held.together()
-        return self._exact(records, self._sample(len(records[0]), number))
+        records = self._held.all_records()
+        sample = self._sample(len(records.numeric), number)
+        return self._exact_vector(records, sample)
 
     def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
-        """Returns the places of the records that a step uses."""
-        return self._samples.places(records, number)
+        """Draws the sample of a step.
+
+        Args:
+            records: Number of records; private.
+            number: Number of the step, from 0.
+
+        Returns:
+            Indices of the records in the sample, ascending; private.
+        """
+        return self._samples.indices(records, number)
 
     @abstractmethod
-    def _exact(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
-        """Returns what a step's sample comes to, in grid units."""
+    def _exact_vector(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
+        """Computes the exact vector of a step's sample, (count,), in grid units.
+
+        Args:
+            records: All records.
+            sample: What `_sample` has drawn.
+        """
 
 
 class GradientSession(StepSession):
-    """The steps of one plan of gradients, to be had from `Gate.gradients`, which says what its options are."""
+    """The steps of one plan of gradients, to be had from `Gate.gradients`.
+
+    Args:
+        access: What the gate grants; its plan is that of a `GradientPlan`.
+        loss: The loss of one record; a `FactoredLoss` if the plan is factored.
+        journal: File that counts steps across interruptions, if any.
+        device: Where torch computes gradients.
+        microbatch: Records whose gradients are computed at once; None for what fits
+            into memory.
+        represent: A public map whose vector takes the place of a record's numeric
+            columns; None to leave records as they are.
+
+    Raises:
+        OptionError: if loss or journal do not fit the plan.
+    """
 
     def __init__(
         self,
@@ -294,8 +403,10 @@ class GradientSession(StepSession):
     ) -> None:
         plan = access.plan.plan
         self._gradients = gradient_source(loss, plan, microbatch)
-        self._device, self._represent = device, represent
-        self._represented: tuple[FeatureMap, Execution] | None = None
+        self._device = device
+        self._represent = represent
+        # The map with how it is computed, once it was tried.
+        self._representation: Representation | None = None
         settings: dict[str, Any] = {"norm": plan.clip_norm, "factored": plan.factored}
         if represent is not None:
             settings["represented"] = {
@@ -304,42 +415,38 @@ class GradientSession(StepSession):
             }
         super().__init__(access, settings, journal=journal)
 
-    def _usable(self, parameters: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    def _checked_parameters(
+        self, parameters: Mapping[str, Tensor]
+    ) -> Mapping[str, Tensor]:
         import torch
 
-        used = {
+        used_parameters = {
             name: value.detach().to(self._device, torch.float32)
             for name, value in parameters.items()
         }
-        shapes, planned = (
-            {name: tuple(value.shape) for name, value in used.items()},
-            self.plan.plan.parameters,
-        )
-        if shapes != planned:
+        shapes = {name: tuple(value.shape) for name, value in used_parameters.items()}
+        planned_shapes = self.plan.plan.parameters
+        if shapes != planned_shapes:
             raise OptionError(
-                f"parameters of shapes {shapes}, the plan has {dict(planned)}."
+                f"parameters of shapes {shapes}, the plan has {dict(planned_shapes)}."
             )
-        return used
+        return used_parameters
 
     def _probe(self) -> None:
-        layout, represent, name = (
-            self._access.source.schema.layout,
-            self._represent,
-            self.plan.plan.name,
-        )
+        layout = self._access.source.schema.layout
         threads = self._torch_threads
-        if represent is not None:
-            way = map_execution(
-                type(represent).__name__, represent, layout, threads=threads
+        if self._represent is not None:
+            execution = map_execution(
+                type(self._represent).__name__, self._represent, layout, threads=threads
             )
-            self._represented = represent, way
+            self._representation = Representation(self._represent, execution)
         choose_execution(
             self._gradients,
             self._parameters,
             layout,
             self._device,
-            name,
-            self._represented,
+            self.plan.plan.name,
+            self._representation,
             threads=threads,
         )
 
@@ -350,9 +457,10 @@ class GradientSession(StepSession):
             start=self._parameters,
             count=self.plan.plan.count,
             device=self._device,
-            represented=self._represented,
+            represented=self._representation,
         )
-        return self._running().hold(self._access.source, task, self._access.progress)
+        engine = self._started_engine()
+        return engine.hold(self._access.source, task, self._access.progress)
 
     def _total(self, number: int) -> Integers:
         return np.asarray(self._held.total(number, self._parameters))

@@ -1,7 +1,13 @@
-"""Marginals that OpenDP's AIM and MST choose and measure: the door where the noise is OpenDP's own (G-17).
+"""Marginals that OpenDP's AIM and MST choose and measure, with noise of OpenDP's own.
 
-OpenDP gets a record's cell in each column, between 0 and a public size, and ρ is all
-that it may spend.
+This is the one query whose noise noisegate does not draw: OpenDP chooses tables by the
+data, measures them and chooses again, in one piece (G-17). It gets the cell of each
+record in each column, between 0 and a public size, and ρ (of zero-concentrated
+differential privacy) is all that it may spend. Its own privacy map is asked for that
+before a record is handed over.
+
+How to read it: `MarginalSession.release` has the order of the steps, `_measurement`
+builds what OpenDP runs, and `_run` runs it.
 """
 
 import time
@@ -23,7 +29,11 @@ from noisegate.queries.binning import NumericBins
 
 
 def check_extra() -> None:
-    """Refuses to go on where the optional packages are not here, or of versions that do not work together."""
+    """Checks that the optional packages of AIM and MST are installed, and fit.
+
+    Raises:
+        MissingExtraError: if they are not.
+    """
     try:
         import mbi  # noqa: F401
         import opendp.extras.mbi
@@ -31,37 +41,55 @@ def check_extra() -> None:
         import polars
     except ImportError as error:
         raise MissingExtraError(
-            f"the methods aim and mst need optional packages ({error.name} is missing); "
-            "install them with: pip install 'noisegate[marginals]'"
+            f"the methods aim and mst need optional packages ({error.name} is "
+            "missing); install them with: pip install 'noisegate[marginals]'"
         ) from None
-    built_for: str = opendp.mod._EXPECTED_POLARS_VERSION
-    if polars.__version__ != built_for:
+    expected_version: str = opendp.mod._EXPECTED_POLARS_VERSION
+    if polars.__version__ != expected_version:
         raise MissingExtraError(
-            f"the methods aim and mst need polars {built_for}, for which OpenDP was built, found {polars.__version__}; "
-            "install it with: pip install 'noisegate[marginals]'"
+            f"the methods aim and mst need polars {expected_version}, for which OpenDP "
+            f"was built, found {polars.__version__}; install it with: pip install "
+            "'noisegate[marginals]'"
         )
 
 
 class MarginalSession(Session):
-    """The one answer to a plan of marginals, to be had from `Gate.marginals`; `bins` are of the numeric columns."""
+    """Answers one plan of marginals, to be had from `Gate.marginals`.
+
+    Args:
+        access: What the gate grants; its plan is a `MarginalPlan`.
+        bins: Public bins of the numeric columns, in their order.
+
+    Raises:
+        OptionError: if plan, bins and schema are not of the same columns.
+        MissingExtraError: if OpenDP's optional packages are not installed.
+    """
 
     def __init__(self, access: Access, bins: Sequence[NumericBins]) -> None:
         layout = access.source.schema.layout
         sizes = (
-            *(column.size for column in bins),
+            *(column_bins.size for column_bins in bins),
             *(column.size for column in layout.coded),
         )
         if len(bins) != len(layout.numeric) or sizes != access.plan.sizes:
             raise OptionError(
-                f"the plan is of columns with {access.plan.sizes} cells, bins and schema give {sizes}."
+                f"the plan is of columns with {access.plan.sizes} cells, bins and "
+                f"schema give {sizes}."
             )
         check_extra()
         super().__init__(access)
         self._bins = bins
 
     def release(self) -> Release:
-        """Reserves the cost, reads the records, and hands OpenDP's noisy counts out; they cost once it has begun."""
-        with self._asking():
+        """Reads all records, and releases the noisy tables that OpenDP chooses.
+
+        The cost is reserved first, and stays spent once OpenDP has begun.
+
+        Raises:
+            DataError: if the data does not fit the schema, or OpenDP stops.
+            BudgetRefusedError: if the ledger refuses.
+        """
+        with self._reading_records():
             codes = _read(self._access.source, self._bins, self._access.progress)
             self._check_records(codes.shape[1])
             frame = _frame(codes, self.plan)
@@ -74,70 +102,108 @@ class MarginalSession(Session):
 def _read(
     source: Any, bins: Sequence[NumericBins], progress: Progress | None
 ) -> npt.NDArray[np.int32]:
-    """Returns the cell of every record in every column, (columns, records)."""
+    """Reads the cell of every record in every column.
+
+    Args:
+        source: The private records.
+        bins: Public bins of the numeric columns.
+        progress: Called with the number of records read so far.
+
+    Returns:
+        Cells, (columns, records), numeric columns first; private.
+
+    Raises:
+        DataError: if there are more records than the proof allows.
+    """
     parts: list[npt.NDArray[np.int32]] = []
-    seen = 0
+    record_count = 0
     for records in source.batches():
-        numeric = [
-            column.codes(records.numeric[:, place]) for place, column in enumerate(bins)
+        numeric_cells = [
+            column_bins.codes(records.numeric[:, index])
+            for index, column_bins in enumerate(bins)
         ]
-        parts.append(np.stack([*numeric, *records.codes.T]))
-        seen += len(records)
-        if seen > MOST_RECORDS:
+        parts.append(np.stack([*numeric_cells, *records.codes.T]))
+        record_count += len(records)
+        if record_count > MOST_RECORDS:
             raise DataError(
-                f"{source.name}: more than {MOST_RECORDS} records; no guarantee is proved for as many."
+                f"{source.name}: more than {MOST_RECORDS} records; no guarantee is "
+                "proved for as many."
             )
         if progress:
-            progress(seen)
+            progress(record_count)
     return np.concatenate(parts, axis=1)
 
 
 def _measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
-    """Returns OpenDP's measurement, after asking its privacy map."""
+    """Builds OpenDP's measurement, and checks by its privacy map what it spends.
+
+    Args:
+        plan: The algorithm, the columns and their sizes, and the ρ that may be spent.
+
+    Returns:
+        A function from the frame of records to OpenDP's noisy contingency table.
+
+    Raises:
+        CalibrationError: if it would spend more.
+    """
     import opendp.prelude
 
     dp: Any = opendp.prelude
     dp.enable_features("contrib")
-    _leave_room()
-    names = {str(column): plan.sizes[column] for column in plan.columns}
+    _shrink_selection_budget()
+    sizes = {str(column): plan.sizes[column] for column in plan.columns}
     options = dict(plan.options)
-    began = time.monotonic(), count(1)
-    estimator = partial(_estimate, iterations=options.pop("iterations"), began=began)
+    estimator = partial(
+        _estimate,
+        iterations=options.pop("iterations"),
+        start_time=time.monotonic(),
+        rounds=count(1),
+    )
     if plan.algorithm == "AIM":
         options["queries"] = [
-            dp.mbi.Count(tuple(str(column) for column in table))
-            for table in plan.candidates
+            dp.mbi.Count(tuple(map(str, table))) for table in plan.candidates
         ]
+    domain = dp.lazyframe_domain(
+        [
+            dp.series_domain(name, dp.option_domain(dp.atom_domain(T="i32")))
+            for name in sizes
+        ]
+    )
+    # A neighbour differs by so many rows.
     bounds = [dp.polars.Bound(per_group=plan.distance)]
+    # OpenDP adds a key for missing by itself, which stands for the last cell.
+    keys = {name: list(range(size - 1)) for name, size in sizes.items()}
+    algorithm = getattr(dp.mbi, plan.algorithm)(**options, estimator=estimator)
     measurement, _, _ = dp.mbi.make_contingency_table(
-        dp.lazyframe_domain(
-            [
-                dp.series_domain(name, dp.option_domain(dp.atom_domain(T="i32")))
-                for name in names
-            ]
-        ),
+        domain,
         dp.frame_distance(dp.symmetric_distance()),
         dp.zero_concentrated_divergence(),
         bounds,
         plan.spendable,
-        # Absent means the last code; OpenDP adds that key by itself.
-        keys={name: list(range(size - 1)) for name, size in names.items()},
-        algorithm=getattr(dp.mbi, plan.algorithm)(**options, estimator=estimator),
+        keys=keys,
+        algorithm=algorithm,
     )
+    # `not <=`, so that NaN is refused too.
     if not measurement.map(bounds) <= plan.rho:
         raise CalibrationError(
-            f"OpenDP would spend more than rho={plan.rho:g}; it was not run. Please report this."
+            f"OpenDP would spend more than rho={plan.rho:g}; it was not run. Please "
+            "report this."
         )
     run: Callable[[Any], Any] = measurement
     return run
 
 
-def _leave_room() -> None:
-    """Makes OpenDP 0.16 give MST's selections a trifle less than their part of ρ."""
-    # It divides that by their number, rounding down, and adds up, rounding up: often too much, and it stops halfway.
+def _shrink_selection_budget() -> None:
+    """Makes OpenDP 0.16 give MST's selections slightly less than their part of ρ.
+
+    It divides that part by the number of selections, rounding down, and adds the
+    quotients up again, rounding up. Often the sum is too much by one rounding, and it
+    stops halfway.
+    """
     import opendp.extras.mbi._mst
 
     def prior(x: float) -> float:
+        """Returns a number slightly below another."""
         return x * (1 - 1e-12)
 
     module: Any = opendp.extras.mbi._mst
@@ -150,11 +216,27 @@ def _estimate(
     *,
     potentials: Any = None,
     iterations: int,
-    began: tuple[float, Iterator[int]],
+    start_time: float,
+    rounds: Iterator[int],
 ) -> Any:
-    """Fits OpenDP's model to noisy counts, as it does by default, within the limits of the proof."""
-    seconds, rounds = time.monotonic() - began[0], next(began[1])
-    note(f"choosing and measuring tables, round {rounds}, {seconds:.0f} s")
+    """Fits OpenDP's model to noisy counts, as it does by default.
+
+    OpenDP calls this after each round of measuring.
+
+    Args:
+        domain: The columns and their sizes, for `mbi`.
+        measured: Noisy counts so far.
+        potentials: Where the fit starts.
+        iterations: Steps of mirror descent.
+        start_time: When the run began, of the monotonic clock.
+        rounds: Yields the number of this round.
+
+    Raises:
+        CalibrationError: if the fit is outside the limits of the proof (G-17).
+    """
+    seconds = time.monotonic() - start_time
+    note(f"choosing and measuring tables, round {next(rounds)}, {seconds:.0f} s")
+    # Imported after the note, as the first time takes seconds.
     import jax
     from mbi.estimation import mirror_descent
 
@@ -168,37 +250,56 @@ def _estimate(
 
 
 def _frame(codes: npt.NDArray[np.int32], plan: MarginalPlan) -> Any:
+    """Returns the records as a lazy frame of Polars, the last cell of a column missing.
+
+    Args:
+        codes: Cells, (columns, records).
+        plan: Which columns are used, and their sizes.
+    """
     import polars as pl
 
-    columns = {str(column): pl.Series(values=codes[column]) for column in plan.columns}
-    return pl.LazyFrame(
-        {
-            name: values.set(values == plan.sizes[int(name)] - 1, None)
-            for name, values in columns.items()
-        }
-    )
+    columns: dict[str, Any] = {}
+    for column in plan.columns:
+        cells = pl.Series(values=codes[column])
+        last_cell = plan.sizes[column] - 1
+        columns[str(column)] = cells.set(cells == last_cell, None)
+    return pl.LazyFrame(columns)
 
 
 def _run(
     measure: Callable[[Any], Any], frame: Any, name: str
 ) -> tuple[dict[str, npt.NDArray[np.float64]], dict[str, float]]:
-    """Returns noisy counts, (cells, 1), and the standard deviation of their noise, by the names of the release."""
+    """Runs OpenDP's measurement on the records.
+
+    Args:
+        measure: What `_measurement` returns.
+        frame: What `_frame` returns; private.
+        name: Name of the plan, with which the names of its tables begin.
+
+    Returns:
+        Noisy counts of each table, (cells, 1), and the standard deviation of their
+        noise, by the names of the release.
+
+    Raises:
+        DataError: if OpenDP stops. Its message is not passed on.
+    """
     try:
-        measured = measure(frame).marginals.flatten()
+        marginals = measure(frame).marginals.flatten()
     except Exception as error:
-        found = type(error).__name__
+        error_type = type(error).__name__
     else:
-        values, stds = {}, {}
-        for number, marginal in enumerate(measured):
-            key = marginal_name(
-                name, number, [int(column) for column in marginal.clique]
-            )
-            values[key] = np.asarray(
-                marginal.noisy_measurement, dtype=np.float64
-            ).reshape(-1, 1)
-            stds[key] = float(marginal.stddev)
+        values: dict[str, npt.NDArray[np.float64]] = {}
+        stds: dict[str, float] = {}
+        for number, marginal in enumerate(marginals):
+            columns = [int(column) for column in marginal.clique]
+            table_name = marginal_name(name, number, columns)
+            noisy_counts = np.asarray(marginal.noisy_measurement, dtype=np.float64)
+            values[table_name] = noisy_counts.reshape(-1, 1)
+            stds[table_name] = float(marginal.stddev)
         return values, stds
-    # Outside the handler: OpenDP's message may quote records, and must not travel along as the context.
+    # Raised outside the handler: OpenDP's message may quote records, and would travel
+    # along as the context of this error.
     raise DataError(
-        f"OpenDP stopped with {found}, maybe after it drew noise; nothing was handed out, and the cost stays reserved."
+        f"OpenDP stopped with {error_type}, maybe after it drew noise; nothing was "
+        "handed out, and the cost stays reserved."
     )

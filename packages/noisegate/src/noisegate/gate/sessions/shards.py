@@ -1,14 +1,24 @@
-"""Sums over disjoint shards, by a public schedule: each trains a state of its own and answers by a vector (G-26).
+"""Steps over shards and over whole samples: vectors that no single record makes.
 
-They are made by functions of one shard, which torch maps over all, by a public schedule
-(G-26).
+`ShardSession` splits the records into disjoint shards, once. Each shard trains a state
+of its own, by a public schedule, and in each step some shards are asked for one vector;
+the clipped vectors are summed (G-26). A record moves the vector of its own shard
+alone::
+
+    record's own word ──► shard ──► its state ──► its vector ──► clipped ──► sum
+                                     ▲ learns, by a public schedule
+
+What a shard does is written for a single one, as a `Teacher`; torch maps it over all.
+
+`BatchSession` clips one vector of a whole sample in each step, which may be any
+function of it (G-24).
 """
 
 from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
@@ -22,26 +32,36 @@ from noisegate.gate.samples import Records, as_floats
 from noisegate.gate.session import Access, Integers
 from noisegate.gate.sessions.gradients import SampleSession
 from noisegate.privacy.gradient_plan import RATES
+from noisegate.schema import Layout
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
     from torch import Tensor
 
 Tensors: TypeAlias = Mapping[str, "Tensor"]
-"""Arrays by name. What a shard keeps has, for all shards together, one more axis in front."""
+"""Arrays by name. What shards keep has, for all shards together, one more axis in
+front."""
 
-# Shards that are computed at once; the last block is smaller. Fixed, so that a shard has always the same place.
-_BLOCK = 64
-# Shards and records of the probe, and how often they learn.
-_TRIED, _TRIED_RECORDS, _ROUNDS = 3, 4, 2
+# Shards that are computed at once; the last block is smaller. It is fixed, so that a
+# shard has the same position in its block every time.
+_SHARDS_PER_BLOCK = 64
+# Shards of the probe, records of each, and how often they learn.
+_PROBE_SHARDS = 3
+_PROBE_RECORDS = 4
+_PROBE_LEARNINGS = 2
+# Seeds of the probe: of its parameters, its records, and the draws within shards.
+_PARAMETERS_SEED = 20240229
+_RECORDS_SEED = 5
+_DRAWS_SEED = 7
 
 
 class ShardBatch(NamedTuple):
     """What a shard sees of its records in a round.
 
     Attributes:
-        numeric: Numeric columns of records drawn with replacement, (records, columns) float32; zeros if it has none.
-        codes: Coded columns of the same, (records, columns) int64.
+        numeric: Numeric columns of records drawn with replacement, (records, columns)
+            float32; zeros if the shard has none.
+        codes: Coded columns of the same, (records, columns) int64; zeros likewise.
         held: 1.0 if the shard has any record, else 0.0.
     """
 
@@ -51,14 +71,17 @@ class ShardBatch(NamedTuple):
 
 
 class Teacher(Protocol):
-    """What one shard learns and answers, written for a single one; `torch.vmap` makes all do it.
+    """What one shard learns and answers, written for a single one.
 
-    What is mapped is a function of what it is given and keeps nothing. Random operations of torch are allowed in `loss`
-    and `answer`: every shard draws its own numbers.
+    `torch.vmap` makes all shards do it. What is mapped is a function of its arguments
+    and keeps nothing. Random operations of torch are allowed in `loss` and `answer`:
+    every shard draws its own numbers.
 
     Attributes:
-        records: How many records of its own a shard sees in a round, drawn with replacement.
-        rounds: How many gradients of its loss, each on other records, it follows each time that it learns.
+        records: How many records of its own a shard sees in a round, drawn with
+            replacement.
+        rounds: How many gradients of its loss, each on other records, it follows each
+            time that it learns.
         learning: How many shards learn in a step, in turn; None for all of them.
         warm_up: How often every shard learns before the first step.
     """
@@ -73,58 +96,114 @@ class Teacher(Protocol):
     def warm_up(self) -> int: ...  # noqa: D102
 
     def start(self, shards: int) -> tuple[Tensors, Tensors]:
-        """Returns weights of so many shards before they saw any record, (shards, …), and what else they keep."""
+        """Returns the state of shards before they saw any record.
+
+        Args:
+            shards: How many shards.
+
+        Returns:
+            Their weights, and what else they keep, such as the state of an optimizer;
+            (shards, …) each.
+        """
         ...
 
     def loss(
         self, weights: Tensors, parameters: Tensors, batch: ShardBatch
     ) -> Float[Tensor, ""]:
-        """Returns the loss of one shard at its weights, on some of its records: a number, differentiable."""
+        """Returns the loss of one shard on some of its records, differentiable.
+
+        Args:
+            weights: The shard's weights.
+            parameters: Public parameters of the step.
+            batch: Some of its records.
+        """
         ...
 
     def step(
         self, weights: Tensors, kept: Tensors, gradients: Tensors
     ) -> tuple[Tensors, Tensors]:
-        """Returns the weights of one shard, and what else it keeps, after a step against the gradient of its loss."""
+        """Updates one shard by the gradients of its loss.
+
+        Args:
+            weights: The shard's weights.
+            kept: What else it keeps.
+            gradients: Of the loss with respect to the weights, by name.
+
+        Returns:
+            Its weights, and what else it keeps, afterwards.
+        """
         ...
 
     def answer(
         self, weights: Tensors, parameters: Tensors, batch: ShardBatch
     ) -> Tensors:
-        """Returns the vector of one shard, arrays of the planned shapes."""
+        """Returns the vector of one shard, arrays of the planned shapes, by name.
+
+        Args:
+            weights: The shard's weights.
+            parameters: Public parameters of the step.
+            batch: Some of its records.
+        """
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Split:
-    """Who is in which shard: places of records, (records,), where each shard begins and its size, (shards,)."""
+    """Which records are in which shard; private."""
 
     order: npt.NDArray[np.intp]
+    """Indices of the records, shard by shard, (records,)."""
     first: npt.NDArray[np.intp]
+    """Where each shard begins in `order`, (shards,)."""
     sizes: npt.NDArray[np.intp]
+    """Number of records of each shard, (shards,)."""
 
     @classmethod
     def of(cls, words: npt.NDArray[np.uint64], shards: int) -> _Split:
-        """Returns the split in which each record's own word decides, whoever else is there."""
-        chosen = (words % np.uint64(shards)).astype(np.intp)
-        sizes = np.bincount(chosen, minlength=shards).astype(np.intp)
+        """Splits records by their words, whoever else is there.
+
+        Args:
+            words: A uniform word of each record, (records,).
+            shards: Number of shards.
+
+        Examples:
+            >>> split = _Split.of(np.array([1, 0, 3], dtype=np.uint64), 2)
+            >>> split.order.tolist(), split.first.tolist(), split.sizes.tolist()
+            ([1, 0, 2], [0, 1], [1, 2])
+        """
+        shard_of_record = (words % np.uint64(shards)).astype(np.intp)
+        sizes = np.bincount(shard_of_record, minlength=shards).astype(np.intp)
         return cls(
-            order=np.argsort(chosen, kind="stable"),
+            order=np.argsort(shard_of_record, kind="stable"),
             first=np.cumsum(sizes) - sizes,
             sizes=sizes,
         )
 
     def drawn(self, uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
-        """Returns places of records of each shard, (shards, records), by numbers in [0, 1); of an empty shard any."""
-        within = np.minimum(
+        """Draws records of each shard, with replacement.
+
+        Args:
+            uniform: Numbers in [0, 1), (shards, draws).
+
+        Returns:
+            Indices of records, (shards, draws); of an empty shard any record's.
+        """
+        within_shard = np.minimum(
             (uniform * self.sizes[:, None]).astype(np.intp),
             np.maximum(self.sizes - 1, 0)[:, None],
         )
-        return self.order[np.minimum(self.first[:, None] + within, len(self.order) - 1)]
+        last = len(self.order) - 1
+        return self.order[np.minimum(self.first[:, None] + within_shard, last)]
 
 
 class ShardSession(SampleSession):
-    """The steps of one plan of shards, to be had from `Gate.shards`."""
+    """The steps of one plan of shards, to be had from `Gate.shards`.
+
+    Args:
+        access: What the gate grants; its plan is that of a `ShardPlan`.
+        teacher: What a shard learns and answers.
+        device: Where torch computes.
+    """
 
     def __init__(
         self, access: Access, teacher: Teacher, *, device: str = "cpu"
@@ -138,13 +217,17 @@ class ShardSession(SampleSession):
                 "nonnegative": plan.nonnegative,
             },
         )
-        self._teacher, self._device = teacher, device
+        self._teacher = teacher
+        self._device = device
+        # Who is in which shard, from the first step on.
         self._split: _Split | None = None
+        # Weights of all shards, and what else they keep, (shards, …) each; private.
         self._states: tuple[Tensors, Tensors] = {}, {}
-        self._learnt = 0
+        # The shard whose turn it is to learn.
+        self._next_to_learn = 0
         self._random = np.random.default_rng()
 
-    def _usable(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _checked_parameters(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
         import torch
 
         return {
@@ -153,223 +236,345 @@ class ShardSession(SampleSession):
         }
 
     def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
-        """Returns which shards are asked: each whose own 32-bit word, fresh in every step, is below rate·2³²."""
+        """Draws which shards are asked in a step.
+
+        Each is asked if its own 32-bit word, fresh in every step, is below the sampling
+        probability times 2³².
+
+        Args:
+            records: Number of records; not used.
+            number: Number of the step; not used.
+
+        Returns:
+            Indices of shards, ascending; private.
+        """
         plan = self.plan.plan
         words = np.frombuffer(
             secrets.token_bytes(4 * plan.shards), dtype=np.uint32
         ).astype(np.uint64)
         return np.flatnonzero(words < int(plan.sampling_probability * RATES))
 
-    def _exact(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
-        plan, teacher = self.plan.plan, self._teacher
+    def _exact_vector(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
+        """Lets shards learn, and sums the clipped vectors of those that are asked.
+
+        Args:
+            records: All records.
+            sample: Indices of the shards that are asked.
+
+        Returns:
+            The exact sum, (count,), in grid units; private.
+        """
+        shards = self.plan.plan.shards
         if self._split is None:
-            # Each record's own word decides, whoever else is there: a record that comes or goes moves no other one.
+            # A word of each record decides on its shard: a record that comes or goes
+            # moves no other one.
             words = np.frombuffer(
                 secrets.token_bytes(8 * len(records[0])), dtype=np.uint64
             )
             self._open(records, words, secrets.randbits(128))
-        learning = (
-            plan.shards
-            if teacher.learning is None
-            else min(teacher.learning, plan.shards)
-        )
+
+        if self._teacher.learning is None:
+            learning = shards
+        else:
+            learning = min(self._teacher.learning, shards)
         # Who learns is a public schedule, which knows nothing of who is asked.
-        self._learn(
-            records, np.sort((self._learnt + np.arange(learning)) % plan.shards)
-        )
-        self._learnt = (self._learnt + learning) % plan.shards
+        learners = np.sort((self._next_to_learn + np.arange(learning)) % shards)
+        self._learn(records, learners)
+        self._next_to_learn = (self._next_to_learn + learning) % shards
         return np.asarray(self._answers(records, sample).sum(axis=0, dtype=np.int64))
 
     def _open(self, records: Records, words: npt.NDArray[np.uint64], seed: int) -> None:
-        """Begins with the records, and lets every shard learn as often as it is to before the first step."""
+        """Splits the records, and lets every shard learn before the first step.
+
+        Args:
+            records: All records.
+            words: A uniform word of each, (records,).
+            seed: Seeds the draws within shards.
+        """
         self._begin(words, seed)
         for _ in range(self._teacher.warm_up):
             self._learn(records, np.arange(self.plan.plan.shards))
 
     def _begin(self, words: npt.NDArray[np.uint64], seed: int) -> None:
-        """Splits the records by their words and starts every shard; `seed` is of the draws within shards."""
+        """Splits the records by their words, and starts every shard.
+
+        Args:
+            words: A uniform word of each record, (records,).
+            seed: Seeds the draws within shards.
+        """
         shards = self.plan.plan.shards
-        self._split, self._random = (
-            _Split.of(words, shards),
-            np.random.Generator(np.random.Philox(seed)),
-        )
+        self._split = _Split.of(words, shards)
+        self._random = np.random.Generator(np.random.Philox(seed))
         weights, kept = self._teacher.start(shards)
         self._states = (
-            _each(weights, lambda value: value.to(self._device)),
-            _each(kept, lambda v: v.to(self._device)),
+            _apply_to_each(weights, lambda value: value.to(self._device)),
+            _apply_to_each(kept, lambda value: value.to(self._device)),
         )
 
-    def _learn(self, records: Records, chosen: npt.NDArray[np.intp]) -> None:
+    def _learn(self, records: Records, learners: npt.NDArray[np.intp]) -> None:
+        """Lets shards follow gradients of their losses, and updates their states.
+
+        Args:
+            records: All records.
+            learners: Indices of the shards, ascending.
+        """
         import torch
 
         for _ in range(self._teacher.rounds):
-            for places, batch in self._batches(records, chosen):
-                weights, kept = (_rows(part, places) for part in self._states)
-                leaves = _each(weights, lambda value: value.detach().requires_grad_())
-                # Each loss depends on the weights of its own shard alone, so the gradient of the sum is that of each.
-                total = self._mapped(
+            for shard_indices, batch in self._batches(records, learners):
+                weights, kept = (_rows(state, shard_indices) for state in self._states)
+                leaves = _apply_to_each(
+                    weights, lambda value: value.detach().requires_grad_()
+                )
+                losses = self._mapped(
                     self._teacher.loss,
                     leaves,
                     dict(self._parameters),
                     batch,
                     dims=(0, None, 0),
-                ).sum()
-                found = torch.autograd.grad(
-                    total,
+                )
+                # Each loss depends on the weights of its own shard alone, so the
+                # gradient of the sum is that of each.
+                gradients = torch.autograd.grad(
+                    losses.sum(),
                     list(leaves.values()),
                     allow_unused=True,
                     materialize_grads=True,
                 )
-                given = (
-                    _each(leaves, lambda value: value.detach()),
+                updated_states = self._mapped(
+                    self._teacher.step,
+                    _apply_to_each(leaves, lambda value: value.detach()),
                     kept,
-                    dict(zip(leaves, found, strict=True)),
+                    dict(zip(leaves, gradients, strict=True)),
                 )
-                moved = self._mapped(self._teacher.step, *given)
-                for whole, part in zip(self._states, moved, strict=True):
-                    for name, value in part.items():
-                        whole[name][places] = value
+                for state, updated in zip(self._states, updated_states, strict=True):
+                    for name, value in updated.items():
+                        state[name][shard_indices] = value
 
     def _answers(
-        self, records: Records, chosen: npt.NDArray[np.intp]
+        self, records: Records, asked: npt.NDArray[np.intp]
     ) -> npt.NDArray[np.int32]:
-        """Returns the vectors of some shards as rows of integers of norm at most `UNITS`, (chosen, numbers)."""
-        plan, rows = (
-            self.plan.plan,
-            [np.zeros((0, self.plan.plan.count), dtype=np.int32)],
-        )
-        for places, batch in self._batches(records, chosen):
-            weights = _rows(self._states[0], places)
-            found = self._mapped(
+        """Returns the clipped vectors of shards, each of its own records alone.
+
+        Args:
+            records: All records.
+            asked: Indices of the shards.
+
+        Returns:
+            One row for each, (asked, count), in grid units, of norm at most `UNITS`.
+
+        Raises:
+            OptionError: if the teacher returns other shapes than were planned.
+        """
+        plan = self.plan.plan
+        rows = [np.zeros((0, plan.count), dtype=np.int32)]
+        for shard_indices, batch in self._batches(records, asked):
+            weights = _rows(self._states[0], shard_indices)
+            vectors = self._mapped(
                 self._teacher.answer,
                 weights,
                 dict(self._parameters),
                 batch,
                 dims=(0, None, 0),
             )
-            shapes = {name: tuple(value.shape[1:]) for name, value in found.items()}
+            shapes = {name: tuple(value.shape[1:]) for name, value in vectors.items()}
             if shapes != dict(plan.parameters):
                 raise OptionError(
-                    f"the answers of {plan.name!r} have shapes {shapes}, the plan {plan.parameters}."
+                    f"the answers of {plan.name!r} have shapes {shapes}, the plan "
+                    f"{plan.parameters}."
                 )
-            flat = [
-                found[name].reshape(len(places), -1).detach().float().cpu().numpy()
+            parts = [
+                vectors[name]
+                .reshape(len(shard_indices), -1)
+                .detach()
+                .float()
+                .cpu()
+                .numpy()
                 for name in plan.parameters
             ]
-            rows.append(
-                plan.grid.quantise(np.ascontiguousarray(np.concatenate(flat, axis=1)))
-            )
+            flat_vectors = np.ascontiguousarray(np.concatenate(parts, axis=1))
+            rows.append(plan.grid.quantise(flat_vectors))
         return np.concatenate(rows)
 
-    def _batches(self, records: Records, chosen: npt.NDArray[np.intp]) -> Any:
-        """Yields blocks of chosen shards, as places, with records of each, drawn for every shard alike."""
+    def _batches(
+        self, records: Records, chosen: npt.NDArray[np.intp]
+    ) -> Iterator[tuple[Int64[Tensor, " shards"], ShardBatch]]:
+        """Yields shards in blocks, with some records of each.
+
+        Records are drawn for all shards alike, whichever are chosen, so that the draws
+        of one shard never depend on another.
+
+        Args:
+            records: All records.
+            chosen: Indices of the shards.
+
+        Yields:
+            Indices of the shards of a block, and their records, (shards, records,
+            columns) each.
+        """
         import torch
 
         assert self._split is not None
-        shards, of_each = self.plan.plan.shards, self._teacher.records
-        # Numbers for all shards in every call, so that those of one never depend on another.
-        drawn = self._split.drawn(self._random.random((shards, of_each)))
-        for start in range(0, len(chosen), _BLOCK):
-            places = chosen[start : start + _BLOCK]
-            held = (self._split.sizes[places] > 0).astype(np.float32)
-            flat = drawn[places].reshape(-1)
-            numeric, codes = (
-                as_floats(records[0][flat]),
-                records[1][flat].astype(np.int64),
+        draws = self._teacher.records
+        uniform = self._random.random((self.plan.plan.shards, draws))
+        drawn = self._split.drawn(uniform)
+        for start in range(0, len(chosen), _SHARDS_PER_BLOCK):
+            shard_indices = chosen[start : start + _SHARDS_PER_BLOCK]
+            has_records = (self._split.sizes[shard_indices] > 0).astype(np.float32)
+            record_indices = drawn[shard_indices].reshape(-1)
+            is_real = has_records.repeat(draws)[:, None]  # 0 for an empty shard's
+            numeric = as_floats(records[0][record_indices])
+            numeric_or_zero = np.where(is_real > 0, numeric, np.float32(0))
+            codes = records[1][record_indices].astype(np.int64)
+            codes_or_zero = codes * is_real.astype(np.int64)
+            shape = (len(shard_indices), draws, -1)
+            batch = ShardBatch(
+                numeric=self._tensor(numeric_or_zero.reshape(shape)),
+                codes=self._tensor(codes_or_zero.reshape(shape)),
+                held=self._tensor(has_records),
             )
-            numeric = np.where(
-                held.repeat(of_each)[:, None] > 0, numeric, np.float32(0)
-            )
-            codes = codes * held.repeat(of_each)[:, None].astype(np.int64)
-            arrays = (
-                part.reshape(len(places), of_each, -1) for part in (numeric, codes)
-            )
-            tensors = (
-                torch.from_numpy(np.ascontiguousarray(part)).to(self._device)
-                for part in (*arrays, held)
-            )
-            yield torch.from_numpy(places), ShardBatch(*tensors)
+            yield torch.from_numpy(shard_indices), batch
 
-    def _mapped(self, function: Callable[..., Any], *given: Any, dims: Any = 0) -> Any:
+    def _tensor(self, values: npt.NDArray[Any]) -> Tensor:
+        """Copies an array to the device of the session."""
         import torch
 
-        # Whether there is a warning must not depend on a record. Draws of the shards come from a stream of their own.
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self._device)
+
+    def _mapped(
+        self, function: Callable[..., Any], *arguments: Any, dims: Any = 0
+    ) -> Any:
+        """Calls a function of one shard for all shards of a block at once.
+
+        Args:
+            function: Of one shard.
+            arguments: Arguments for all shards.
+            dims: Which axis of the arguments is that of shards; None for arguments that
+                all shards have in common.
+
+        Returns:
+            Results, with an axis of shards in front.
+        """
+        import torch
+
+        # Whether a user sees a warning must not depend on a record. Random numbers of
+        # torch come from a stream of this session, and leave that of the caller as is.
         with (
             warnings.catch_warnings(action="ignore"),
             torch.random.fork_rng(devices=[]),
         ):
             torch.manual_seed(int(self._random.integers(2**63)))
-            return torch.vmap(function, in_dims=dims, randomness="different")(*given)
+            mapped_function = torch.vmap(function, in_dims=dims, randomness="different")
+            return mapped_function(*arguments)
 
     def _probe(self) -> None:
-        """Refuses what gives a shard another vector for other records of others, or other shapes, on made-up ones."""
-        plan, layout = self.plan.plan, self._access.source.schema.layout
-        shards = min(plan.shards, _TRIED)
-        given, random = (
-            self._parameters,
-            np.random.Generator(np.random.Philox(20240229)),
+        """Tries the teacher on made-up records: a shard's vector is its own.
+
+        Three times the shards start, learn and answer. The second time, the first shard
+        has other records: only its own vector may change. The third time all is as at
+        first, and so must be the vectors. The last shard is empty.
+
+        Raises:
+            OptionError: if another shard's records change a vector, or it changes each
+                time, or the teacher returns other shapes than were planned.
+        """
+        plan = self.plan.plan
+        layout = self._access.source.schema.layout
+        parameters = self._parameters
+        random = np.random.Generator(np.random.Philox(_PARAMETERS_SEED))
+        self._parameters = {
+            name: moved(value, random) for name, value in parameters.items()
+        }
+        first, with_other_records, again = (
+            self._probe_answers(layout, records_of_first_shard)
+            for records_of_first_shard in (0, 1, 0)
         )
-        self._parameters = {name: moved(value, random) for name, value in given.items()}
-        found = []
-        # The last shard is empty; the first has other records the second time.
-        for seed in (0, 1, 0):
-            made_up = made_up_records(
-                layout,
-                _TRIED_RECORDS * shards,
-                np.random.Generator(np.random.Philox(5)),
-            )
-            other = made_up_records(
-                layout,
-                _TRIED_RECORDS * shards,
-                np.random.Generator(np.random.Philox(5 + seed)),
-            )
-            words = np.arange(len(made_up), dtype=np.uint64) % np.uint64(
-                max(shards - 1, 1)
-            )
-            first = (words == 0)[:, None]
-            numeric = np.where(first, other.numeric, made_up.numeric).astype(np.float32)
-            records = numeric, np.where(first, other.codes, made_up.codes)
-            self._begin(words, 7)
-            self._split = _Split.of(words, plan.shards)
-            for _ in range(_ROUNDS):
-                self._learn(records, np.arange(shards))
-            found.append(self._answers(records, np.arange(shards)))
-        self._parameters, self._split, self._states = given, None, ({}, {})
-        if not np.array_equal(found[0], found[2]):
+        self._parameters = parameters
+        self._split = None
+        self._states = ({}, {})
+
+        if not np.array_equal(first, again):
             raise OptionError(
-                f"the teacher of {plan.name!r} gives a shard another vector each time. What it returns must follow "
-                "from its arguments and torch's random operations: let it keep nothing between calls."
+                f"the teacher of {plan.name!r} gives a shard another vector each time. "
+                "What it returns must follow from its arguments and torch's random "
+                "operations: let it keep nothing between calls."
             )
-        if not np.array_equal(found[0][1:], found[1][1:]):
+        if not np.array_equal(first[1:], with_other_records[1:]):
             raise OptionError(
-                f"the teacher of {plan.name!r} gives a shard another vector when another shard has other records; "
-                "write it for a single shard, of its arguments alone."
+                f"the teacher of {plan.name!r} gives a shard another vector when "
+                "another shard has other records; write it for a single shard, of its "
+                "arguments alone."
             )
 
+    def _probe_answers(
+        self, layout: Layout, records_of_first_shard: int
+    ) -> npt.NDArray[np.int32]:
+        """Returns the vectors of shards that have learnt from made-up records.
 
-def _each(tensors: Tensors, function: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+        Args:
+            layout: Columns of the records.
+            records_of_first_shard: Which records the first shard has; the others have
+                the same each time.
+
+        Returns:
+            One row for each shard, (shards, count), in grid units.
+        """
+        plan = self.plan.plan
+        shards = min(plan.shards, _PROBE_SHARDS)
+        record_count = _PROBE_RECORDS * shards
+        usual_records = made_up_records(
+            layout, record_count, np.random.Generator(np.random.Philox(_RECORDS_SEED))
+        )
+        other_seed = _RECORDS_SEED + records_of_first_shard
+        other_records = made_up_records(
+            layout, record_count, np.random.Generator(np.random.Philox(other_seed))
+        )
+        # The words leave the last shard empty.
+        words = np.arange(record_count, dtype=np.uint64) % np.uint64(max(shards - 1, 1))
+        in_first_shard = (words == 0)[:, None]
+        numeric = np.where(in_first_shard, other_records.numeric, usual_records.numeric)
+        codes = np.where(in_first_shard, other_records.codes, usual_records.codes)
+        records = Records(numeric.astype(np.float32), codes)
+
+        self._begin(words, _DRAWS_SEED)
+        self._split = _Split.of(words, plan.shards)
+        for _ in range(_PROBE_LEARNINGS):
+            self._learn(records, np.arange(shards))
+        return self._answers(records, np.arange(shards))
+
+
+def _apply_to_each(
+    tensors: Tensors, function: Callable[[Tensor], Tensor]
+) -> dict[str, Tensor]:
+    """Returns what a function makes of each tensor, by name."""
     return {name: function(value) for name, value in tensors.items()}
 
 
-def _rows(tensors: Tensors, places: Int64[Tensor, " places"]) -> dict[str, Tensor]:
-    return {name: value[places] for name, value in tensors.items()}
+def _rows(tensors: Tensors, indices: Int64[Tensor, " rows"]) -> dict[str, Tensor]:
+    """Returns some rows of each tensor, by name."""
+    return {name: value[indices] for name, value in tensors.items()}
 
 
 SampleVector: TypeAlias = Callable[
     [Mapping[str, Any], npt.NDArray[np.float32], npt.NDArray[np.int32]],
     Mapping[str, Any],
 ]
-"""Of public parameters and the numeric and coded columns of a sample, (records, columns): arrays of planned shapes."""
+"""From public parameters, and the numeric and coded columns of a sample, (records,
+columns) each, to arrays of the planned shapes, by name."""
 
-# Records of the made-up samples; the first comes again at the end.
-_MADE_UP = (7, 0, 1, 12, 7)
+# Records of the made-up samples. The first comes again at the end, to see whether the
+# function remembers the others.
+_PROBE_SAMPLE_SIZES = (7, 0, 1, 12, 7)
 
 
 class BatchSession(SampleSession):
     """The steps of one plan of whole samples, to be had from `Gate.batch`.
 
-    The function of a sample draws no randomness but from a generator that it makes anew, and keeps nothing from one
-    call to the next.
+    Args:
+        access: What the gate grants; its plan is that of a `BatchPlan`.
+        vector: The function of a sample. It draws no randomness but from a generator
+            that it makes anew, and keeps nothing from one call to the next.
+        journal: File that counts steps across interruptions, if any.
 
     Raises:
         OptionError: if there is a journal and the samples are shards.
@@ -381,8 +586,9 @@ class BatchSession(SampleSession):
         plan = access.plan.plan
         if journal is not None and plan.shards > 1:
             raise OptionError(
-                "journal: a run on shards cannot be resumed, as who is in which one is private and kept in memory; use "
-                "Poisson samples (shards=1), or leave out the journal."
+                "journal: a run on shards cannot be resumed, as who is in which one is "
+                "private and kept in memory; use Poisson samples (shards=1), or leave "
+                "out the journal."
             )
         super().__init__(
             access,
@@ -390,22 +596,41 @@ class BatchSession(SampleSession):
             journal=journal,
         )
         self._vector = vector
+        # The shard of each record, (records,); None before the first step.
         self._shards: npt.NDArray[np.uint64] | None = None
 
     def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
+        """Draws a Poisson sample, or takes the next shard in turn.
+
+        Args:
+            records: Number of records; private.
+            number: Number of the step, from 0.
+
+        Returns:
+            Indices of the records, ascending; private.
+        """
         shards = self.plan.plan.shards
         if shards == 1:
             return super()._sample(records, number)
         if self._shards is None:
-            # Each record's own word decides, whoever else is there: a record that comes or goes moves no other one.
-            self._shards = np.frombuffer(
-                secrets.token_bytes(8 * records), dtype=np.uint64
-            ) % np.uint64(shards)
+            # A word of each record decides on its shard: a record that comes or goes
+            # moves no other one.
+            words = np.frombuffer(secrets.token_bytes(8 * records), dtype=np.uint64)
+            self._shards = words % np.uint64(shards)
         return np.flatnonzero(self._shards == number % shards)
 
-    def _exact(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
+    def _exact_vector(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
+        """Computes and clips the vector of a sample; zeros if the function fails.
+
+        Args:
+            records: All records.
+            sample: Indices of the records in the sample.
+
+        Returns:
+            The exact vector, (count,), in grid units; private.
+        """
         numeric, codes = records
-        # Whether there is an error or a warning must not depend on a record.
+        # Whether there is an error or a warning must not depend on a record (G-24).
         with warnings.catch_warnings(action="ignore"):
             try:
                 return self._clipped(
@@ -424,52 +649,84 @@ class BatchSession(SampleSession):
         codes: npt.NDArray[np.int32],
         name: str,
     ) -> Integers:
-        """Returns the vector of a sample as one row of integers of norm at most `UNITS`."""
+        """Computes the vector of a sample, and clips it on the grid.
+
+        Args:
+            parameters: Public parameters, of which the function gets copies.
+            numeric: Numeric columns of the sample, (records, columns).
+            codes: Coded columns of the sample, (records, columns).
+            name: What messages call the sample.
+
+        Returns:
+            The vector, (count,), in grid units, of norm at most `UNITS`.
+
+        Raises:
+            OptionError: if the function returns other shapes than were planned.
+        """
         plan = self.plan.plan
-        found = {
-            key: _array(value)
-            for key, value in self._vector(copied(parameters), numeric, codes).items()
-        }
-        if {key: value.shape for key, value in found.items()} != plan.parameters:
+        vector = self._vector(copied(parameters), numeric, codes)
+        arrays = {key: _as_float_array(value) for key, value in vector.items()}
+        shapes = {key: value.shape for key, value in arrays.items()}
+        if shapes != plan.parameters:
             raise OptionError(
-                f"the function of {plan.name!r} returned other shapes than {dict(plan.parameters)} for {name}; they "
-                "must not depend on the sample, be it empty."
+                f"the function of {plan.name!r} returned other shapes than "
+                f"{dict(plan.parameters)} for {name}; they must not depend on the "
+                "sample, be it empty."
             )
-        row = np.concatenate([found[key].reshape(-1) for key in plan.parameters])
+        row = np.concatenate([arrays[key].reshape(-1) for key in plan.parameters])
         return np.asarray(plan.grid.quantise(row[None])[0].astype(np.int64))
 
     def _probe(self) -> None:
-        """Refuses a function that gives a made-up sample another vector after others, or another shape."""
-        # At parameters near those of the first step, where less is zero.
-        layout, plan = self._access.source.schema.layout, self.plan.plan
-        random = np.random.Generator(np.random.Philox(20240229))
-        nearby = {
+        """Tries the function on made-up samples of several sizes, one of them empty.
+
+        Raises:
+            OptionError: if it gives a sample another vector after others, or another
+                shape.
+        """
+        layout = self._access.source.schema.layout
+        plan = self.plan.plan
+        # Near the parameters of the first step, where less is zero than at them.
+        random = np.random.Generator(np.random.Philox(_PARAMETERS_SEED))
+        parameters = {
             name: moved(value, random)
             for name, value in copied(self._parameters).items()
         }
-        seen: dict[int, Integers] = {}
-        for rows in _MADE_UP:
-            made_up = made_up_records(
-                layout, rows, np.random.Generator(np.random.Philox(rows))
+        vectors: dict[int, Integers] = {}
+        for size in _PROBE_SAMPLE_SIZES:
+            records = made_up_records(
+                layout, size, np.random.Generator(np.random.Philox(size))
             )
-            given = made_up.numeric.astype(np.float32), made_up.codes
-            found = self._clipped(nearby, *given, f"a sample of {rows} made-up records")
-            if not np.array_equal(seen.setdefault(rows, found), found):
+            vector = self._clipped(
+                parameters,
+                records.numeric.astype(np.float32),
+                records.codes,
+                f"a sample of {size} made-up records",
+            )
+            if not np.array_equal(vectors.setdefault(size, vector), vector):
                 raise OptionError(
-                    f"the function of {plan.name!r} gives a sample another vector when it was called with others in "
-                    "between, or each time. What it returns must follow from the sample and the parameters alone: let "
-                    "it keep nothing between calls, and draw from no generator that lives on."
+                    f"the function of {plan.name!r} gives a sample another vector when "
+                    "it was called with others in between, or each time. What it "
+                    "returns must follow from the sample and the parameters alone: let "
+                    "it keep nothing between calls, and draw from no generator that "
+                    "lives on."
                 )
 
 
-def _array(value: Any) -> npt.NDArray[np.float64]:
-    return np.asarray(
-        value.detach().cpu() if hasattr(value, "detach") else value, dtype=np.float64
-    )
+def _as_float_array(value: Any) -> npt.NDArray[np.float64]:
+    """Returns an array or a tensor of any device as float64."""
+    if hasattr(value, "detach"):
+        return np.asarray(value.detach().cpu(), dtype=np.float64)
+    return np.asarray(value, dtype=np.float64)
 
 
 def copied(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns copies, so that nothing a function writes into them is there at its next call."""
+    """Copies parameters, so that what a function writes into them is lost.
+
+    Otherwise it could leave there what it saw of a sample.
+
+    Args:
+        parameters: Arrays or tensors, by name.
+    """
     return {
         name: value.detach().clone() if hasattr(value, "detach") else np.array(value)
         for name, value in parameters.items()
@@ -477,12 +734,18 @@ def copied(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def moved(value: Any, random: np.random.Generator) -> Any:
-    """Returns numbers near some, for trying a function where it is not at its start; whole numbers as they are."""
+    """Moves floats a little, so that a function is not tried only at its start.
+
+    Args:
+        value: An array or a tensor.
+        random: Draws the changes, whose standard deviation is 0.02.
+
+    Returns:
+        The changed value; integers as they are.
+    """
     noise = 0.02 * random.standard_normal(tuple(value.shape))
     if hasattr(value, "detach"):
         return value + value.new_tensor(noise) if value.is_floating_point() else value
-    return (
-        (value + noise).astype(value.dtype)
-        if np.issubdtype(value.dtype, np.floating)
-        else value
-    )
+    if np.issubdtype(value.dtype, np.floating):
+        return (value + noise).astype(value.dtype)
+    return value

@@ -1,7 +1,11 @@
-"""Sums in rounds: each question of a plan once; later maps may depend on what was released, costs may not (G-13).
+"""Sums in rounds: each question of a plan is answered once, by a sum over all records.
 
-The maps of a later round may depend on the values that earlier rounds released; what
-they cost may not: norms, shares and noise of all questions are in the plan (G-13).
+A round is one pass over the records. The maps of a later round may depend on what
+earlier rounds released; what they cost may not: norms, shares and noise of all
+questions are in the plan (G-13).
+
+How to read it: `SumSession.ask` is a round, `_task` says whether a map fits its
+question and how it is computed, and `_answer` turns an exact sum into an answer.
 """
 
 from collections.abc import Mapping
@@ -15,23 +19,30 @@ from noisegate.errors import OptionError
 from noisegate.gate.execution import block_rows, map_digest, map_execution
 from noisegate.gate.session import Access, Integers, Session, Values
 from noisegate.gate.sums import ENCODED, Engine, SumTask, is_reviewed
-from noisegate.privacy.plan import PlannedRelease
+from noisegate.privacy.plan import PlannedRelease, Query
 from noisegate.privacy.release import Release
 from noisegate.queries.contingency import Contingency
 from noisegate.queries.feature_map import FeatureMap
+from noisegate.schema import Layout
 
 
 class SumSession(Session):
-    """The rounds of one plan, to be had from `Gate.open`.
+    """Answers the questions of one plan in rounds, to be had from `Gate.open`.
 
-    Use it in a ``with`` block, and call `release` once every question is answered, inside the block or behind it.
+    Use it in a ``with`` block, and call `release` once every question is answered,
+    inside the block or behind it.
+
+    Args:
+        access: What the gate grants; its plan is a `CalibratedPlan`.
     """
 
     def __init__(self, access: Access) -> None:
         super().__init__(access)
         self._values: dict[str, Values] = {}
-        self._started = ExitStack()
         self._engine: Engine | None = None
+        # Stops the engine when everything is answered, or the session ends.
+        self._engine_stack = ExitStack()
+        # Digest of each map, by question; filled where the run has a journal.
         self._map_digests: dict[str, str] = {}
 
     @property
@@ -47,29 +58,22 @@ class SumSession(Session):
 
         Args:
             maps: For each of these questions, the map from a record to its vector.
-            link: Of linked tables, the child's table in the link whose rows are the records; see `Link.schema`.
+            link: Of linked tables, the child's table in the link whose rows are the
+                records; see `Link.schema`.
 
         Returns:
-            For each, the noisy sum, (dim, columns), in the units of the vectors. The release will hold the same arrays.
+            For each, the noisy sum, (dim, columns), in the units of the vectors. The
+            release will hold the same arrays.
 
         Raises:
-            UserError: if a map does not fit its question (nothing is read then, and it may be asked with another map),
-                or the data does not fit the schema, or changed since the last round.
+            UserError: if a map does not fit its question (nothing is read then, and it
+                may be asked with another map), or the data does not fit the schema, or
+                changed since the last round.
             BudgetRefusedError: if the ledger refuses.
         """
         access = self._access
         with self._lock:
-            unknown = [name for name in maps if name not in self.open_questions]
-            if unknown or not maps:
-                raise OptionError(
-                    f"feature maps {sorted(maps)} do not match the plan's open queries {list(self.open_questions)}; "
-                    "each query is run once."
-                )
-            if link not in (access.source.links or (None,)):
-                links = ", ".join(access.source.links) or "None"
-                raise OptionError(
-                    f"link={link!r}: questions about {access.source.name} are asked of one of: {links}."
-                )
+            self._check_names(maps, link)
             source = access.source if link is None else access.source.link(link)
             tasks = {
                 name: self._task(name, feature_map, source)
@@ -80,13 +84,15 @@ class SumSession(Session):
                     self._map_digests[name] = map_digest(
                         task.feature_map, source.schema.layout, task.execution
                     )
-            with self._asking():
+
+            with self._reading_records():
                 values = self._earlier_answers(tasks)
                 open_tasks = {
                     name: task for name, task in tasks.items() if name not in values
                 }
                 if open_tasks:
-                    totals = self._running().sum(source, open_tasks, access.progress)
+                    engine = self._started_engine()
+                    totals = engine.sum(source, open_tasks, access.progress)
                     self._check_records(totals.records, link)
                 for name in open_tasks:
                     values[name] = self._answer(
@@ -99,7 +105,10 @@ class SumSession(Session):
             return values
 
     def release(self) -> Release:
-        """Returns everything that was answered, with its certificate, and commits the reservation.
+        """Releases everything that was answered, and commits the reservation.
+
+        Returns:
+            The answers in the order of the plan, with their certificate.
 
         Raises:
             OptionError: if a question is open, or the release was handed out before.
@@ -107,13 +116,43 @@ class SumSession(Session):
         with self._lock:
             if self.open_questions:
                 raise OptionError(
-                    f"queries {list(self.open_questions)} have not been run; run all of the plan before release()."
+                    f"queries {list(self.open_questions)} have not been run; run all "
+                    "of the plan before release()."
                 )
             stds = self._stds()
             return self._release({name: self._values[name] for name in stds}, stds)
 
+    def _check_names(self, maps: Mapping[str, FeatureMap], link: str | None) -> None:
+        """Checks that maps answer open questions, and that the source has the link.
+
+        Raises:
+            OptionError: naming what does not fit.
+        """
+        source = self._access.source
+        unknown_names = [name for name in maps if name not in self.open_questions]
+        if unknown_names or not maps:
+            raise OptionError(
+                f"feature maps {sorted(maps)} do not match the plan's open queries "
+                f"{list(self.open_questions)}; each query is run once."
+            )
+        # A single table has no links, and is asked without one.
+        if link not in (source.links or (None,)):
+            links = ", ".join(source.links) or "None"
+            raise OptionError(
+                f"link={link!r}: questions about {source.name} are asked of one of: "
+                f"{links}."
+            )
+
     def _earlier_answers(self, tasks: Mapping[str, SumTask]) -> dict[str, Values]:
-        """Returns the answers that the run drew before it was stopped: they are given again, and nothing is read.
+        """Returns the answers that the run drew before it was stopped.
+
+        They are handed out again, without reading a record or drawing noise.
+
+        Args:
+            tasks: The questions of this round.
+
+        Returns:
+            Answers of those that the journal has, (dim, columns) each.
 
         Raises:
             OptionError: if one of them answers another map than that of its task.
@@ -123,14 +162,13 @@ class SumSession(Session):
         for name, task in tasks.items():
             if journal is None or name not in journal.answers:
                 continue
+            is_same_map = journal.begun[name] == self._map_digests[name]
             shape = (task.feature_map.dim, task.columns)
-            if (
-                journal.begun[name] != self._map_digests[name]
-                or journal.answers[name].shape != shape
-            ):
+            if not is_same_map or journal.answers[name].shape != shape:
                 raise OptionError(
-                    f"query {name!r} was answered for another map before the run was stopped: this machine, or this "
-                    "version of noisegate or of another package, computes in another way. Go on where the run began."
+                    f"query {name!r} was answered for another map before the run was "
+                    "stopped: this machine, or this version of noisegate or of another "
+                    "package, computes in another way. Go on where the run began."
                 )
             answers[name] = journal.answers[name]
         return answers
@@ -142,69 +180,132 @@ class SumSession(Session):
 
     @property
     def _answered(self) -> bool:
+        """Whether nothing of the plan is left to answer."""
         return not self.open_questions
 
-    def _running(self) -> Engine:
+    def _started_engine(self) -> Engine:
+        """Returns the engine of all rounds, which starts with the first."""
         if self._engine is None:
             assert self._access.engine is not None
-            self._engine = self._started.enter_context(self._access.engine.opened())
+            self._engine = self._engine_stack.enter_context(
+                self._access.engine.opened()
+            )
         return self._engine
 
     def _close_if_answered(self) -> None:
+        """Stops the engine once it has no more to do."""
         if self._answered:
-            self._started.close()
+            self._engine_stack.close()
 
     def _end(self) -> None:
         super()._end()
-        self._started.close()
+        self._engine_stack.close()
 
     def _stds(self) -> dict[str, float]:
-        """Returns, for each value of the release, the standard deviation of its noise."""
+        """Returns the standard deviation of the noise of each released value.
+
+        By name, in the order of the plan, in the units of the values.
+        """
         return {
             release.query.name: release.noise_std_natural
             for release in self.plan.releases
         }
 
     def _answer(self, sums: Integers, release: PlannedRelease) -> Values:
-        noisy = self._noisy(sums, release.event)
-        return np.ascontiguousarray(release.query.grid.restore(noisy).T)
+        """Draws the noise of a question and adds it to the exact sum.
+
+        Args:
+            sums: Exact sum in grid units, (columns, dim); private.
+            release: What was planned for the question.
+
+        Returns:
+            The noisy sum, (dim, columns), in the units of the vectors.
+        """
+        noisy_sums = self._add_noise(sums, release.event)
+        return np.ascontiguousarray(release.query.grid.restore(noisy_sums).T)
 
     def _task(self, name: str, feature_map: FeatureMap, source: Any) -> SumTask:
-        question, layout = self.plan.release(name).query, source.schema.layout
-        label = layout.label if question.columns > 1 else None
+        """Prepares the sum of one question, and finds how its map is computed.
+
+        A map that has not its own exact sum is tried on made-up records: its vector of
+        a record must not depend on other records (G-06).
+
+        Args:
+            name: Name of the question.
+            feature_map: Its map from a record to its vector.
+            source: The private records, none of which is read.
+
+        Raises:
+            OptionError: if the map does not fit the question, the schema or the
+                records, or its vectors depend on other records.
+        """
+        query = self.plan.release(name).query
+        layout: Layout = source.schema.layout
+        # The sum of an answer with several columns is taken for each label.
+        label = layout.label if query.columns > 1 else None
         columns = 1 if label is None else layout.coded[label].size
-        fits = (
-            feature_map.dim <= question.dim
-            if question.adaptive
-            else feature_map.dim == question.dim
-        )
-        if not fits or columns != question.columns:
-            raise OptionError(
-                f"query {name!r} was planned as {'at most ' * question.adaptive}{question.dim} x "
-                f"{question.columns}, its map and the schema give {feature_map.dim} x {columns}."
-            )
+        _check_size(name, query, feature_map.dim, columns)
         task = SumTask(
-            feature_map=feature_map, grid=question.grid, columns=columns, label=label
+            feature_map=feature_map, grid=query.grid, columns=columns, label=label
         )
         if isinstance(feature_map, Contingency):
-            sizes = tuple(column.size for column in layout.coded)
-            if (
-                len(feature_map.bins) != len(layout.numeric)
-                or feature_map.coded != sizes
-            ):
-                raise OptionError(
-                    f"query {name!r}: its tables are of {len(feature_map.bins)} numeric columns and coded ones of "
-                    f"sizes {feature_map.coded}; the schema has {len(layout.numeric)} and {sizes}."
-                )
+            _check_tables(name, feature_map, layout)
         if source.in_parts and not task.takes_parts:
             raise OptionError(
-                f"query {name!r}: of linked tables, and of units by their mean, only counts of cells are summed."
+                f"query {name!r}: of linked tables, and of units by their mean, only "
+                "counts of cells are summed."
             )
-        # What is looked up or counted is integers of the record alone (G-06, G-12, G-23); there is nothing to probe.
+
+        # What a reviewed map looks up or counts is integers of the record alone (G-06,
+        # G-12, G-23), so there is nothing to try.
         if task.exact is not None:
             return task
-        # Votes and angles hide what an encoding rounds; so that is probed, in blocks of the size that is summed.
-        hidden = is_reviewed(type(feature_map), ENCODED)
-        seen = cast("Any", feature_map).encoding if hidden else feature_map
+        # The votes and angles of these maps hide what their encoding rounds, so the
+        # encoding is tried in their place, in blocks of the size that is summed.
+        hides_rounding = is_reviewed(type(feature_map), ENCODED)
+        if hides_rounding:
+            tried_map = cast("Any", feature_map).encoding
+        else:
+            tried_map = feature_map
         rows = block_rows(feature_map, len(layout.numeric))
-        return replace(task, chosen=map_execution(name, seen, layout, rows))
+        return replace(task, chosen=map_execution(name, tried_map, layout, rows))
+
+
+def _check_size(name: str, query: Query, dim: int, columns: int) -> None:
+    """Checks that the answer to a question has the size that was paid for.
+
+    Args:
+        name: Name of the question.
+        query: What was planned; an adaptive question may have a smaller answer.
+        dim: Coordinates of the map's vectors.
+        columns: Columns of the answer by the schema: 1, or one for each label.
+
+    Raises:
+        OptionError: if it has another.
+    """
+    if query.adaptive:
+        has_planned_dim = dim <= query.dim
+    else:
+        has_planned_dim = dim == query.dim
+    if not has_planned_dim or columns != query.columns:
+        bound = "at most " if query.adaptive else ""
+        raise OptionError(
+            f"query {name!r} was planned as {bound}{query.dim} x {query.columns}, its "
+            f"map and the schema give {dim} x {columns}."
+        )
+
+
+def _check_tables(name: str, feature_map: Contingency, layout: Layout) -> None:
+    """Checks that contingency tables are of the columns that the schema has.
+
+    Raises:
+        OptionError: if they are of others.
+    """
+    sizes = tuple(column.size for column in layout.coded)
+    numeric_count = len(layout.numeric)
+    if len(feature_map.bins) != numeric_count or feature_map.coded != sizes:
+        raise OptionError(
+            f"query {name!r}: its tables are of {len(feature_map.bins)} numeric "
+            f"columns and coded ones of sizes {feature_map.coded}; the schema has "
+            f"{numeric_count} and {sizes}."
+        )

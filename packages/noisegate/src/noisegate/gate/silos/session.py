@@ -49,7 +49,7 @@ class ShareSession(SumSession):
 
     def _answer(self, sums: Integers, release: PlannedRelease) -> Values:
         std = release.noise_std / math.sqrt(self._masking.sum.honest) * (1 + 1e-12)
-        noisy = self._noisy(
+        noisy = self._add_noise(
             sums,
             replace(release.event, noise_std=std, sampler=Sampler.DISCRETE_GAUSSIAN),
         )

@@ -55,14 +55,14 @@ class StreamReservation(Reservation):
             if self.ledger is not None:
                 path = None if self.ledger.path is None else str(self.ledger.path)
                 self._state.book(
-                    reservation=self._number, dataset=self.dataset, ledger=path
+                    reservation=self._id, dataset=self.dataset, ledger=path
                 )
             return
         if entries[0].events != tuple(plan.events):
             raise OptionError(
                 f"stream: the reservation {number} in the ledger is of another plan."
             )
-        self._number = self._resumed = number
+        self._id = self._resumed_id = number
 
     def confirm(self) -> None:
         """Makes sure that the reservation stands for good; one that was closed does."""
@@ -123,9 +123,9 @@ class StreamSession(SumSession):
             if source is not None:
                 source._empty = ""  # a period may have no records
 
-    def _running(self) -> Engine:
+    def _started_engine(self) -> Engine:
         return _Periodic(
-            super()._running(), self._state, self._facts.period, self._withdrawn
+            super()._started_engine(), self._state, self._facts.period, self._withdrawn
         )
 
     def _check_records(self, seen: int, link: str | None = None) -> None:
@@ -137,7 +137,7 @@ class StreamSession(SumSession):
         if self._state.read(period, name) is None:
             weights = release.horizon.weights
             before = self._noise_before(name, len(weights))
-            noisy = self._noisy(sums - taken_back(weights, before), release.event)
+            noisy = self._add_noise(sums - taken_back(weights, before), release.event)
             self._state.write(
                 period,
                 name,
