@@ -1,17 +1,22 @@
-"""What a stream keeps between its periods, in a folder beside its plan, for the owner's eyes alone (G-34).
+"""What a stream keeps between its periods, in a folder for its owner's eyes alone.
 
 ::
 
     registry.json        the plan, public
     registry.private/    plan              the identifier of the plan
                          booked.json       the reservation in the ledger
-                         key               of the seals; erased with the last of them
-                         0003.pairs.npz    one query in period 3: `noisy`, and until they are erased `noise` and `seal`
+                         key               of the seals
+                         0003.pairs.npz    the query "pairs" in period 3: `noisy`, and
+                                           until they are erased `noise` and `seal`
 
-The noise is on disk before the answer leaves: a run that was killed gives the same answer again, and no second one.
-Noisy sums less their noise are the exact sums, and a seal is a keyed hash of them, from which they can be found by
-trying. So a seal is erased with its noise, once no later period takes that noise back, and the key after the last
-period. From then on the folder holds nothing but what was released.
+The noise is on disk before the answer leaves: a run that was killed gives the same
+answer again, and no second one.
+
+Noisy sums less their noise are the exact sums. A seal is a keyed hash of the exact
+sums, by which records are known again; with the key, the sums can be found from it by
+trying. So a seal is erased with its noise, once no later period takes that noise back,
+and the key after the last period. From then on the folder holds nothing but what was
+released (G-34).
 """
 
 from __future__ import annotations
@@ -41,14 +46,20 @@ from noisegate.progress import LOG
 
 Integers = npt.NDArray[np.int64]
 
-_MAX_TOTAL = 2**61  # totals of noisy sums stay far from the end of 64 bits
-_FOR_OTHERS = 0o077  # the permissions of everybody but the owner
-# What a process that was killed may leave: a file under the name that it would have had and eight hexadecimal digits.
-# Earlier versions wrote booked.json in a hidden folder.
+# Totals of noisy sums stay far from the end of 64 bits.
+_MAX_TOTAL = 2**61
+# Permissions of everybody but the owner.
+_OTHERS_PERMISSIONS = 0o077
+# What a process that was killed may leave: a file under the name that it would have
+# had, and eight hexadecimal digits. Earlier versions wrote booked.json in a hidden
+# folder.
 _TEMPORARY = re.compile(
     r"(?:key|plan|booked\.json|\d{4}\..+\.npz)\.[0-9a-f]{8}|\.booked\.json\.[0-9a-f]{8}"
 )
-_PAID = "What was paid for stays paid for: make room, and give the same again at no further cost."
+_STAYS_PAID = (
+    "What was paid for stays paid for: make room, and give the same again at no "
+    "further cost."
+)
 
 
 @dataclass(frozen=True)
@@ -72,12 +83,22 @@ class PeriodSums:
 
 
 class StreamState:
-    """The folder beside the plan of a stream; made with its first period."""
+    """The folder beside the plan of a stream; made with its first period.
+
+    Args:
+        plan: The file of the plan.
+
+    Raises:
+        OptionError: if the file has a second name, under which its folder would not be
+            found.
+    """
 
     def __init__(self, plan: Path) -> None:
-        if (why := second_name(plan)) is not None:
+        problem = second_name(plan)
+        if problem is not None:
             raise OptionError(
-                f"stream={str(plan)!r} {why}. What was released is remembered beside its name."
+                f"stream={str(plan)!r} {problem}. What was released is remembered "
+                "beside its name."
             )
         self.folder = plan.resolve().with_suffix(".private")
         self._key: bytes | None = None
@@ -85,54 +106,82 @@ class StreamState:
     def begin(self, plan: str) -> None:
         """Opens the folder for the stream of a plan, and makes it if it is not there.
 
-        The folder and its files become the owner's alone, and what a killed process left is removed.
+        The folder and its files become the owner's alone, and what a killed process
+        left is removed.
+
+        Args:
+            plan: Identifier of the plan.
 
         Raises:
-            OptionError: if the folder is of another plan, belongs to somebody else, or cannot be written.
+            OptionError: if the folder is of another plan, belongs to somebody else, or
+                cannot be written.
         """
         with self._writing("Nothing was spent."):
             self.folder.mkdir(mode=0o700, exist_ok=True)
             self._protect()
             self._sweep()
             if not self.periods:
-                self._place_first("key", secrets.token_bytes(32))
-            self._place_first("plan", plan.encode())
-            known = (self.folder / "plan").read_bytes()
-            # No key: the stream has ended, and its seals are erased.
+                self._write_if_missing("key", secrets.token_bytes(32))
+            self._write_if_missing("plan", plan.encode())
+            stored_plan = (self.folder / "plan").read_bytes()
+            # Without a key, the stream has ended, and its seals are erased.
             self._key = None
             with suppress(FileNotFoundError):
                 self._key = (self.folder / "key").read_bytes()
-        if known != plan.encode():
+        if stored_plan != plan.encode():
             raise OptionError(
-                f"stream: {self.folder} is of another plan; give each plan a name of its own."
+                f"stream: {self.folder} is of another plan; give each plan a name of "
+                "its own."
             )
 
     @property
     def periods(self) -> int:
         """How many periods were begun."""
-        return max(
-            (int(path.name[:4]) for path in self.folder.glob("[0-9]*.npz")), default=0
-        )
+        numbers = (_period_of(path) for path in self.folder.glob("[0-9]*.npz"))
+        return max(numbers, default=0)
 
     @property
     def booked(self) -> Mapping[str, Any]:
-        """Reservation, data set and ledger of the stream; empty if it is in no ledger."""
+        """Reservation, data set and ledger of the stream; empty without a ledger."""
         try:
             return dict(read_json(self.folder / "booked.json"))
         except FileNotFoundError:
             return {}
 
-    def book(self, **place: Any) -> None:
-        """Remembers where the stream is booked."""
+    def book(
+        self, *, reservation: str | None, dataset: str, ledger: str | None
+    ) -> None:
+        """Remembers where the stream is recorded.
+
+        Args:
+            reservation: The reservation in the ledger.
+            dataset: Name of the data set in the ledger.
+            ledger: Path of the ledger; None for a database.
+
+        Raises:
+            OptionError: if the folder cannot be written.
+        """
+        entry = {"reservation": reservation, "dataset": dataset, "ledger": ledger}
         with self._writing("Make room, and start again."):
-            self._place(
+            self._write_file(
                 self.folder / "booked.json",
-                (json.dumps(place) + "\n").encode(),
-                force=True,
+                (json.dumps(entry) + "\n").encode(),
+                replaces=True,
             )
 
     def seal(self, name: str, sums: Integers) -> str:
-        """Returns the keyed hash by which the exact sums of a query are known again."""
+        """Returns the keyed hash by which exact sums are known again.
+
+        Args:
+            name: Name of the query.
+            sums: Its exact sums; private.
+
+        Returns:
+            HMAC with SHA-256, in hexadecimal.
+
+        Raises:
+            ModelError: if the key is missing.
+        """
         if self._key is None:
             raise ModelError(
                 f"{self.folder / 'key'} is missing; restore it from a backup."
@@ -146,61 +195,98 @@ class StreamState:
     def check_new(
         self, period: int, sums: Mapping[str, Integers], *, empty: bool
     ) -> None:
-        """Refuses records that an earlier period had, and others than those that this one began with.
+        """Checks that records are new, or those that this period began with.
 
-        They are compared with the seals that are there. Where those of this period are erased, with the last period of
-        the stream, it has all its answers: they are given again whatever the records are.
+        Their exact sums are compared with the seals that are there. If those of this
+        period are erased, with the last period of the stream, it has all its answers:
+        they are given again whatever the records are.
+
+        Args:
+            period: Number of the period.
+            sums: Exact sums, by query; private.
+            empty: Whether there are no records; several periods may have none.
+
+        Raises:
+            OptionError: if an earlier period had these records, or this one had others.
         """
         answers = {name: self.read(period, name) for name in sums}
         if all(answer is not None and answer.is_erased for answer in answers.values()):
             LOG.info(
-                "Period %d was answered, and its seals are erased: the answer is given again.",
+                "Period %d was answered, and its seals are erased: the answer is given "
+                "again.",
                 period,
             )
             return
-        seals = {name: self.seal(name, one) for name, one in sums.items()}
-        for before in range(1, period if not empty else 1):
-            if all(
-                (found := self.read(before, name)) and found.seal == seals[name]
-                for name in seals
-            ):
-                raise OptionError(
-                    f"data: these are the records of period {before}, which were released already. Nothing was drawn "
-                    f"or spent; give those of period {period}. If they are others that count the same, give them "
-                    "together with those of the next period."
-                )
-        given_before = {
-            name: answer.seal
+        seals = {name: self.seal(name, query_sums) for name, query_sums in sums.items()}
+        if not empty:
+            for earlier_period in range(1, period):
+                if self._has_seals(earlier_period, seals):
+                    raise OptionError(
+                        f"data: these are the records of period {earlier_period}, "
+                        "which were released already. Nothing was drawn or spent; give "
+                        f"those of period {period}. If they are others that count the "
+                        "same, give them together with those of the next period."
+                    )
+        differs = any(
+            answer is not None and answer.seal and answer.seal != seals[name]
             for name, answer in answers.items()
-            if answer and answer.seal
-        }
-        if any(seal != seals[name] for name, seal in given_before.items()):
-            cure = "give the same records again, or go on from the model that it came to. Nothing was drawn."
+        )
+        if differs:
             raise OptionError(
-                f"data: period {period} was answered with other records. A period has one answer: {cure}"
+                f"data: period {period} was answered with other records. A period has "
+                "one answer: give the same records again, or go on from the model that "
+                "it came to. Nothing was drawn."
             )
 
+    def _has_seals(self, period: int, seals: Mapping[str, str]) -> bool:
+        """Returns whether all queries of a period have these seals."""
+        for name, seal in seals.items():
+            answer = self.read(period, name)
+            if answer is None or answer.seal != seal:
+                return False
+        return True
+
     def read(self, period: int, name: str) -> PeriodSums | None:
-        """Returns an answer; None where there is none."""
+        """Returns the answer to a query in a period; None where there is none."""
         return _read(self._path(period, name))
 
     def write(self, period: int, name: str, answer: PeriodSums) -> None:
-        """Keeps an answer for good; an OptionError if another process was faster, or it cannot be kept."""
-        with self._writing(_PAID):
+        """Stores the answer to a query in a period, for good.
+
+        Raises:
+            OptionError: if another process was faster, or the folder cannot be written.
+        """
+        with self._writing(_STAYS_PAID):
             try:
-                self._place(self._path(period, name), answer)
+                self._write_file(self._path(period, name), answer)
             except (FileExistsError, FileNotFoundError):
-                busy = f"stream: another process answers period {period} at this moment; let it end."
-                raise OptionError(busy) from None
+                raise OptionError(
+                    f"stream: another process answers period {period} at this moment; "
+                    "let it end."
+                ) from None
 
     def total(self, name: str, first: int, last: int) -> Integers:
-        """Returns the noisy sums of some periods, added up."""
-        parts = [self.read(period, name) for period in range(first, last + 1)]
-        if not all(parts):
+        """Adds up the noisy sums of some periods.
+
+        Args:
+            name: Name of the query.
+            first: Number of the first period.
+            last: Number of the last period, included.
+
+        Returns:
+            The total in grid units, (columns, dim).
+
+        Raises:
+            ModelError: if an answer is missing.
+            DataError: if the total leaves 64 bits.
+        """
+        answers = [self.read(period, name) for period in range(first, last + 1)]
+        noisy = [answer.noisy for answer in answers if answer is not None]
+        if len(noisy) < len(answers):
             raise ModelError(
-                f"{self.folder} lacks an answer of a period before {last}; restore it from a backup."
+                f"{self.folder} lacks an answer of a period before {last}; restore it "
+                "from a backup."
             )
-        noisy = [part.noisy for part in parts if part]
         if np.abs(np.sum(noisy, axis=0, dtype=np.float64)).max(initial=0) > _MAX_TOTAL:
             raise DataError(
                 "the totals of the stream leave 64 bits; begin another one."
@@ -208,54 +294,75 @@ class StreamState:
         return np.asarray(np.sum(noisy, axis=0), dtype=np.int64)
 
     def forget(self, last: int) -> None:
-        """Erases noise and seals of all periods up to one, whose noise no later period takes back."""
-        with self._writing(_PAID):
+        """Erases noise and seals of all periods whose noise no later one takes back.
+
+        Args:
+            last: Number of the last of them, included.
+
+        Raises:
+            OptionError: if the folder cannot be written.
+        """
+        with self._writing(_STAYS_PAID):
             self._sweep()
             for path in sorted(self.folder.glob("[0-9]*.npz")):
-                answer = _read(path) if int(path.name[:4]) <= last else None
+                if _period_of(path) > last:
+                    continue
+                answer = _read(path)
                 if answer is not None and not answer.is_erased:
-                    # Another process that begins may sweep the file away; it erases the same then.
+                    # Another process that begins may sweep away the file that is being
+                    # written; it erases the same then.
                     with suppress(FileNotFoundError):
-                        self._place(path, PeriodSums(answer.noisy), force=True)
+                        self._write_file(path, PeriodSums(answer.noisy), replaces=True)
 
     def end(self) -> None:
-        """Erases all secrets: after the last period nothing takes noise back, and no records are compared."""
+        """Erases all secrets, after the last period.
+
+        Nothing takes noise back any more, and no records are compared.
+
+        Raises:
+            OptionError: if the folder cannot be written.
+        """
         self.forget(self.periods)
-        with self._writing(_PAID):
+        with self._writing(_STAYS_PAID):
             (self.folder / "key").unlink(missing_ok=True)
             sync_folders(self.folder)
 
     def _path(self, period: int, name: str) -> Path:
+        """Returns the file of a query in a period."""
         return self.folder / f"{period:04}.{quote(name, safe='')}.npz"
 
     def _protect(self) -> None:
-        """Takes the permissions of all others away from the folder and its files."""
+        """Takes the permissions of all others away from the folder and its files.
+
+        Raises:
+            OptionError: if the folder belongs to somebody else.
+        """
         if os.name != "posix":
             return
         mode = self.folder.stat().st_mode
-        if mode & _FOR_OTHERS:
+        permissions = mode & 0o777
+        if mode & _OTHERS_PERMISSIONS:
             try:
                 self.folder.chmod(0o700)
             except PermissionError:
                 raise OptionError(
-                    f"stream: {self.folder} can be opened by others (mode {mode & 0o777:04o}), and belongs to somebody "
-                    "else. It is to hold secrets: move it away, or move the plan to a folder of your own."
+                    f"stream: {self.folder} can be opened by others (mode "
+                    f"{permissions:04o}), and belongs to somebody else. It is to hold "
+                    "secrets: move it away, or move the plan to a folder of your own."
                 ) from None
             LOG.warning(
-                "%s could be opened by others (mode %04o); now only its owner can. What it holds may have been read.",
+                "%s could be opened by others (mode %04o); now only its owner can. "
+                "What it holds may have been read.",
                 self.folder,
-                mode & 0o777,
+                permissions,
             )
         for path in self.folder.iterdir():
-            if (
-                path.is_file()
-                and not path.is_symlink()
-                and path.stat().st_mode & _FOR_OTHERS
-            ):
+            is_own_file = path.is_file() and not path.is_symlink()
+            if is_own_file and path.stat().st_mode & _OTHERS_PERMISSIONS:
                 path.chmod(0o600)
 
     def _sweep(self) -> None:
-        """Removes what processes left that were killed while they wrote."""
+        """Removes the files of processes that were killed while they wrote."""
         for path in self.folder.iterdir():
             if _TEMPORARY.fullmatch(path.name) is None:
                 continue
@@ -266,7 +373,14 @@ class StreamState:
 
     @contextmanager
     def _writing(self, cure: str) -> Iterator[None]:
-        """Turns an error of the disk into one that says what to do."""
+        """Turns errors of the disk into one that says what to do.
+
+        Args:
+            cure: What to do.
+
+        Raises:
+            OptionError: in place of an OSError inside.
+        """
         try:
             yield
         except OSError as error:
@@ -274,48 +388,70 @@ class StreamState:
                 f"{self.folder} cannot be written: {error.strerror or error}. {cure}"
             ) from None
 
-    def _place_first(self, name: str, content: bytes) -> None:
-        """Writes a file unless it is there; another process that begins may have been faster."""
+    def _write_if_missing(self, name: str, content: bytes) -> None:
+        """Writes a file unless it is there; another process may be faster."""
         if not (self.folder / name).exists():
             with suppress(FileExistsError, FileNotFoundError):
-                self._place(self.folder / name, content)
+                self._write_file(self.folder / name, content)
 
-    def _place(
-        self, path: Path, content: bytes | PeriodSums, *, force: bool = False
+    def _write_file(
+        self, path: Path, content: bytes | PeriodSums, *, replaces: bool = False
     ) -> None:
-        """Writes a file that is whole or not there, and that nothing replaces unless told so."""
-        beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+        """Writes a file that is complete or not there, whatever stops the process.
+
+        Args:
+            path: The file.
+            content: What it is to hold.
+            replaces: Whether it may replace a file.
+
+        Raises:
+            FileExistsError: if there is a file already, and it may not be replaced.
+            OSError: if it cannot be written.
+        """
+        temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
         try:
             with open(
-                beside, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)
+                temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)
             ) as file:
                 if isinstance(content, bytes):
                     file.write(content)
                 else:
-                    held = {
+                    arrays = {
                         name: value
                         for name, value in vars(content).items()
                         if value is not None
                     }
-                    np.savez(file, **held)
+                    np.savez(file, **arrays)
                 file.flush()
                 os.fsync(file.fileno())
-            if force:
-                beside.replace(path)
-            elif not _linked(beside, path):
+            if replaces:
+                temporary.replace(path)
+            elif not _give_name(temporary, path):
                 raise FileExistsError(path)
         finally:
-            # It is there after a link, and after a disk that was full: it holds what the file was to hold.
-            beside.unlink(missing_ok=True)
+            # Still there after a link, and if the disk was full: it may hold secrets.
+            temporary.unlink(missing_ok=True)
         sync_folders(path.parent)
 
 
+def _period_of(path: Path) -> int:
+    """Returns the number of the period with which the name of a file begins."""
+    return int(path.name[:4])
+
+
 def _read(path: Path) -> PeriodSums | None:
+    """Reads the file of a query in a period; None if there is none.
+
+    Raises:
+        ModelError: if it is broken.
+    """
     try:
-        with np.load(path, allow_pickle=False) as held:
-            seal = held.get("seal")
+        with np.load(path, allow_pickle=False) as arrays:
+            seal = arrays.get("seal")
             return PeriodSums(
-                held["noisy"], held.get("noise"), None if seal is None else str(seal)
+                noisy=arrays["noisy"],
+                noise=arrays.get("noise"),
+                seal=None if seal is None else str(seal),
             )
     except FileNotFoundError:
         return None
@@ -325,14 +461,18 @@ def _read(path: Path) -> PeriodSums | None:
         ) from None
 
 
-def _linked(beside: Path, path: Path) -> bool:
-    """Gives a file its name, unless there is one; returns whether it has it."""
+def _give_name(temporary: Path, path: Path) -> bool:
+    """Gives a file its final name, unless there is a file of that name.
+
+    Returns:
+        Whether it has the name.
+    """
     try:
-        os.link(beside, path)
+        os.link(temporary, path)
     except FileExistsError:
         return False
-    except OSError:  # a disk that knows no second names
+    except OSError:  # a file system without hard links
         if path.exists():
             return False
-        beside.rename(path)
+        temporary.rename(path)
     return True
