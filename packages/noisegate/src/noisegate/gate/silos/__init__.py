@@ -1,5 +1,8 @@
-"""The share of one silo in a secure sum: masked before it leaves the gate (G-32).
+"""Sums over several silos, whose records do not leave them (G-32).
 
-- `keys`: the key pairs of silos, and the masks that cancel in the sum of all.
+Each silo hands out its sum with part of the noise, under a mask. Over all silos the
+masks cancel.
+
+- `keys`: keys of silos, and the masks that follow from them.
 - `session`: a session of the gate whose answers are masked shares.
 """

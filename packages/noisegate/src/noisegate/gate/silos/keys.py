@@ -1,11 +1,24 @@
-"""Keys of silos for sums under masks: a private one that stays, and a public one that all the others get.
+"""Keys of silos, and the masks that cancel in the sum of their answers (G-32).
+
+Every silo has two files of a key, and a folder beside them::
 
     north.key         private: whoever has it can take north's masks off
     north.pub         public: name and key
     north.key.used/   the sums in which the key was used; each is used once
 
-Masks cancel: of two silos one adds what the other one subtracts, modulo 2⁶⁴, and nobody
-else knows it (G-32).
+Any two silos derive a stream of words that nobody else knows, from the private key of
+one and the public key of the other. One adds it to its answers, the other subtracts it,
+modulo 2⁶⁴::
+
+    north   sum + noise + stream(north, south) + stream(north, west)
+    south   sum + noise − stream(north, south) + stream(south, west)
+    west    sum + noise − stream(north, west)  − stream(south, west)
+    ────────────────────────────────────────────────────────────────
+    total   sums + noises
+
+How to read it: `write_key` and `silo_key` are for one silo, `check_shares` and
+`unmasked` for whoever adds up; `SecureSum` is what all shares of a sum have in common,
+and `Masking` makes the masks.
 """
 
 from __future__ import annotations
@@ -36,12 +49,24 @@ from noisegate.privacy.plan import CalibratedPlan
 from noisegate.privacy.release import Release, read_json
 
 FORMAT = 1
+"""Version of the files of keys."""
 PUBLIC = ".pub"
+"""How the names of public keys end."""
+# Bytes of a key of X25519.
+_KEY_SIZE = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class SiloKey:
-    """The key of one silo, the public keys of all of them, and how many of these may collude."""
+    """What one silo needs for secure sums.
+
+    Attributes:
+        silo: Name of the silo.
+        path: File of its private key.
+        keys: Public keys of all silos, by name.
+        colluding: How many of the silos may tell what they know.
+        private_key: Its private key, of X25519.
+    """
 
     silo: str
     path: Path
@@ -50,104 +75,166 @@ class SiloKey:
     private_key: Any = field(repr=False)
 
     def masking(self, part: CalibratedPlan, *, plan: str, after: str | None) -> Masking:
-        """Returns the masks of one round: of some queries of a plan, with noise in shares."""
-        events = tuple(event_to_json(event) for event in part.events)
-        shared = SecureSum(
+        """Returns the masks of one round.
+
+        Args:
+            part: The queries of the round, with their noise.
+            plan: Identifier of the published plan.
+            after: Digest of the merged release of the round before; None in the first.
+        """
+        secure_sum = SecureSum(
             keys=self.keys,
             colluding=self.colluding,
             plan=plan,
-            events=events,
+            events=tuple(event_to_json(event) for event in part.events),
             after=after,
         )
-        used = self.path.with_name(self.path.name + ".used")
         return Masking(
-            sum=shared, silo=self.silo, private_key=self.private_key, used=used
+            sum=secure_sum,
+            silo=self.silo,
+            private_key=self.private_key,
+            used=self.path.with_name(self.path.name + ".used"),
         )
 
 
 def write_key(silo: str, out: Path) -> Path:
-    """Writes a new private key, for its owner's eyes alone, and the public one beside it, whose path is returned."""
+    """Writes the key of a silo: a private one for its owner alone, and a public one.
+
+    Args:
+        silo: Name of the silo, one line.
+        out: File of the private key; the public one gets the same name with `.pub`.
+
+    Returns:
+        File of the public key.
+
+    Raises:
+        OptionError: if the name or the file cannot be used.
+    """
     if not silo.strip() or not silo.isprintable():
         raise OptionError(
             f"silo={silo!r} must be the name of this silo in one line, such as 'north'."
         )
-    beside = out.with_suffix(PUBLIC)
-    if beside == out:
+    public_path = out.with_suffix(PUBLIC)
+    if public_path == out:
         raise OptionError(
-            f"--out {out}: the public key gets this name; choose another, such as {silo}.key."
+            f"--out {out}: the public key gets this name; choose another, such as "
+            f"{silo}.key."
         )
     private, public = new_key()
-    for path, content in ((out, {"private": private}), (beside, {"public": public})):
+    for path, key in ((out, {"private": private}), (public_path, {"public": public})):
         with new_file(path) as new:
             new.chmod(0o600)
-            new.write_text(
-                json.dumps({"format": FORMAT, "silo": silo.strip(), **content}) + "\n",
-                encoding="utf-8",
-            )
-    beside.chmod(0o644)
-    return beside
+            content = {"format": FORMAT, "silo": silo.strip(), **key}
+            new.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    public_path.chmod(0o644)
+    return public_path
 
 
 def silo_key(
     folder: str | Path | None, key: str | Path | None, colluding: int
 ) -> SiloKey | None:
-    """Returns what a secure sum takes: a folder of public keys and a private one; None without them."""
+    """Reads what a silo needs for secure sums.
+
+    Args:
+        folder: Folder with the public key of every silo; None for no secure sum.
+        key: File of the private key of this silo; None likewise.
+        colluding: How many of the silos may tell what they know.
+
+    Returns:
+        The keys; None if neither is given.
+
+    Raises:
+        OptionError: if only one of the two is given, or they do not belong together, or
+            the file has a second name.
+        ModelError: if a file holds no key.
+    """
     if folder is None and key is None:
         return None
     if folder is None or key is None:
-        says = f"secure_sum={folder!r} and key={key!r} go together"
         raise OptionError(
-            f"{says}: the folder with the public key of every silo, and the private key of this one."
+            f"secure_sum={folder!r} and key={key!r} go together: the folder with the "
+            "public key of every silo, and the private key of this one."
         )
-    keys, path = read_keys(Path(folder)), Path(key)
+    public_keys = read_keys(Path(folder))
+    path = Path(key)
     silo, digits = _read(path, "private")
     check_private(path, "key")
-    if (why := second_name(path)) is not None:
+    problem = second_name(path)
+    if problem is not None:
         raise OptionError(
-            f"key={str(path)!r} {why}. The sums in which it was used are remembered beside its name, and under another "
-            "name it would be used twice."
+            f"key={str(path)!r} {problem}. The sums in which it was used are "
+            "remembered beside its name, and under another name it would be used twice."
         )
     try:
-        private = private_key(digits)
+        own_key = private_key(digits)
     except ValueError:
         raise ModelError(
             f"{path} holds no private key of X25519; make one with `noisegate key`."
         ) from None
-    if keys.get(silo) != private.public_key().public_bytes_raw().hex():
+    if public_keys.get(silo) != own_key.public_key().public_bytes_raw().hex():
         raise OptionError(
-            f"key={str(path)!r}: {folder} holds no public key of {silo!r} that belongs to it."
+            f"key={str(path)!r}: {folder} holds no public key of {silo!r} that belongs "
+            "to it."
         )
     return SiloKey(
-        silo=silo, path=path, keys=keys, colluding=colluding, private_key=private
+        silo=silo,
+        path=path,
+        keys=public_keys,
+        colluding=colluding,
+        private_key=own_key,
     )
 
 
 def read_keys(folder: Path) -> dict[str, str]:
-    """Returns the public keys in a folder, by the names of the silos, sorted."""
+    """Reads the public keys in a folder.
+
+    Returns:
+        Keys in hexadecimal, by the names of the silos, sorted.
+
+    Raises:
+        OptionError: if a silo has two keys, or there are fewer than two silos.
+        ModelError: if a file holds no key.
+    """
     keys: dict[str, str] = {}
     for path in sorted(folder.glob("*" + PUBLIC)):
         silo, digits = _read(path, "public")
         if silo in keys:
             raise OptionError(
-                f"{folder} holds two public keys of the silo {silo!r}; keep the one that it uses."
+                f"{folder} holds two public keys of the silo {silo!r}; keep the one "
+                "that it uses."
             )
         keys[silo] = digits
     if len(keys) < 2:
         raise OptionError(
-            f"secure_sum={str(folder)!r} holds {len(keys)} public keys (*{PUBLIC}); it needs all silos'."
+            f"secure_sum={str(folder)!r} holds {len(keys)} public keys (*{PUBLIC}); it "
+            "needs all silos'."
         )
     return dict(sorted(keys.items()))
 
 
 def _read(path: Path, kind: str) -> tuple[str, str]:
+    """Reads the file of a key.
+
+    Args:
+        path: The file.
+        kind: "private" or "public".
+
+    Returns:
+        Name of the silo, and the key in hexadecimal.
+
+    Raises:
+        ModelError: if the file does not exist, or holds no such key.
+    """
     try:
         content = read_json(path)
-        silo, digits = content["silo"], content[kind]
-        if (
-            content["format"] != FORMAT
-            or not isinstance(silo, str)
-            or len(bytes.fromhex(digits)) != 32
-        ):
+        silo = content["silo"]
+        digits = content[kind]
+        is_key = (
+            content["format"] == FORMAT
+            and isinstance(silo, str)
+            and len(bytes.fromhex(digits)) == _KEY_SIZE
+        )
+        if not is_key:
             raise ValueError("another format")
     except FileNotFoundError:
         raise ModelError(
@@ -161,7 +248,7 @@ def _read(path: Path, kind: str) -> tuple[str, str]:
 
 
 def facts_of(shared: SecureSum) -> dict[str, Any]:
-    """Returns what the certificate of a share says of the sum."""
+    """Returns what the certificate of a share says of the sum, as JSON has it."""
     return {
         "keys": dict(shared.keys),
         "colluding": shared.colluding,
@@ -170,62 +257,101 @@ def facts_of(shared: SecureSum) -> dict[str, Any]:
 
 
 def sum_of(release: Release) -> SecureSum | None:
-    """Returns the secure sum that a release is a share of, as its certificate states and makes it; None if none."""
+    """Returns the secure sum that a release is a share of; None if it is none.
+
+    Args:
+        release: The release.
+
+    Raises:
+        ModelError: if its certificate states another sum than follows from it.
+    """
     certificate = release.certificate
-    facts = certificate.public.get("secure_sum")
-    if facts is None:
+    stated = certificate.public.get("secure_sum")
+    if stated is None:
         return None
     try:
-        shared = SecureSum(
-            keys=dict(facts["keys"]),
-            colluding=facts["colluding"],
+        secure_sum = SecureSum(
+            keys=dict(stated["keys"]),
+            colluding=stated["colluding"],
             plan=certificate.public["plan"],
             events=tuple(event_to_json(event) for event in certificate.events),
             after=certificate.public.get("after"),
         )
-        found = facts_of(shared)
+        computed = facts_of(secure_sum)
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(
-            f"a share's certificate states no secure sum: {type(error).__name__} at {error}."
+            "a share's certificate states no secure sum: "
+            f"{type(error).__name__} at {error}."
         ) from None
-    if found != facts:
+    if computed != stated:
         raise ModelError(
-            f"silo {certificate.public.get('silo')!r} states the sum {str(facts['sum'])[:16]}, and its certificate "
-            f"makes {shared.identity[:16]}: do not rely on it."
+            f"silo {certificate.public.get('silo')!r} states the sum "
+            f"{str(stated['sum'])[:16]}, and its certificate makes "
+            f"{secure_sum.identity[:16]}: do not rely on it."
         )
-    return shared
+    return secure_sum
 
 
 def check_shares(releases: Sequence[Release]) -> SecureSum | None:
-    """Returns the secure sum that releases are all shares of; None if none of them is; refuses shares of several."""
-    shared = [sum_of(release) for release in releases]
-    first = shared[0]
+    """Checks that releases are all the shares of one secure sum, or none is a share.
+
+    Args:
+        releases: Releases of the silos.
+
+    Returns:
+        The secure sum; None if none is a share.
+
+    Raises:
+        OptionError: if they are shares of several sums, or one is missing.
+        ModelError: if a certificate contradicts itself.
+    """
+    sums = [sum_of(release) for release in releases]
     names = [str(release.certificate.public.get("silo")) for release in releases]
-    for name, one in zip(names, shared, strict=True):
-        if (one is None) is not (first is None):
+    first_sum = sums[0]
+    for name, secure_sum in zip(names, sums, strict=True):
+        if (secure_sum is None) is not (first_sum is None):
             raise OptionError(
-                f"silos {names[0]!r} and {name!r}: one is a share of a secure sum, and the other is not."
+                f"silos {names[0]!r} and {name!r}: one is a share of a secure sum, and "
+                "the other is not."
             )
-        if first is not None and one is not None and one.identity != first.identity:
-            differ = [
+        if first_sum is None or secure_sum is None:
+            continue
+        if secure_sum.identity != first_sum.identity:
+            differing_parts = [
                 part
-                for part in vars(first)
-                if getattr(one, part) != getattr(first, part)
+                for part in vars(first_sum)
+                if getattr(secure_sum, part) != getattr(first_sum, part)
             ]
             raise OptionError(
-                f"silos {names[0]!r} and {name!r} are shares of different sums ({', '.join(differ)} differ): masks "
-                "would not cancel. All silos answer under one plan, one ε, one folder of keys and one --colluding."
+                f"silos {names[0]!r} and {name!r} are shares of different sums "
+                f"({', '.join(differing_parts)} differ): masks would not cancel. All "
+                "silos answer under one plan, one ε, one folder of keys and one "
+                "--colluding."
             )
-    if first is not None and (missing := sorted(set(first.keys) - set(names))):
-        says = f"the share of {', '.join(missing)} is missing: without it the masks of the others do not cancel"
-        raise OptionError(
-            f"{says}. Wait for it; or begin anew without that silo, with new keys, which costs ε again."
-        )
-    return first
+    if first_sum is not None:
+        missing = sorted(set(first_sum.keys) - set(names))
+        if missing:
+            raise OptionError(
+                f"the share of {', '.join(missing)} is missing: without it the masks "
+                "of the others do not cancel. Wait for it; or begin anew without that "
+                "silo, with new keys, which costs ε again."
+            )
+    return first_sum
 
 
 def unmasked(releases: Sequence[Release], name: str) -> npt.NDArray[np.int64]:
-    """Returns the sum over all silos of the answers to a query, with noise, in grid units, (dim, columns)."""
+    """Adds up the shares of all silos, in which the masks cancel.
+
+    Args:
+        releases: The shares of all silos.
+        name: Name of a query.
+
+    Returns:
+        The noisy sum over all silos in grid units, (dim, columns).
+
+    Raises:
+        ModelError: if a release is no share.
+    """
     try:
         total = np.sum(
             [as_words(release.values[name]) for release in releases],
@@ -238,21 +364,29 @@ def unmasked(releases: Sequence[Release], name: str) -> npt.NDArray[np.int64]:
 
 
 Words = npt.NDArray[np.uint64]
+"""Numbers modulo 2⁶⁴."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SecureSum:
-    """What the shares of one sum have in common."""
+    """What the shares of one sum have in common.
 
-    keys: Mapping[
-        str, str
-    ]  # the public key of each silo, X25519 in hexadecimal digits, by its name
-    colluding: int  # how many of the silos may tell what they know to whoever adds up; the others' noise suffices
-    plan: str  # identifier of the published plan
-    events: tuple[Mapping[str, Any], ...]  # what is asked and with what noise, as JSON
-    after: str | None = (
-        None  # digest of the merged release of the round before; None in the first round
-    )
+    Raises:
+        OptionError: if there are too few or too many silos, all of them may collude, or
+            two have the same key.
+    """
+
+    keys: Mapping[str, str]
+    """Public key of each silo, X25519 in hexadecimal, by its name."""
+    colluding: int
+    """How many of the silos may tell what they know to whoever adds up: the noise of
+    the others suffices."""
+    plan: str
+    """Identifier of the published plan."""
+    events: tuple[Mapping[str, Any], ...]
+    """What is asked and with what noise, as JSON has it."""
+    after: str | None = None
+    """Digest of the merged release of the round before; None in the first round."""
 
     def __post_init__(self) -> None:
         count = len(self.keys)
@@ -262,11 +396,13 @@ class SecureSum:
             )
         if type(self.colluding) is not int or not 0 <= self.colluding < count:
             raise OptionError(
-                f"colluding={self.colluding!r} must be a whole number from 0 to {count - 1}, below the number of silos."
+                f"colluding={self.colluding!r} must be a whole number from 0 to "
+                f"{count - 1}, below the number of silos."
             )
         if len(set(self.keys.values())) < count:
             raise OptionError(
-                f"secure sum: two of the silos {', '.join(self.keys)} have the same key."
+                f"secure sum: two of the silos {', '.join(self.keys)} have the same "
+                "key."
             )
 
     @property
@@ -276,7 +412,7 @@ class SecureSum:
 
     @property
     def identity(self) -> str:
-        """SHA-256 of all of it."""
+        """SHA-256 of all of it, in hexadecimal."""
         return hashlib.sha256(
             canonical_json({**vars(self), "keys": dict(self.keys)})
         ).hexdigest()
@@ -284,67 +420,106 @@ class SecureSum:
 
 @dataclass(frozen=True, kw_only=True)
 class Masking:
-    """The masks of one silo in one sum; each is to be used once."""
+    """The masks of one silo in one sum; each is used once."""
 
-    sum: SecureSum  # what is summed
-    silo: str  # name of this silo
+    sum: SecureSum
+    """What is summed."""
+    silo: str
+    """Name of this silo."""
     private_key: Any = field(repr=False)
-    used: Path  # folder that remembers the sums in which this key was used
+    """Private key of this silo, of X25519."""
+    used: Path
+    """Folder that remembers the sums in which this key was used."""
 
     def begin(self) -> None:
-        """Marks the masks as used, for good, or refuses: two answers under them would show their difference."""
+        """Marks the masks as used, for good.
+
+        Two answers under the same masks would show their difference.
+
+        Raises:
+            OptionError: if they were used, or the mark cannot be made.
+        """
         try:
             self.used.mkdir(mode=0o700, parents=True, exist_ok=True)
-            close_to_others(
-                self.used
-            )  # who may remove a mark may have the key used twice
+            # Whoever can remove a mark can have the key used twice.
+            close_to_others(self.used)
             with (self.used / self.sum.identity).open("x") as mark:
                 os.fsync(mark.fileno())
         except FileExistsError:
             raise OptionError(
-                f"silo {self.silo!r} has answered this sum before, or was stopped in it: {self.used} says so. A second "
-                "answer under the same masks would show the difference of both. All silos make new keys and begin anew."
+                f"silo {self.silo!r} has answered this sum before, or was stopped in "
+                f"it: {self.used} says so. A second answer under the same masks would "
+                "show the difference of both. All silos make new keys and begin anew."
             ) from None
         except PermissionError as error:
             raise OptionError(
-                f"{self.used} cannot be written: {error.strerror}. It remembers the sums in which the key was used; "
-                "move the key to a folder of your own."
+                f"{self.used} cannot be written: {error.strerror}. It remembers the "
+                "sums in which the key was used; move the key to a folder of your own."
             ) from None
-        # The name too outlives a power cut, before anything leaves: it stands in the folder, and this one in its own.
+        # The entries of the mark in its folder, and of the folder in its own, are on
+        # disk too before anything leaves: they outlive a power cut.
         sync_folders(self.used, self.used.parent)
 
     def mask(self, query: str, size: int) -> Words:
-        """Returns the sum of this silo's masks for a query, (size,): over all silos they are zero modulo 2⁶⁴."""
+        """Returns the mask of this silo's answer to a query.
+
+        Args:
+            query: Name of the query.
+            size: How many words the answer has.
+
+        Returns:
+            Words, (size,). Over all silos they add up to zero modulo 2⁶⁴.
+        """
         total = np.zeros(size, dtype=np.uint64)
         for other in self.sum.keys:
-            if other != self.silo:
-                stream = self._stream(other, query, size)
-                total = total + stream if self.silo < other else total - stream
+            if other == self.silo:
+                continue
+            stream = self._stream(other, query, size)
+            if self.silo < other:
+                total = total + stream
+            else:
+                total = total - stream
         return total
 
     def _stream(self, other: str, query: str, size: int) -> Words:
-        """Returns what this silo and another one alone can know, the same for both."""
+        """Returns words that this silo and another one can compute, and nobody else.
+
+        Both get the same: a key agreed on by X25519, derived by HKDF for the sum, the
+        query and the two silos, and the key stream of ChaCha20 under it.
+
+        Args:
+            other: Name of the other silo.
+            query: Name of the query.
+            size: How many words.
+        """
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-        theirs = X25519PublicKey.from_public_bytes(bytes.fromhex(self.sum.keys[other]))
+        other_key = X25519PublicKey.from_public_bytes(
+            bytes.fromhex(self.sum.keys[other])
+        )
         info = canonical_json({"mask": query, "of": sorted((self.silo, other))})
-        key = HKDF(
+        stream_key = HKDF(
             algorithm=SHA256(),
             length=32,
             salt=bytes.fromhex(self.sum.identity),
             info=info,
-        ).derive(self.private_key.exchange(theirs))
-        stream = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
-        return np.frombuffer(stream.update(bytes(8 * size)), dtype="<u8").astype(
-            np.uint64
-        )
+        ).derive(self.private_key.exchange(other_key))
+        # The nonce may be zero: a key is used for one stream.
+        algorithm = algorithms.ChaCha20(stream_key, bytes(16))
+        encryptor = Cipher(algorithm, mode=None).encryptor()
+        stream = encryptor.update(bytes(8 * size))
+        return np.frombuffer(stream, dtype="<u8").astype(np.uint64)
 
 
 def new_key() -> tuple[str, str]:
-    """Returns a private and a public key of X25519, in hexadecimal digits."""
+    """Generates a private and a public key of X25519, in hexadecimal.
+
+    Raises:
+        MissingExtraError: if the package cryptography is not installed.
+    """
     require("cryptography", "a secure sum")
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
@@ -353,7 +528,15 @@ def new_key() -> tuple[str, str]:
 
 
 def private_key(digits: str) -> Any:
-    """Returns the private key that `new_key` gave; a ValueError if it is none."""
+    """Returns the private key that `new_key` has generated.
+
+    Args:
+        digits: The key in hexadecimal.
+
+    Raises:
+        ValueError: if it is none.
+        MissingExtraError: if the package cryptography is not installed.
+    """
     require("cryptography", "a secure sum")
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
@@ -361,19 +544,38 @@ def private_key(digits: str) -> Any:
 
 
 def as_numbers(words: Words) -> npt.NDArray[np.float64]:
-    """Returns words, (dim, columns), as a release holds them: high halves above low ones, (2·dim, columns)."""
-    halves = (words >> np.uint64(32), words & np.uint64(2**32 - 1))
-    return np.concatenate(halves).astype(np.float64)
+    """Writes words as a release holds them: in float64, which has 53 bits, as halves.
+
+    Args:
+        words: Words, (dim, columns).
+
+    Returns:
+        High halves above low ones, (2·dim, columns).
+
+    Examples:
+        >>> as_numbers(np.array([[2**32 + 5]], dtype=np.uint64)).tolist()
+        [[1.0], [5.0]]
+    """
+    high = words >> np.uint64(32)
+    low = words & np.uint64(2**32 - 1)
+    return np.concatenate((high, low)).astype(np.float64)
 
 
 def as_words(numbers: npt.NDArray[np.float64]) -> Words:
-    """Returns the words that `as_numbers` wrote; a ValueError if they are none."""
-    if (
-        len(numbers) % 2
-        or not (
-            (numbers >= 0) & (numbers < 2.0**32) & (numbers == np.floor(numbers))
-        ).all()
-    ):
+    """Reads the words that `as_numbers` has written.
+
+    Args:
+        numbers: High halves above low ones, (2·dim, columns).
+
+    Returns:
+        Words, (dim, columns).
+
+    Raises:
+        ValueError: if they are none.
+    """
+    has_halves = len(numbers) % 2 == 0
+    is_half = (numbers >= 0) & (numbers < 2.0**32) & (numbers == np.floor(numbers))
+    if not has_halves or not is_half.all():
         raise ValueError("no halves of words")
     high, low = np.split(numbers.astype(np.uint64), 2)
     return (high << np.uint64(32)) | low

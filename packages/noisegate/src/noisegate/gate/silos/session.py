@@ -1,8 +1,11 @@
-"""A session of the gate whose answers are masked shares of a sum over silos (G-32)."""
+"""A session of the gate whose answers are masked shares of a sum over silos (G-32).
+
+Each silo answers with its own sum, part of the noise, and a mask. Over all silos the
+masks cancel, so whoever adds the answers up learns the noisy sum and nothing else.
+"""
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -15,52 +18,79 @@ from noisegate.privacy.events import Sampler
 from noisegate.privacy.grid import RECORD_LIMIT
 from noisegate.privacy.plan import PlannedRelease
 
+# A share of the noise is a little wider than its part, as a margin for rounding.
+_MARGIN = 1 + 1e-12
+
 
 class ShareSession(SumSession):
-    """Takes the place of a session of a gate that was asked nothing yet; its answers are masked shares (G-32).
+    """Answers the questions of one plan with masked shares (G-32).
 
-    They are as `masks.as_numbers` writes them, (2·dim, columns); sum and noise leave the gate with the mask alone.
+    It takes the place of a session of a gate that was asked nothing yet. Sum and noise
+    leave the gate with the mask alone, written as `keys.as_numbers` does, (2·dim,
+    columns).
+
+    Args:
+        session: The session of the gate.
+        masking: The masks of this silo in the sum.
+
+    Raises:
+        CalibrationError: if the shares of the noise would be too small for the proof.
     """
 
     def __init__(self, session: SumSession, masking: Masking) -> None:
         super().__init__(session._access)
         self._masking = masking
-        if min(
-            release.noise_std for release in self.plan.releases
-        ) < MINIMUM_STD * math.sqrt(masking.sum.honest):
+        # The shares of the silos that do not collude are the planned noise.
+        self._share = math.sqrt(masking.sum.honest)
+        smallest_std = min(release.noise_std for release in self.plan.releases)
+        if smallest_std < MINIMUM_STD * self._share:
             raise CalibrationError(
-                f"the noise of {masking.sum.honest} silos, in shares, would be below {MINIMUM_STD:g} grid units each, "
-                "where nothing is proved; ask for a smaller epsilon."
+                f"the noise of {masking.sum.honest} silos, in shares, would be below "
+                f"{MINIMUM_STD:g} grid units each, where nothing is proved; ask for a "
+                "smaller epsilon."
             )
 
     def _confirm(self) -> None:
-        """Just before noise: the masks count as used from here on, as the budget does."""
+        """Marks the masks as used, just before noise, and confirms the reservation."""
         if self.state is not State.CONFIRMED:
             self._masking.begin()
         super()._confirm()
 
-    def _check_records(self, seen: int, link: str | None = None) -> None:
-        super()._check_records(seen, link)
-        # With it, the sum of all silos and its noise stay below 2⁶³ in magnitude.
-        if seen > RECORD_LIMIT // len(self._masking.sum.keys):
+    def _check_records(self, record_count: int, link: str | None = None) -> None:
+        """Checks the number of records, also against 64 bits for all silos together.
+
+        Raises:
+            DataError: if there are too many, or `Session._check_records` refuses.
+        """
+        super()._check_records(record_count, link)
+        # With so few, the sum of all silos and its noise stay below 2⁶³ in magnitude.
+        max_records = RECORD_LIMIT // len(self._masking.sum.keys)
+        if record_count > max_records:
             raise DataError(
-                f"{self._access.source.name}: too many records for a sum of several silos in 64 bits."
+                f"{self._access.source.name}: too many records for a sum of several "
+                "silos in 64 bits."
             )
 
     def _answer(self, sums: Integers, release: PlannedRelease) -> Values:
-        std = release.noise_std / math.sqrt(self._masking.sum.honest) * (1 + 1e-12)
-        noisy = self._add_noise(
-            sums,
-            replace(release.event, noise_std=std, sampler=Sampler.DISCRETE_GAUSSIAN),
-        )
-        words = np.ascontiguousarray(noisy.T).view(np.uint64)
-        return as_numbers(
-            words
-            + self._masking.mask(release.query.name, words.size).reshape(words.shape)
-        )
+        """Draws this silo's share of the noise, and masks the noisy sum.
 
-    def _stds(self) -> dict[str, Any]:
-        return {
-            name: std / math.sqrt(self._masking.sum.honest)
-            for name, std in super()._stds().items()
-        }
+        Args:
+            sums: Exact sum of this silo in grid units, (columns, dim); private.
+            release: What was planned for the question.
+
+        Returns:
+            The masked share, (2·dim, columns), see `keys.as_numbers`.
+        """
+        share_std = release.noise_std / self._share * _MARGIN
+        share_event = replace(
+            release.event, noise_std=share_std, sampler=Sampler.DISCRETE_GAUSSIAN
+        )
+        noisy_sums = self._add_noise(sums, share_event)
+        # Negative sums wrap around: words are numbers modulo 2⁶⁴.
+        words = np.ascontiguousarray(noisy_sums.T).view(np.uint64)
+        mask = self._masking.mask(release.query.name, words.size)
+        return as_numbers(words + mask.reshape(words.shape))
+
+    def _stds(self) -> dict[str, float]:
+        """Returns the standard deviation of this silo's noise, by query."""
+        return {name: std / self._share for name, std in super()._stds().items()}
