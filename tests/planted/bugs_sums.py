@@ -192,7 +192,7 @@ def answers_before_a_loss_count_twice(plant: Plant) -> None:
     """Where a worker is lost in a step, what the others had answered is added to what all answer then."""
     kept: list[Any] = []
 
-    @plant.wrap("ray_round.Pass._lost")
+    @plant.wrap("ray_round.Pass._replace_worker")
     def _(lost: Any, parts: Any, shift: Any, number: Any) -> Any:
         kept.extend(one for one in parts._shifts if one is not shift and number is None)
         return lost(parts, shift, number)
@@ -298,7 +298,7 @@ a-repeated-part-counts-twice: A worker that is asked for a part again adds it ag
     rewrite ray_worker.Worker.add: number not in self._parts => True
 parts-of-a-lost-worker-left-out: What a worker that was lost had summed is left out.
     by test_a_lost_worker_changes_no_total
-    rewrite ray_round.Pass._lost: [*shift.parts] + any_rest => any_rest
+    rewrite ray_round.Pass._replace_worker: [*shift.parts] + any_rest => any_rest
 batches-in-every-share: A share has the batches of all others too.
     by test_shares_of_units_are_the_records_that_one_pass_uses test_parts_of_images_are_all_images
     rewrite tables.Source.unread: next(batches) % shares == share => True

@@ -1,9 +1,14 @@
-"""Sums on the machines of a Ray cluster: descriptions of parts go to workers, exact totals come back (G-29, G-33).
+"""Sums on the machines of a Ray cluster (G-29, G-33).
 
-The totals are private, like the records: so is the cluster, its object store and its
-network. Noise is drawn here. All workers must compute alike, and as this process does:
-one on another processor, with other versions, or that sums made-up records to other
-integers, is refused.
+Descriptions of parts of the records go to workers, exact totals come back; noise is
+drawn in this process. The totals are private, like the records: so are the cluster, its
+object store and its network.
+
+All workers must compute as this process does. One on another processor, with other
+versions, or that sums made-up records to other integers, is refused.
+
+How to read it: `RayEngine` is what a user gives the gate, and joins a cluster or starts
+one; `_Rounds` sums by its workers, in passes (`engines.ray_round`).
 """
 
 import math
@@ -25,30 +30,43 @@ from noisegate.gate.samples import HeldGradients, Integers, StepTask
 from noisegate.gate.sums import Engine, Progress, SumTask, Totals
 from noisegate.sources.tables.tables import Source
 
-EVEN = 8  # so many parts for each worker make their shares of the records nearly equal, as steps that wait for all need
-ANSWER_SECONDS = 10.0  # how long an address may take to answer
-FIRST_WITH_TOKEN = (
-    2,
-    59,
-)  # from this version on, a cluster that Ray starts for one process asks for a token
+EVEN = 8
+"""Parts for each worker that make their shares of the records nearly equal, as steps
+need that wait for all of them."""
+ANSWER_SECONDS = 10.0
+"""How long an address may take to answer."""
+FIRST_WITH_TOKEN = (2, 59)
+"""Version of Ray from which on a cluster that it starts for one process asks for a
+token."""
+
+# Ray takes names of levels too, though its types do not say so.
+_LOGGING_LEVEL: Any = "ERROR"
+# Ray starts slowly on a busy machine, and waits only seconds for its own processes.
+_START_ATTEMPTS = 2
+# How a connection of HTTP/2 begins, which Ray speaks: a preface, and an empty frame of
+# settings. The answer is such a frame too; its kind stands behind three bytes, its
+# length.
 _SETTINGS = b"\x04"
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)
-"""How HTTP/2 begins, which Ray speaks; the answer is a frame of settings, whose kind stands behind three bytes."""
-_QUIET: Mapping[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RayEngine(Engine):
-    """Sums parts of tables and images in files in the processes of a Ray cluster, to the bits of one machine.
+    """Sums tables and images in files on a Ray cluster, to the bits of one machine.
 
-    Every machine must see the files under the same path, and be like the one that runs this: the same processor, the
-    same installation. Needs the extra ``ray``.
+    Every machine must see the files under the same path, and be like the one that runs
+    this: the same processor, the same installation. Needs the extra ``ray``.
 
-    The ``address`` is ``HOST:PORT`` of the head of a cluster that this machine is part of, or "auto"; None is for
-    processes of this machine, or for the cluster that this process has joined before. There are so many ``workers``,
-    processes of one core each, None for one on each core, and a worker reads about ``part_bytes`` of a file at a time,
-    which are read again if it is lost. Where the cluster has no core to spare, a run waits ``wait_seconds`` for its
-    first worker.
+    Attributes:
+        address: ``HOST:PORT`` of the head of a cluster that this machine is part of, or
+            "auto"; None for processes of this machine, or for the cluster that this
+            process has joined before.
+        workers: Number of worker processes, of one core each; None for one on each
+            core.
+        part_bytes: About how much of a file a worker reads at a time. It is read again
+            if the worker is lost.
+        wait_seconds: How long a run waits for its first worker where the cluster has no
+            core to spare.
 
     Raises:
         OptionError: if a number is not positive.
@@ -70,33 +88,50 @@ class RayEngine(Engine):
     def __post_init__(self) -> None:
         for name in ("workers", "part_bytes"):
             value = getattr(self, name)
-            if value is not None and (
-                isinstance(value, bool) or not isinstance(value, int) or value < 1
-            ):
+            is_positive_integer = (
+                isinstance(value, int) and not isinstance(value, bool) and value >= 1
+            )
+            if value is not None and not is_positive_integer:
                 raise OptionError(f"{name}={value!r} must be a positive whole number.")
         if not self.wait_seconds > 0:
             raise OptionError(
-                f"wait_seconds={self.wait_seconds!r} must be a positive number of seconds."
+                f"wait_seconds={self.wait_seconds!r} must be a positive number of "
+                "seconds."
             )
 
     def check(self, source: Any, *, sums: bool, device: str = "cpu") -> None:
-        """Refuses other records than those in files, and queries that are no sums; joins the cluster."""
+        """Refuses what workers cannot sum, and joins the cluster.
+
+        Args:
+            source: The private records, which must be in files.
+            sums: Whether the query is one of sums of vectors or of gradients.
+            device: Where torch is to compute gradients; workers do on the CPU.
+
+        Raises:
+            OptionError: if any of these does not fit, or no cluster can be joined.
+        """
         if not sums:
             raise OptionError(
-                "engine='ray': this method asks for more than sums over the records, in an order that one machine "
-                "keeps; choose one that sums vectors or gradients, such as pairwise or dp-cgan, or leave it out"
+                "engine='ray': this method asks for more than sums over the records, "
+                "in an order that one machine keeps; choose one that sums vectors or "
+                "gradients, such as pairwise or dp-cgan, or leave it out"
             )
         if device != "cpu":
-            cure = f"give {said('device', 'cpu')}, or leave the engine out"
             raise OptionError(
-                f"device={device!r}: workers of engine='ray' compute on the CPU; {cure}"
+                f"device={device!r}: workers of engine='ray' compute on the CPU; give "
+                f"{said('device', 'cpu')}, or leave the engine out"
             )
         source.check_parts()
         self._join()
 
     @contextmanager
     def opened(self) -> Iterator[Engine]:
-        """Yields the engine of one run, whose workers are hired in its first round and kept for the others."""
+        """Opens the engine for all rounds of one run.
+
+        Yields:
+            What sums the rounds. Workers are hired in the first one, and stay for the
+            others.
+        """
         pool = Pool(workers=self._join(), wait_seconds=self.wait_seconds)
         try:
             yield _Rounds(pool, self.part_bytes)
@@ -109,12 +144,28 @@ class RayEngine(Engine):
         tasks: Mapping[str, SumTask],
         progress: Progress | None,
     ) -> Totals:
-        """Returns the exact totals over all records of `source`, by workers of this round alone."""
+        """Sums all records of a source, by workers of this round alone.
+
+        Args:
+            source: The private records, in parts.
+            tasks: The questions, by name.
+            progress: Called with the number of records summed so far.
+
+        Returns:
+            The exact totals; private.
+        """
         with self.opened() as run:
             return run.sum(source, tasks, progress)
 
     def _join(self) -> int:
-        """Makes sure that this process is part of a cluster; returns how many workers there are to be."""
+        """Makes sure that this process is part of a cluster.
+
+        Returns:
+            How many workers there are to be.
+
+        Raises:
+            OptionError: if no cluster can be joined or started.
+        """
         require("ray", "engine='ray'")
         import ray
 
@@ -122,94 +173,118 @@ class RayEngine(Engine):
             # A library of privacy does not tell others that it runs.
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             if self.address is None:
-                self._start()
+                self._start_local_cluster()
             else:
-                self._answers(self.address)
+                self._check_reachable(self.address)
                 try:
-                    ray.init(self.address, **_QUIET)
+                    ray.init(
+                        self.address, log_to_driver=False, logging_level=_LOGGING_LEVEL
+                    )
                 except Exception as error:
                     raise self._unreachable(type(error).__name__) from None
-        resources: Mapping[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        cluster: Any = ray  # whose function for resources has no types
+        resources: Mapping[str, float] = cluster.cluster_resources()
         return self.workers or max(int(resources.get("CPU", 1)), 1)
 
-    def _start(self) -> None:
-        """Starts Ray on this machine; twice, as it gives itself few seconds where others are at work."""
+    def _start_local_cluster(self) -> None:
+        """Starts Ray on this machine, for this process alone.
+
+        Raises:
+            OptionError: if it cannot be started, or would be open to other users.
+        """
         import ray
 
         _check_protected()
         _keep_token_private()
-        for _ in range(2):
+        for _ in range(_START_ATTEMPTS):
             try:
                 ray.init(
                     "local",
                     num_cpus=self.workers or usable_cores(),
                     include_dashboard=False,
-                    **_QUIET,
+                    log_to_driver=False,
+                    logging_level=_LOGGING_LEVEL,
                 )
                 return
             except Exception as error:
                 ray.shutdown()
-                reason = type(error).__name__
+                error_type = type(error).__name__
         raise OptionError(
-            f"engine='ray': Ray could not be started on this machine ({reason}; its logs lie in the folder ray of the "
-            "temporary files); try again when less runs here, or give the address of a cluster"
+            f"engine='ray': Ray could not be started on this machine ({error_type}; "
+            "its logs lie in the folder ray of the temporary files); try again when "
+            "less runs here, or give the address of a cluster"
         )
 
-    def _answers(self, address: str) -> None:
-        """Asks whether anybody is there, as Ray would wait for minutes."""
+    def _check_reachable(self, address: str) -> None:
+        """Checks that Ray answers at an address, for which Ray would wait minutes.
+
+        Args:
+            address: ``HOST:PORT``, or "auto", which is not checked.
+
+        Raises:
+            OptionError: if it does not.
+        """
         if address == "auto":
             return
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal():
             raise self._unreachable("no HOST:PORT")
+        # The brackets of an address of IPv6 are left out.
+        endpoint = (host.strip("[]"), int(port))
         try:
-            with socket.create_connection(
-                (host.strip("[]"), int(port)), ANSWER_SECONDS
-            ) as there:
-                there.sendall(_GREETING)
-                reason = (
-                    ""
-                    if there.recv(4)[3:] == _SETTINGS
-                    else "what answers there is no Ray"
-                )
+            with socket.create_connection(endpoint, ANSWER_SECONDS) as connection:
+                connection.sendall(_GREETING)
+                is_ray = connection.recv(4)[3:] == _SETTINGS
         except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or type(error).__name__
-        if reason:
-            raise self._unreachable(reason)
+            problem = getattr(error, "strerror", None) or type(error).__name__
+            raise self._unreachable(problem) from None
+        if not is_ray:
+            raise self._unreachable("what answers there is no Ray")
 
     def _unreachable(self, reason: str) -> OptionError:
+        """Returns the error of a cluster that cannot be joined."""
         return OptionError(
-            f"address={self.address!r}: no Ray cluster could be joined ({reason}); run on a machine of the cluster, "
-            "with HOST:PORT of the one where `ray start --head` runs, or 'auto', and with RAY_AUTH_MODE=token where it "
-            "asks for a token; or leave the address out for this machine alone"
+            f"address={self.address!r}: no Ray cluster could be joined ({reason}); run "
+            "on a machine of the cluster, with HOST:PORT of the one where `ray start "
+            "--head` runs, or 'auto', and with RAY_AUTH_MODE=token where it asks for a "
+            "token; or leave the address out for this machine alone"
         )
 
 
 def _check_protected() -> None:
-    """Refuses to start a cluster that asks for no token: whoever reaches its ports would run code beside the records.
+    """Checks that a cluster which is started here asks for a token.
+
+    Without one, whoever reaches its ports could run code beside the records.
 
     Raises:
-        OptionError: if the installed Ray is too old for tokens, or the environment turns them off.
+        OptionError: if the installed Ray is too old for tokens, or the environment
+            turns them off.
     """
     installed_version = version("ray")
     release = tuple(int(part) for part in re.findall(r"\d+", installed_version)[:2])
-    needed = ".".join(map(str, FIRST_WITH_TOKEN))
     if release < FIRST_WITH_TOKEN:
+        needed_version = ".".join(map(str, FIRST_WITH_TOKEN))
         raise OptionError(
-            f"engine='ray': Ray {installed_version} starts a cluster that asks for no token, so other users of this "
-            f"machine could reach the records; install Ray {needed} or later (`pip install 'noisegate[ray]'`), or "
-            "leave the engine out"
+            f"engine='ray': Ray {installed_version} starts a cluster that asks for no "
+            "token, so other users of this machine could reach the records; install "
+            f"Ray {needed_version} or later (`pip install 'noisegate[ray]'`), or leave "
+            "the engine out"
         )
     mode = os.environ.get("RAY_AUTH_MODE", "token")
     if mode.lower() != "token":
         raise OptionError(
-            f"engine='ray': RAY_AUTH_MODE={mode} in the environment turns off the token of the cluster that would be "
-            "started here, so other users of this machine could reach the records; remove the variable"
+            f"engine='ray': RAY_AUTH_MODE={mode} in the environment turns off the "
+            "token of the cluster that would be started here, so other users of this "
+            "machine could reach the records; remove the variable"
         )
 
 
 def _keep_token_private() -> None:
-    """Makes the file of Ray's token, which Ray would make readable by others, or closes it to them."""
+    """Makes the file of Ray's token, or closes it to other users.
+
+    Ray itself would make it readable by them. A token that the environment names is
+    left as it is.
+    """
     if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
         return
     path = Path.home() / ".ray" / "auth_token"
@@ -226,7 +301,12 @@ def _keep_token_private() -> None:
 
 @dataclass(frozen=True)
 class _Rounds(Engine):
-    """The rounds of one run, and its steps."""
+    """Sums the rounds of one run, and holds records for its steps.
+
+    Attributes:
+        pool: The workers of the run.
+        part_bytes: About how much of a file a worker reads at a time.
+    """
 
     pool: Pool
     part_bytes: int
@@ -237,13 +317,15 @@ class _Rounds(Engine):
         tasks: Mapping[str, SumTask],
         progress: Progress | None,
     ) -> Totals:
+        """Sums all records of a source, in one pass; see `RayEngine.sum`."""
         parts = list(source.parts(self.part_bytes, self.pool.workers))
         try:
             totals: Totals = Pass(
                 self.pool, parts, SumJob(tasks), source.schema.layout, progress
             ).totals()
         except BaseException:
-            self.pool.close()  # what its workers are still at belongs to a round that is over
+            # What the workers are doing is for a round that is over.
+            self.pool.close()
             raise
         if not totals.records:
             raise source.no_records()
@@ -252,12 +334,33 @@ class _Rounds(Engine):
     def hold(
         self, source: Source[Any], task: StepTask, progress: Progress | None
     ) -> Any:
+        """Reads all records of a source into the memory of the workers.
+
+        Args:
+            source: The private records, in parts.
+            task: The sums that all steps ask for.
+            progress: Called with the number of records read so far.
+
+        Returns:
+            What has `records`, their number, and `total(step, parameters)`.
+        """
         workers = self.pool.workers
         parts = list(source.parts(self.part_bytes, 1))
         if len(parts) < EVEN * workers:
+            # Too few to be even: each worker reads all files, and takes its share of
+            # the records of each batch.
             parts = list(source.shares(workers, thinned=True))
-        job, most = HeldGradients(task), math.ceil(len(parts) / workers)
-        held = _Steps(Pass(self.pool, parts, job, source.schema.layout, progress, most))
+        max_parts = math.ceil(len(parts) / workers)
+        held = _Steps(
+            Pass(
+                self.pool,
+                parts,
+                HeldGradients(task),
+                source.schema.layout,
+                progress,
+                max_parts,
+            )
+        )
         if not held.records:
             raise source.no_records()
         return held
@@ -265,16 +368,32 @@ class _Rounds(Engine):
 
 @dataclass(frozen=True)
 class _Steps:
-    """Records that workers hold, and the steps of a session over them."""
+    """Records that workers hold, for the steps of a session.
+
+    Attributes:
+        parts: The pass in which they were read.
+    """
 
     parts: Pass
 
     @property
     def records(self) -> int:
+        """Number of records; private."""
         return self.parts.read()
 
     def total(self, step: int, parameters: Mapping[str, Any]) -> Integers:
+        """Sums the clipped gradients of a step's sample, over all workers.
+
+        Args:
+            step: Number of the step.
+            parameters: Where gradients are taken, by name.
+
+        Returns:
+            The exact sum, (count,), in grid units; private.
+        """
         import ray
 
-        total: Integers = self.parts.totals(step, ray.put(dict(parameters)))
+        # Stored once in the cluster, for all workers.
+        stored_parameters = ray.put(dict(parameters))
+        total: Integers = self.parts.totals(step, stored_parameters)
         return total

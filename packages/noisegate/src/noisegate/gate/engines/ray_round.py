@@ -1,7 +1,22 @@
-"""One job over parts of the records by workers of a Ray cluster, some of which may be lost on the way (G-29, G-33).
+"""One pass over the records by workers of a Ray cluster, some of which may be lost.
 
-Records never leave a worker, exact sums over all its parts do; the parts of a lost one
-go to others.
+The records come in parts, such as a stretch of a file. A description of each part goes
+to a worker, which reads it and keeps its sums; records never leave a worker, exact sums
+over all its parts do::
+
+    this process                     worker
+    begin(job) ───────────────────►  starts from nothing
+               ◄───────────────────  fingerprint: it must compute like this process
+    add(part)  ───────────────────►  reads the part, adds it to its sums
+               ◄───────────────────  number of records, or an error
+    totals()   ───────────────────►
+               ◄───────────────────  which parts, and their sums
+
+The parts of a worker that is lost go to others. Every part is in the sum once: the
+workers say which parts their sums are of, and this is checked (G-29, G-33).
+
+How to read it: `Pass` is the side of this process, `Worker` the other one; `Job` is
+what a worker does with its parts.
 """
 
 from __future__ import annotations
@@ -34,34 +49,48 @@ from noisegate.progress import LOG
 from noisegate.schema import Layout
 from noisegate.sources.tables.parts import Part
 
-LOSSES = 3  # so many workers may be lost over one part: one that ends every worker would be read for ever
-BEAT_SECONDS = 0.5  # how often whoever waits is told that it goes on, and may stop it
+LOSSES = 3
+"""How many workers may be lost over one part: a part that ends every worker would be
+read for ever."""
+BEAT_SECONDS = 0.5
+"""How often whoever waits is told that the pass goes on, and can stop it."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Pool:
-    """The workers that are hired; one that is dismissed is never asked again."""
+    """The workers that are hired, for all passes of a run.
 
-    workers: int  # how many there are at most, of one core each
-    wait_seconds: float  # how long a round waits for its first one
-    actors: list[Any] = field(default_factory=list)  # Ray's handles of them
-    turn: Any = None  # whose parts they hold
+    Attributes:
+        workers: How many there are at most, of one core each.
+        wait_seconds: How long a pass waits for its first one.
+        actors: Ray's handles of those that are hired.
+        turn: The pass whose parts they hold; None before the first.
+    """
+
+    workers: int
+    wait_seconds: float
+    actors: list[Any] = field(default_factory=list)
+    turn: Pass | None = None
 
     def hire(self) -> Any:
-        """Returns one more worker, which begins as soon as the cluster has a core for it."""
+        """Hires one more worker, which starts once the cluster has a core for it.
+
+        Returns:
+            Ray's handle of it.
+        """
         import ray
 
-        self.actors.append(ray.remote(Worker).options(num_cpus=1).remote())
-        return self.actors[-1]
+        actor = ray.remote(Worker).options(num_cpus=1).remote()
+        self.actors.append(actor)
+        return actor
 
     def dismiss(self, actor: Any) -> None:
-        """Ends a worker, whether it lives or not."""
+        """Ends a worker, whether it lives or not; it is never asked again."""
         import ray
 
         self.actors.remove(actor)
-        with suppress(
-            Exception
-        ):  # it is gone, or nobody can reach it: nobody asks it any more
+        # It may be gone, or out of reach, and nobody asks it any more.
+        with suppress(Exception):
             ray.kill(actor)
 
     def close(self) -> None:
@@ -72,18 +101,46 @@ class Pool:
 
 @dataclass(eq=False)
 class _Shift:
-    """What a worker has done: whether it has begun, and how many records of which parts it has taken up."""
+    """What one worker has done in a pass.
+
+    Attributes:
+        actor: Ray's handle of it.
+        begun: Whether it has begun.
+        parts: Number of records of each part that it holds, by number of the part.
+    """
 
     actor: Any
     begun: bool = False
     parts: dict[int, int] = field(default_factory=dict)
 
 
-class Pass:
-    """One pass of `job` over the parts by a pool's workers, and sums over all of them, as often as they are asked for.
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """What a worker is doing.
 
-    `progress` is called with the number of records taken up so far. A worker takes up `most` parts while others may
-    still begin; None for as many as it can.
+    Attributes:
+        shift: The worker.
+        part: Number of the part that it reads; None for a worker that begins.
+    """
+
+    shift: _Shift
+    part: int | None
+
+
+class Pass:
+    """One pass of a job over all parts, and sums over them, as often as they are asked.
+
+    Args:
+        pool: The workers.
+        parts: Descriptions of the parts.
+        job: What a worker does with its parts.
+        layout: Columns of the records, for the fingerprint.
+        progress: Called with the number of records read so far.
+        most: How many parts a worker takes while others may still begin; None for as
+            many as it can.
+
+    Raises:
+        OptionError: if the job cannot be sent to workers.
     """
 
     def __init__(
@@ -97,26 +154,57 @@ class Pass:
     ) -> None:
         import ray
 
-        self._pool, self._parts, self._job, self._progress = pool, parts, job, progress
-        self._alike = fingerprint(job, layout)
+        self._pool = pool
+        self._parts = parts
+        self._job = job
+        self._progress = progress
+        self._max_parts = len(parts) if most is None else most
+        self._fingerprint = fingerprint(job, layout)
         try:
-            self._given = ray.put(job), layout
+            # The job is stored once in the cluster, for all workers.
+            self._begin_arguments = ray.put(job), layout
         except (TypeError, PicklingError) as error:
             raise OptionError(
-                f"engine='ray': a map or a loss of this method cannot be sent to workers ({type(error).__name__}): let "
-                "it hold no lock, file, generator or thread; or leave the engine out"
+                "engine='ray': a map or a loss of this method cannot be sent to "
+                f"workers ({type(error).__name__}): let it hold no lock, file, "
+                "generator or thread; or leave the engine out"
             ) from None
-        self._most = len(parts) if most is None else most
+
+        # Numbers of the parts that no worker has taken, ascending.
+        self._unread: list[int] = []
+        self._shifts: list[_Shift] = []
+        # What workers are doing, by Ray's handle of the call.
+        self._calls: dict[Any, _Call] = {}
+        # Errors of parts, by number of the part.
+        self._errors: dict[int, Exception] = {}
+        # How many workers were lost over each part; None while they began.
+        self._losses: Counter[int | None] = Counter()
+        # When a worker was hired last.
+        self._hired_at = 0.0
 
     def totals(self, *question: Any) -> Any:
-        """Returns the exact totals over all parts."""
+        """Returns the exact totals over all parts.
+
+        Args:
+            question: What the job's `total` takes.
+
+        Raises:
+            DataError: if too many workers are lost, or a part cannot be read.
+            OptionError: if no worker can begin, or one computes differently.
+        """
         while True:
             self.read()
-            if (found := self._merged(*question)) is not None:
-                return found
+            totals = self._merged(*question)
+            if totals is not None:
+                return totals
+            # A worker was lost: its parts are read again.
 
     def read(self) -> int:
-        """Makes sure that each part is held by a worker; returns how many records there are."""
+        """Makes sure that a worker holds each part.
+
+        Returns:
+            Number of records; private.
+        """
         if self._pool.turn is not self:
             self._start()
         self._read()
@@ -124,152 +212,214 @@ class Pass:
 
     @property
     def _records(self) -> int:
+        """Number of records that workers hold; private."""
         return sum(sum(shift.parts.values()) for shift in self._shifts)
 
     def _start(self) -> None:
-        """Begins with all parts, by workers that let go of what they hold of others."""
-        self._pool.turn, self._left = self, list(range(len(self._parts)))
-        self._shifts: list[_Shift] = []
-        self._running: dict[
-            Any, tuple[_Shift, int | None]
-        ] = {}  # None for a worker that begins
-        self._errors: dict[int, Exception] = {}
-        self._losses = Counter[int | None]()
-        self._staffed = time.monotonic()
+        """Begins with all parts; workers let go of what they hold of other passes."""
+        self._pool.turn = self
+        self._unread = list(range(len(self._parts)))
+        self._shifts = []
+        self._calls = {}
+        self._errors = {}
+        self._losses = Counter()
+        self._hired_at = time.monotonic()
         while len(self._pool.actors) < min(self._pool.workers, len(self._parts)):
             self._pool.hire()
         for actor in self._pool.actors:
             self._begin(actor)
 
     def _begin(self, actor: Any) -> None:
-        self._shifts.append(shift := _Shift(actor))
-        self._running[actor.begin.remote(*self._given)] = shift, None
+        """Makes a worker begin with the job."""
+        shift = _Shift(actor)
+        self._shifts.append(shift)
+        call = actor.begin.remote(*self._begin_arguments)
+        self._calls[call] = _Call(shift, None)
 
     def _read(self) -> None:
-        """Gives out parts until each is taken up by a worker; raises the error of the first one that has any."""
+        """Gives out parts until workers have taken all of them.
+
+        Raises:
+            OptionError: if no worker can begin.
+            Exception: the error of the first part that has one.
+        """
         import ray
 
-        while self._left or any(
-            number is not None for _, number in self._running.values()
-        ):
-            busy = {id(shift) for shift, _ in self._running.values()}
-            most = (
-                len(self._parts) if self._waited else self._most
-            )  # those who have begun take what is left
-            for shift in self._shifts:
-                if self._left and id(shift) not in busy and len(shift.parts) < most:
-                    number = self._left.pop(0)
-                    self._running[
-                        shift.actor.add.remote(number, self._parts[number])
-                    ] = shift, number
-            ready, _ = ray.wait(
-                list(self._running), num_returns=1, timeout=BEAT_SECONDS
-            )
+        while self._unread or self._reads_a_part:
+            self._give_out_parts()
+            ready, _ = ray.wait(list(self._calls), num_returns=1, timeout=BEAT_SECONDS)
             for call in ready:
                 self._take(call)
             if self._progress:
                 self._progress(self._records)
-            if self._waited and not any(shift.begun for shift in self._shifts):
+            nobody_has_begun = not any(shift.begun for shift in self._shifts)
+            if self._is_wait_over and nobody_has_begun:
                 raise OptionError(
-                    f"engine='ray': no worker could begin within {self._pool.wait_seconds:g} seconds: every core of "
-                    "the cluster is at work, or its machines do not answer (`ray status` tells which); wait until "
-                    "others are done, or give a longer wait_seconds"
+                    "engine='ray': no worker could begin within "
+                    f"{self._pool.wait_seconds:g} seconds: every core of the cluster "
+                    "is at work, or its machines do not answer (`ray status` tells "
+                    "which); wait until others are done, or give a longer wait_seconds"
                 )
         if self._errors:
-            raise self._errors[self._end]
+            raise self._errors[self._first_failed_part]
 
     @property
-    def _waited(self) -> bool:
-        return time.monotonic() - self._staffed > self._pool.wait_seconds
+    def _reads_a_part(self) -> bool:
+        """Whether a worker is reading a part."""
+        return any(call.part is not None for call in self._calls.values())
+
+    def _give_out_parts(self) -> None:
+        """Gives each idle worker a part, as long as there are any."""
+        busy_shifts = {id(call.shift) for call in self._calls.values()}
+        # Once the wait is over, those who have begun take all that is left.
+        max_parts = len(self._parts) if self._is_wait_over else self._max_parts
+        for shift in self._shifts:
+            is_idle = id(shift) not in busy_shifts
+            if self._unread and is_idle and len(shift.parts) < max_parts:
+                part = self._unread.pop(0)
+                call = shift.actor.add.remote(part, self._parts[part])
+                self._calls[call] = _Call(shift, part)
+
+    @property
+    def _is_wait_over(self) -> bool:
+        """Whether a worker that was hired last should have begun by now."""
+        return time.monotonic() - self._hired_at > self._pool.wait_seconds
 
     def _take(self, call: Any) -> None:
+        """Takes the result of a call of a worker.
+
+        Args:
+            call: Ray's handle of a call that has ended.
+
+        Raises:
+            OptionError: if the worker computes differently from this process.
+            DataError: if too many workers are lost.
+        """
         import ray
 
-        shift, number = self._running.pop(call)
+        ended_call = self._calls.pop(call)
+        shift = ended_call.shift
+        part = ended_call.part
         try:
-            found = ray.get(call)
+            result = ray.get(call)
         except ray.exceptions.RayError:
-            self._lost(shift, number)
+            self._replace_worker(shift, part)
             return
-        if number is None:
-            if found != self._alike:
+        if part is None:
+            if result != self._fingerprint:
                 raise OptionError(
-                    "engine='ray': a worker computes in another way than this process, on another processor or with "
-                    "other versions, so that a record's vector would depend on who reads it; run fit on a machine "
-                    "like the workers', all with the same installation"
+                    "engine='ray': a worker computes in another way than this process, "
+                    "on another processor or with other versions, so that a record's "
+                    "vector would depend on who reads it; run fit on a machine like "
+                    "the workers', all with the same installation"
                 )
             shift.begun = True
-        elif isinstance(found, Exception):
-            self._errors[number] = found
-            self._left = [one for one in self._left if one < self._end]
+        elif isinstance(result, Exception):
+            self._errors[part] = result
+            self._unread = self._still_needed(self._unread)
         else:
-            # Nothing is logged: how many parts there are tells the size of the private files.
-            shift.parts[number] = found
+            # Nothing is logged: how many parts there are tells the size of the private
+            # files.
+            shift.parts[part] = result
 
-    def _lost(self, shift: _Shift, number: int | None) -> None:
-        self._losses[number] += 1
+    def _replace_worker(self, shift: _Shift, part: int | None) -> None:
+        """Hires another worker for one that was lost; its parts are read again.
+
+        Args:
+            shift: The worker that was lost.
+            part: Number of the part that it read then; None for none.
+
+        Raises:
+            DataError: if too many were lost over this part.
+        """
+        self._losses[part] += 1
         LOG.warning("%s", json.dumps({"event": "worker lost"}))
         self._shifts.remove(shift)
-        self._running = {
-            call: one for call, one in self._running.items() if one[0] is not shift
+        self._calls = {
+            handle: call
+            for handle, call in self._calls.items()
+            if call.shift is not shift
         }
         self._pool.dismiss(shift.actor)
-        if self._losses[number] > LOSSES:
+        if self._losses[part] > LOSSES:
+            if part is None:
+                stage = "before they began"
+            else:
+                stage = "over the same part of the records"
             raise DataError(
-                f"engine='ray': {LOSSES + 1} workers were lost "
-                f"{'before they began' if number is None else 'over the same part of the records'}; look "
-                "into the logs of Ray: maybe they had no memory left (a smaller part_bytes, fewer workers), or "
-                "noisegate is not installed there"
+                f"engine='ray': {LOSSES + 1} workers were lost {stage}; look into the "
+                "logs of Ray: maybe they had no memory left (a smaller part_bytes, "
+                "fewer workers), or noisegate is not installed there"
             )
-        again = [*shift.parts] + ([] if number is None else [number])
-        self._left = sorted(one for one in [*self._left, *again] if one < self._end)
+        lost_parts = [*shift.parts] + ([] if part is None else [part])
+        self._unread = sorted(self._still_needed([*self._unread, *lost_parts]))
         self._begin(self._pool.hire())
-        self._staffed = time.monotonic()
+        self._hired_at = time.monotonic()
+
+    def _still_needed(self, parts: Sequence[int]) -> list[int]:
+        """Returns those parts that stand before the first one with an error.
+
+        Only they can decide which error is raised: that of the first part.
+        """
+        return [part for part in parts if part < self._first_failed_part]
 
     @property
-    def _end(self) -> int:
-        """Behind which part none need be read: the first that has an error, as an earlier one may have one too."""
+    def _first_failed_part(self) -> int:
+        """Number of the first part with an error; the number of parts if none has."""
         return min(self._errors, default=len(self._parts))
 
     def _merged(self, *question: Any) -> Any:
-        """Returns the totals of all workers together, or None if one of them was lost by now."""
+        """Adds up the totals of all workers, and checks that each part is in them once.
+
+        Args:
+            question: What the job's `total` takes.
+
+        Returns:
+            The totals; None if a worker was lost by now.
+
+        Raises:
+            Exception: what stopped a worker.
+            RuntimeError: if a part is in no sum, or in two.
+        """
         import ray
 
-        asked = [
+        calls = [
             (shift, shift.actor.totals.remote(*question))
             for shift in self._shifts
             if shift.parts
         ]
-        totals, seen = [], set[int]()
-        for shift, call in asked:
+        totals: list[Any] = []
+        summed_parts: set[int] = set()
+        for shift, call in calls:
             try:
-                found = ray.get(call)
+                result = ray.get(call)
             except ray.exceptions.RayError:
-                self._lost(shift, None)
+                self._replace_worker(shift, None)
                 return None
-            if isinstance(found, Exception):
-                raise found
-            parts, total = found
-            if parts != shift.parts or not seen.isdisjoint(parts):
+            if isinstance(result, Exception):
+                raise result
+            parts, total = result
+            if parts != shift.parts or not summed_parts.isdisjoint(parts):
                 raise RuntimeError("a part of the records is in no sum, or in two")
-            seen.update(parts)
+            summed_parts.update(parts)
             totals.append(total)
-        if seen != set(range(len(self._parts))):
+        if summed_parts != set(range(len(self._parts))):
             raise RuntimeError("a part of the records is in no sum")
-        self._losses.clear()  # what comes now is another question
+        self._losses.clear()  # the next question counts anew
         return self._job.merged(totals)
 
 
-# What kernels are chosen by, beside the processor.
+# By these, beside the processor, numerical libraries choose their kernels.
 _PACKAGES = ("noisegate", "numpy", "pyarrow", "scipy", "torch", "torchvision")
-_SETTINGS = (
+_ENVIRONMENT_VARIABLES = (
     "MKL_CBWR",
     "MKL_ENABLE_INSTRUCTIONS",
     "OPENBLAS_CORETYPE",
     "NPY_DISABLE_CPU_FEATURES",
     "ATEN_CPU_CAPABILITY",
 )
-_PROCESSOR = (
+# How the lines of /proc/cpuinfo begin that describe the processor.
+_PROCESSOR_LINES = (
     "vendor_id",
     "cpu family",
     "model",
@@ -278,41 +428,67 @@ _PROCESSOR = (
     "CPU ",
     "Features",
 )
+# Seeds the made-up records of fingerprints.
+_FINGERPRINT_SEED = 20261123
 
 
 class SumJob:
-    """The sums of one round."""
+    """Sums the questions of one round over the parts of a worker.
+
+    Args:
+        tasks: The questions, by name.
+    """
 
     def __init__(self, tasks: Mapping[str, SumTask]) -> None:
         self._tasks = tasks
 
     @cached_property
     def _totals(self) -> Totals:
-        return Totals(
-            self._tasks
-        )  # of the worker, as arrays that Ray has brought there cannot be written to
+        """The sums so far.
+
+        They are made in the worker: arrays that Ray brings there cannot be written to.
+        """
+        return Totals(self._tasks)
 
     def add(self, number: int, part: Part) -> int:
-        """Adds a part to the totals."""
-        found = LocalEngine(threads=1).sum(part, self._tasks, None)
-        self._totals.merge(found)
-        return found.records
+        """Adds the records of a part to the sums.
+
+        Args:
+            number: Number of the part; not used.
+            part: The part.
+
+        Returns:
+            Number of its records.
+        """
+        totals = LocalEngine(threads=1).sum(part, self._tasks, None)
+        self._totals.merge(totals)
+        return totals.records
 
     def total(self) -> Totals:
-        """Returns the totals."""
+        """Returns the sums so far; private."""
         return self._totals
 
-    def merged(self, found: Sequence[Totals]) -> Totals:
-        """Returns totals together."""
-        whole = Totals(self._tasks)
-        for totals in found:
-            whole.merge(totals)
-        return whole
+    def merged(self, totals_of_workers: Sequence[Totals]) -> Totals:
+        """Adds up the sums of several workers."""
+        merged_totals = Totals(self._tasks)
+        for totals in totals_of_workers:
+            merged_totals.merge(totals)
+        return merged_totals
 
     def probe_sums(
         self, layout: Layout, random: np.random.Generator
     ) -> Iterator[npt.NDArray[np.int64]]:
-        """Yields the sums of blocks that are full, and that are not."""
+        """Yields sums over made-up records, for comparison between machines.
+
+        They are of one record, of a full block, and of one more.
+
+        Args:
+            layout: Columns of the records.
+            random: Draws the records.
+
+        Yields:
+            The sum of each question, (columns, dim), in grid units.
+        """
         for rows in (1, BLOCK_ROWS, BLOCK_ROWS + 1):
             records = Encoded([made_up_records(layout, rows, random)])
             totals = LocalEngine(threads=1).sum(records, self._tasks, None)
@@ -320,76 +496,118 @@ class SumJob:
 
 
 Job: TypeAlias = SumJob | HeldGradients
-"""What a worker does with the parts that it is given; it can be pickled before it has any."""
+"""What a worker does with the parts that it is given; it can be pickled before it has
+any."""
 
 
 class Worker:
-    """One process of the cluster, and the parts that it was given for what it is at."""
+    """One process of the cluster, with the parts that it holds for its job."""
 
     def __init__(self) -> None:
         self._job: Job = SumJob({})
-        self._parts = dict[int, int]()
+        # Number of records of each part, by number of the part.
+        self._parts: dict[int, int] = {}
 
     def begin(self, job: Job, layout: Layout) -> str:
-        """Begins a job, from nothing; returns what must be the same wherever its sums are computed."""
-        self._job, self._parts = job, {}
+        """Begins a job, from nothing.
+
+        Args:
+            job: The job.
+            layout: Columns of the records.
+
+        Returns:
+            The fingerprint of this process.
+        """
+        self._job = job
+        self._parts = {}
         return fingerprint(job, layout)
 
     def add(self, number: int, part: Part) -> int | Exception:
-        """Returns how many records a part has, which is taken up by then, once; or what stopped it."""
+        """Takes a part, once.
+
+        Args:
+            number: Number of the part.
+            part: Its description.
+
+        Returns:
+            Number of its records; or what stopped it.
+        """
         if number not in self._parts:
-            found = _told(partial(self._job.add, number, part))
-            if isinstance(found, Exception):
-                return found
-            self._parts[number] = found
+            result = _result_or_error(partial(self._job.add, number, part))
+            if isinstance(result, Exception):
+                return result
+            self._parts[number] = result
         return self._parts[number]
 
     def totals(self, *question: Any) -> tuple[Mapping[int, int], Any] | Exception:
-        """Returns the sums, and how many records of which parts are in them; or what stopped it."""
-        found = _told(partial(self._job.total, *question))
-        return found if isinstance(found, Exception) else (self._parts, found)
+        """Returns the sums over the parts that were taken.
+
+        Args:
+            question: What the job's `total` takes.
+
+        Returns:
+            Number of records of each part that is in the sums, and the sums; or what
+            stopped it.
+        """
+        result = _result_or_error(partial(self._job.total, *question))
+        if isinstance(result, Exception):
+            return result
+        return self._parts, result
 
 
-def _told(work: Callable[[], Any]) -> Any:
-    """Returns what comes of some work, or its error: without a message, which might quote a record, if unforeseen."""
+def _result_or_error(work: Callable[[], Any]) -> Any:
+    """Returns what some work returns, or its error.
+
+    The message of an unforeseen error is left out: it may quote a record.
+    """
     try:
         return work()
     except UserError as error:
         return error
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
+        last_frame = traceback.extract_tb(error.__traceback__)[-1]
+        file_name = Path(last_frame.filename).name
         return RuntimeError(
-            f"{type(error).__name__} in a worker, {Path(last.filename).name}, line {last.lineno}"
+            f"{type(error).__name__} in a worker, {file_name}, line {last_frame.lineno}"
         )
 
 
 def fingerprint(job: Job, layout: Layout) -> str:
-    """Returns a hash of the processor, of versions, and of the integers that made-up records add up to, here."""
-    random = np.random.Generator(np.random.Philox(20261123))
-    found = hashlib.sha256(
-        repr(
-            (_processor(), sys.version, [(name, _version(name)) for name in _PACKAGES])
-        ).encode()
-    )
-    found.update(repr([(name, os.environ.get(name)) for name in _SETTINGS]).encode())
+    """Hashes all that decides on the bits of sums in this process.
+
+    That is its processor, versions and settings, and, as a trial, the integers that
+    made-up records add up to.
+
+    Args:
+        job: The job.
+        layout: Columns of the made-up records.
+
+    Returns:
+        SHA-256 in hexadecimal.
+    """
+    random = np.random.Generator(np.random.Philox(_FINGERPRINT_SEED))
+    versions = [(name, _version(name)) for name in _PACKAGES]
+    settings = [(name, os.environ.get(name)) for name in _ENVIRONMENT_VARIABLES]
+    digest = hashlib.sha256(repr((_processor(), sys.version, versions)).encode())
+    digest.update(repr(settings).encode())
     for sums in job.probe_sums(layout, random):
-        found.update(sums.tobytes())
-    return found.hexdigest()
+        digest.update(sums.tobytes())
+    return digest.hexdigest()
 
 
 def _processor() -> tuple[str, ...]:
+    """Returns a description of the processor."""
     lines: set[str] = set()
-    with suppress(OSError):
-        told = (
-            Path("/proc/cpuinfo")
-            .read_text(encoding="utf-8", errors="replace")
-            .splitlines()
-        )
-        lines = {line for line in told if line.startswith(_PROCESSOR)}
+    with suppress(OSError):  # there is no such file but on Linux
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        lines = {
+            line for line in text.splitlines() if line.startswith(_PROCESSOR_LINES)
+        }
     return platform.machine(), platform.processor(), *sorted(lines)
 
 
 def _version(package: str) -> str | None:
+    """Returns the version of an installed package; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
