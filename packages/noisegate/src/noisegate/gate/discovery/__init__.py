@@ -1,8 +1,12 @@
-"""The pass of the gate that estimates a schema: bounds and levels from noisy counts.
+"""Estimates a schema: bounds and levels of columns, from noisy counts (G-15).
 
-- `raw`: a file as text, before there is a schema.
-- `partial`: what a partial schema already says, and what is asked of the records.
-- `exact_counts`: the counts of one pass, exact, inside the gate.
-- `findings`: from noisy counts to bounds and levels.
+In reading order::
+
+    schema_gate ──► raw ──► exact_counts ──► noise ──► findings ──► schema file
+
 - `schema_gate`: `discover_schema`, which reserves the budget, counts and adds noise.
+- `partial`: what is public of the columns before.
+- `raw`: a table before there is a schema.
+- `exact_counts`: exact counts of one pass, inside the gate.
+- `findings`: from noisy counts to bounds, levels and the file.
 """

@@ -1,4 +1,4 @@
-"""What a discovery has found: from noisy counts to a schema file.
+"""What a discovery has occupied_bins: from noisy counts to a schema file.
 
 Everything here is made of released values (G-08). Of a numeric column::
 
@@ -175,13 +175,13 @@ def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
 
 
 def second_look(
-    coarse: BinEdges, found: Occupied, noisy: Counts, std: float
+    coarse: BinEdges, occupied_bins: Occupied, noisy: Counts, std: float
 ) -> BinEdges:
     """Chooses the cells of the second look.
 
     Args:
         coarse: Bins of the first look.
-        found: Which of them hold records.
+        occupied_bins: Which of them hold records.
         noisy: Their noisy counts, (bins,).
         std: Standard deviation of the noise, in records.
 
@@ -189,33 +189,36 @@ def second_look(
         Even cells within the occupied bins, the fewer the more noise there is; wide
         ones around zero if nothing but zero stands out.
     """
-    if found.first == found.last == coarse.zero:
+    if occupied_bins.first == occupied_bins.last == coarse.zero:
         return coarse.around_zero()
-    height = _record_count(coarse, found, noisy) / std
+    height = _record_count(coarse, occupied_bins, noisy) / std
     cells = next(
-        (cells for least_height, cells in _CELLS_BY_RECORDS if height > least_height),
+        (cells for min_height, cells in _CELLS_BY_RECORDS if height > min_height),
         _MIN_CELLS,
     )
-    return coarse.within(found.first, found.last, cells)
+    return coarse.within(occupied_bins.first, occupied_bins.last, cells)
 
 
-def _record_count(coarse: BinEdges, found: Occupied, noisy: Counts) -> float:
+def _record_count(coarse: BinEdges, occupied_bins: Occupied, noisy: Counts) -> float:
     """Estimates how many records are in the occupied bins, those of zero apart.
 
     Args:
         coarse: Bins of the first look.
-        found: Which of them hold records.
+        occupied_bins: Which of them hold records.
         noisy: Their noisy counts, (bins,).
     """
-    inside = noisy[found.first : found.last + 1].sum()
-    has_zero = coarse.zero is not None and found.first <= coarse.zero <= found.last
+    inside = noisy[occupied_bins.first : occupied_bins.last + 1].sum()
+    has_zero = (
+        coarse.zero is not None
+        and occupied_bins.first <= coarse.zero <= occupied_bins.last
+    )
     zeros = noisy[coarse.zero] if has_zero else 0.0
     return float(max(inside - zeros, 0.0))
 
 
 def bounds(
     coarse: BinEdges,
-    found: Occupied,
+    occupied_bins: Occupied,
     noisy: Counts,
     fine: BinEdges,
     cells: Counts,
@@ -225,7 +228,7 @@ def bounds(
 
     Args:
         coarse: Bins of the first look.
-        found: Which of them hold records.
+        occupied_bins: Which of them hold records.
         noisy: Their noisy counts, (bins,).
         fine: Cells of the second look.
         cells: Their noisy counts, (cells,).
@@ -234,7 +237,7 @@ def bounds(
     Returns:
         Lower and upper bound, in the unit of the edges; None if there are zeros alone.
     """
-    if found.first == found.last == coarse.zero:
+    if occupied_bins.first == occupied_bins.last == coarse.zero:
         # As many cells lie on either side of that of zero.
         middle = fine.size // 2
         is_high = cells > threshold(std, fine.size)
@@ -245,7 +248,7 @@ def bounds(
         lower = 0 if first == middle else low
         upper = 0 if last == middle else high
         return None if (lower, upper) == (0, 0) else (lower, upper)
-    records = max(_record_count(coarse, found, noisy), std)
+    records = max(_record_count(coarse, occupied_bins, noisy), std)
     first, last = cells_after_cuts(cells, std, records)
     return span(fine, first, last)
 
@@ -382,7 +385,7 @@ def from_bounds(
     *,
     doubt: str = "",
 ) -> Finding:
-    """Makes a column of the bounds that were found.
+    """Makes a column of the bounds that were occupied_bins.
 
     Args:
         gap: The column, of which bounds are wanted.
@@ -421,21 +424,21 @@ def from_bounds(
     )
 
 
-def between(kind: str, coarse: BinEdges, found: Occupied) -> str:
+def between(kind: str, coarse: BinEdges, occupied_bins: Occupied) -> str:
     """Describes a wide gap without values; what is beyond may be a code, or noise.
 
     Args:
         kind: Kind of the column.
         coarse: Bins of the first look.
-        found: Which of them hold records.
+        occupied_bins: Which of them hold records.
 
     Returns:
         A sentence; empty if there is no wide gap.
     """
-    if found.gap is None:
+    if occupied_bins.gap is None:
         return ""
-    low, _ = rounded(kind, *span(coarse, found.gap[0], found.gap[0]))
-    _, high = rounded(kind, *span(coarse, found.gap[1], found.gap[1]))
+    low, _ = rounded(kind, *span(coarse, occupied_bins.gap[0], occupied_bins.gap[0]))
+    _, high = rounded(kind, *span(coarse, occupied_bins.gap[1], occupied_bins.gap[1]))
     return (
         f"hardly a value lies between those of about {low} and of about {high}: maybe "
         "a code (atoms), or noise"
@@ -443,7 +446,7 @@ def between(kind: str, coarse: BinEdges, found: Occupied) -> str:
 
 
 def beyond(
-    coarse: BinEdges, found: Occupied, noisy: Counts, cells: Counts, std: float
+    coarse: BinEdges, occupied_bins: Occupied, noisy: Counts, cells: Counts, std: float
 ) -> str:
     """Describes that most records lie beyond all numbers that are counted.
 
@@ -451,7 +454,7 @@ def beyond(
 
     Args:
         coarse: Bins of the first look.
-        found: Which of them hold records.
+        occupied_bins: Which of them hold records.
         noisy: Noisy counts of the first look, (bins,).
         cells: Noisy counts of the second look, (cells,).
         std: Standard deviation of the noise on each, in records.
@@ -459,11 +462,13 @@ def beyond(
     Returns:
         A sentence; empty if both looks have about the same records.
     """
-    first_look_records = float(noisy[found.first : found.last + 1].sum())
+    first_look_records = float(
+        noisy[occupied_bins.first : occupied_bins.last + 1].sum()
+    )
     second_look_records = float(cells.sum())
-    count_number = len(cells) + found.last - found.first + 1
+    count_number = len(cells) + occupied_bins.last - occupied_bins.first + 1
     doubt = 2 * std * math.sqrt(count_number)
-    has_only_zeros = found.first == found.last == coarse.zero
+    has_only_zeros = occupied_bins.first == occupied_bins.last == coarse.zero
     if has_only_zeros or second_look_records + doubt > first_look_records / 2:
         return ""
     return (
@@ -477,17 +482,17 @@ def from_levels(
     gap: Gap,
     levels: Mapping[str, float],
     missing: float | None,
-    least: float,
+    min_records: float,
     missing_values: Collection[str],
     records: int | None = None,
 ) -> Finding:
-    """Makes a column of the levels that were found.
+    """Makes a column of the levels that were occupied_bins.
 
     Args:
         gap: The column, of which levels are wanted.
         levels: Noisy number of records with each level that reached the threshold.
         missing: Noisy number of records without a value; None if it did not.
-        least: The threshold, in records.
+        min_records: The threshold, in records.
         missing_values: Texts that stand for a missing value.
         records: The public number of records, if there is one.
     """
@@ -495,14 +500,14 @@ def from_levels(
         return Finding(
             column=None,
             note=(
-                f"ignored: no level had about {least:.0f} records or more; free text "
-                "or identifiers, or too few records"
+                f"ignored: no level had about {min_records:.0f} records or more; free "
+                "text or identifiers, or too few records"
             ),
         )
     other = OTHER
     while other in levels or other in missing_values:
         other = f"({other})"
-    fewer = f"fewer than about {least:.0f}"
+    fewer = f"fewer than about {min_records:.0f}"
     merged = f"levels of {fewer} records became {json.dumps(other)}"
 
     doubt = ""

@@ -1,4 +1,12 @@
-"""A schema with gaps: what is publicly known of a table whose bounds and levels are still to be bought at the gate."""
+"""A schema with gaps: what is public of a table before its bounds and levels are.
+
+Columns are described fully, as in a schema, or by their kind alone. The latter are the
+gaps, whose bounds or levels a discovery estimates from private records. All of it is
+stated by the caller: nothing is read off the records.
+
+How to read it: `Gap` is such a column, `PartialSchema` the table, and `read_partial`
+reads both from a file and from kinds given by name.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +26,10 @@ from noisegate.schema.values import (
     checked_flag,
 )
 
-IGNORE, MOMENT_IN_UTC = "ignore", "datetime-utc"
+IGNORE = "ignore"
+"""Kind of a column that is left out."""
+MOMENT_IN_UTC = "datetime-utc"
+"""Kind of a column of times with a time zone, in UTC."""
 KINDS = (
     "continuous",
     "integer",
@@ -29,32 +40,38 @@ KINDS = (
     "boolean",
     IGNORE,
 )
-"""What a column may be called before anything else is known of it; ordinal levels need an order, so they are given."""
+"""Kinds that a column may have before anything else is known of it. Ordinal is none of
+them: the order of levels cannot be discovered, so it has to be stated."""
+OPEN_KIND = "?"
+"""Stands in a file for a kind that is still to be filled in, as if the column were not
+in the file."""
+EVERY_OTHER = "*"
+"""Stands for all columns that have no kind yet, where kinds are given by name."""
 
-OPEN_KIND = "?"  # stands in a file for a kind that is still to be filled in, as if the column were not in it
-
-EVERY_OTHER = (
-    "*"  # stands for all columns that have no kind yet, where kinds are given by name
-)
-
+# With any of these, a column of a file is described fully.
 _FACTS = {"lower", "upper", "levels", "other"}
-_DAYS, _MOMENTS = (
-    (date(2000, 1, 1), date(2000, 1, 2)),
-    (datetime(2000, 1, 1), datetime(2000, 1, 2)),
-)
-_READERS: dict[str, tuple[Any, Any]] = {
+# Bounds of the columns that read cells of a kind. They mean nothing.
+_DAYS = (date(2000, 1, 1), date(2000, 1, 2))
+_TIMES = (datetime(2000, 1, 1), datetime(2000, 1, 2))
+_TIMES_IN_UTC = (datetime(2000, 1, 1, tzinfo=UTC), datetime(2000, 1, 2, tzinfo=UTC))
+_READER_BOUNDS: dict[str, tuple[Any, Any]] = {
     "continuous": (0, 1),
     "integer": (0, 1),
     "date": _DAYS,
-    "datetime": _MOMENTS,
-    MOMENT_IN_UTC: (_MOMENTS[0].replace(tzinfo=UTC), _MOMENTS[1].replace(tzinfo=UTC)),
+    "datetime": _TIMES,
+    MOMENT_IN_UTC: _TIMES_IN_UTC,
 }
-"""Bounds of a column that reads cells of a kind as they stand: they mean nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """A column of one of ``KINDS``, but boolean and ignore, whose bounds or levels are not known."""
+    """A column whose bounds or levels are not known.
+
+    Attributes:
+        name: Name of the column.
+        kind: One of `KINDS`, but boolean and ignore, which leave nothing to discover.
+        missing: Whether values may be missing.
+    """
 
     name: str
     kind: str
@@ -67,15 +84,23 @@ class Gap:
 
     @property
     def reader(self) -> Column:
-        """A column of this kind for reading cells as they stand; its own bounds or levels mean nothing."""
+        """A column of this kind that reads cells; its bounds or levels mean nothing."""
         if not self.numeric:
             return Categorical(name=self.name, levels=("level",), missing=True)
-        lower, upper = _READERS[self.kind]
-        kind: Any = COLUMN_KINDS[
-            Datetime.kind if self.kind == MOMENT_IN_UTC else self.kind
-        ]
-        column: Column = kind(name=self.name, lower=lower, upper=upper, missing=True)
+        lower, upper = _READER_BOUNDS[self.kind]
+        column_class: Any = COLUMN_KINDS[_schema_kind(self.kind)]
+        column: Column = column_class(
+            name=self.name, lower=lower, upper=upper, missing=True
+        )
         return column
+
+
+def _schema_kind(kind: str) -> str:
+    """Returns what a schema calls a kind: times in UTC have no kind of their own there.
+
+    In a schema their bounds carry the time zone.
+    """
+    return Datetime.kind if kind == MOMENT_IN_UTC else kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +108,11 @@ class PartialSchema:
     """Public knowledge about a table, as far as there is any."""
 
     columns: Mapping[str, Column | Gap | None]
-    """All that a schema says of each column, or a gap; None for a column to ignore."""
+    """By name, a column as a schema has it, or a gap; None for a column to ignore."""
     label: str | None = None
+    """Name of the label, if there is one."""
     missing_values: tuple[str, ...] = field(default=DEFAULT_MISSING_VALUES)
+    """Texts that stand for a missing value."""
 
     def __post_init__(self) -> None:
         described = [
@@ -94,7 +121,8 @@ class PartialSchema:
         check_visible("the name of a column,", described)
         if self.label is not None and self.columns.get(self.label) is None:
             raise SchemaError(
-                f"label {self.label!r} is not one of the described columns: {', '.join(described)}"
+                f"label {self.label!r} is not one of the described columns: "
+                f"{', '.join(described)}"
             )
 
     @property
@@ -105,13 +133,18 @@ class PartialSchema:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Returns kind and completeness of each column as plain JSON values, for a certificate."""
-        kinds = {
-            name: IGNORE
-            if column is None
-            else f"{column.kind}{'' if isinstance(column, Gap) else ' (given)'}"
-            for name, column in self.columns.items()
-        }
+        """Returns what a certificate says of the columns, as plain JSON values.
+
+        Of each column its kind, with " (given)" where its bounds or levels were public.
+        """
+        kinds: dict[str, str] = {}
+        for name, column in self.columns.items():
+            if column is None:
+                kinds[name] = IGNORE
+            elif isinstance(column, Gap):
+                kinds[name] = column.kind
+            else:
+                kinds[name] = f"{column.kind} (given)"
         return {
             "kinds": kinds,
             "label": self.label,
@@ -122,84 +155,134 @@ class PartialSchema:
 def read_partial(
     path: Path | None, kinds: Mapping[str, str], *, label: str | None = None
 ) -> tuple[dict[str, Column | Gap | None], str | None, tuple[str, ...]]:
-    """Returns the described columns, the label and the missing values of a file of public facts and a list of kinds."""
-    # The file is a schema file in which bounds or levels may be lacking. Values may be absent, but in the label, unless
-    # ``missing`` is stated: only a stated fact is public knowledge. ``kinds`` and ``label`` overrule the file.
-    form: dict[str, Any] = (
-        {} if path is None else parse_toml(read_text(path, "file"), f"file {path}")
-    )
+    """Reads public facts from a file and from kinds given by name, which overrule it.
+
+    The file is a schema file in which bounds or levels may be lacking. Values may be
+    missing, but in the label, unless ``missing`` is stated: only a stated fact is
+    public knowledge.
+
+    Args:
+        path: The file, TOML; None for none.
+        kinds: Kinds of columns by name.
+        label: Name of the label; None for that of the file.
+
+    Returns:
+        The described columns by name, the label, and the texts that stand for a missing
+        value.
+
+    Raises:
+        SchemaError: if the file is no such file.
+        OptionError: if a kind is not known, or is still to be filled in.
+    """
+    form: dict[str, Any] = {}
+    if path is not None:
+        form = parse_toml(read_text(path, "file"), f"file {path}")
     try:
         check_keys(
             form, ["label", "missing_values", "ignore", "columns"], "top of the file"
         )
-        label = label or form.get("label")
-        described = form.get("columns", {})
-        if not isinstance(described, Mapping) or not all(
-            isinstance(one, Mapping) for one in described.values()
+        final_label: str | None = label or form.get("label")
+        column_forms = form.get("columns", {})
+        if not isinstance(column_forms, Mapping) or not all(
+            isinstance(column_form, Mapping) for column_form in column_forms.values()
         ):
             raise SchemaError("columns must be tables [columns.NAME], each with a kind")
-        opened = [
-            name for name, one in described.items() if one.get("kind") == OPEN_KIND
+        open_names = [
+            name
+            for name, column_form in column_forms.items()
+            if column_form.get("kind") == OPEN_KIND
         ]
         columns = {
-            checked_column_name(name): _column(name, {"missing": name != label, **one})
-            for name, one in described.items()
-            if name not in opened
+            column_name(name): _column(
+                name, {"missing": name != final_label, **column_form}
+            )
+            for name, column_form in column_forms.items()
+            if name not in open_names
         }
         columns |= dict.fromkeys(form.get("ignore", []))
     except SchemaError as error:
         raise SchemaError(f"file {path}: {error}") from None
-    left = [name for name in opened if name not in kinds and EVERY_OTHER not in kinds]
-    if left:
-        note = f"fill in one of {', '.join(KINDS)} each"
-        raise OptionError(
-            f"file {path}: no kind is given for {', '.join(map(repr, left))}; {note}"
-        )
+
+    if EVERY_OTHER not in kinds:
+        unfilled = [name for name in open_names if name not in kinds]
+        if unfilled:
+            raise OptionError(
+                f"file {path}: no kind is given for {', '.join(map(repr, unfilled))}; "
+                f"fill in one of {', '.join(KINDS)} each"
+            )
     for name, kind in kinds.items():
         if name != EVERY_OTHER:
-            columns[checked_column_name(name)] = column_of_kind(
-                name, kind, missing=name != label
+            columns[column_name(name)] = column_of_kind(
+                name, kind, missing=name != final_label
             )
-    return columns, label, tuple(form.get("missing_values", DEFAULT_MISSING_VALUES))
+    missing_values = tuple(form.get("missing_values", DEFAULT_MISSING_VALUES))
+    return columns, final_label, missing_values
 
 
 def column_of_kind(
     name: str, kind: str, *, missing: bool = True
 ) -> Column | Gap | None:
-    """Returns a column of which only the kind is known."""
+    """Returns a column of which only the kind is known.
+
+    Args:
+        name: Name of the column.
+        kind: One of `KINDS`.
+        missing: Whether values may be missing.
+
+    Returns:
+        A gap; of a boolean, which has nothing to discover, the column; None for a
+        column to ignore.
+
+    Raises:
+        OptionError: if the kind is none of `KINDS`.
+    """
     if kind == "ordinal":
-        cure = f"give its levels in order with {said('columns', 'FILE')}, or call it categorical"
         raise OptionError(
-            f"column {name!r}: the order of ordinal levels cannot be discovered; {cure}"
+            f"column {name!r}: the order of ordinal levels cannot be discovered; give "
+            f"its levels in order with {said('columns', 'FILE')}, or call it "
+            "categorical"
         )
     if kind not in KINDS:
         raise OptionError(
-            f"column {name!r}: kind {kind!r} is not known; choose one of {', '.join(KINDS)}"
+            f"column {name!r}: kind {kind!r} is not known; choose one of "
+            f"{', '.join(KINDS)}"
         )
     if kind == IGNORE:
         return None
-    return (
-        Boolean(name=name, missing=missing)
-        if kind == Boolean.kind
-        else Gap(name=name, kind=kind, missing=missing)
-    )
+    if kind == Boolean.kind:
+        return Boolean(name=name, missing=missing)
+    return Gap(name=name, kind=kind, missing=missing)
 
 
 def _column(name: str, form: Mapping[str, Any]) -> Column | Gap | None:
+    """Reads one column of a file.
+
+    Args:
+        name: Name of the column.
+        form: Its table in the file, with `missing`.
+
+    Returns:
+        The column, if it has bounds or levels; else what `column_of_kind` returns.
+
+    Raises:
+        SchemaError: if the table is not that of a column.
+        OptionError: if its kind is not known.
+    """
     kind = form.get("kind")
-    if not {"lower", "upper"} & set(form) and (
-        {"step", "atoms"} & set(form) or kind == Decimal.kind
-    ):
+    keys = set(form)
+    has_bounds = bool({"lower", "upper"} & keys)
+    needs_bounds = bool({"step", "atoms"} & keys) or kind == Decimal.kind
+    if needs_bounds and not has_bounds:
         raise SchemaError(
-            f"column {name!r}: steps and atoms are stated together with bounds; add lower and upper, or have the "
-            "column discovered as continuous or integer and add them to the schema that is found"
+            f"column {name!r}: steps and atoms are stated together with bounds; add "
+            "lower and upper, or have the column discovered as continuous or integer "
+            "and add them to the schema that is found"
         )
-    if not _FACTS & set(form):
+    if not _FACTS & keys:
         check_keys(form, ["kind", "missing"], f"column {name!r}")
         return column_of_kind(
             name, str(kind), missing=checked_flag(name, "missing", form["missing"])
         )
-    # Bounds carry their time zone, so a moment in UTC needs no kind of its own in a schema.
-    return column_from_form(
-        name, {**form, "kind": Datetime.kind if kind == MOMENT_IN_UTC else kind}
-    )
+    # Without a kind, `column_from_form` gets None and says what is missing.
+    schema_kind = None if kind is None else _schema_kind(kind)
+    return column_from_form(name, {**form, "kind": schema_kind})

@@ -1,4 +1,12 @@
-"""A private table before there is a schema: cells as they stand, with kinds of columns that the caller declares."""
+"""A private table before there is a schema.
+
+Cells are read as they stand, in the kinds of columns that the caller declares. Kinds
+are never taken from the types of the data: a program chooses these by the values, as
+pandas does for a column of integers in which one record has none.
+
+How to read it: `RawTable.described` says what is public of the columns,
+`RawTable.batches` reads them, and `columns_file` begins a file of public facts.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -37,17 +45,19 @@ from noisegate.schema.values import TEXT_PADDING
 from noisegate.sources.headers import check_once, check_same_columns, check_titles
 from noisegate.sources.tables.tables import Origin, open_origins, with_location
 
-# Of some records in one column: cells that are not missing, float64, whole steps or text, and how many are.
 RawCells: TypeAlias = tuple[npt.NDArray[Any] | pa.Array, int]
+"""Cells of some records in one column: those that are not missing, as float64, integer
+steps or text, and how many are missing."""
 
 _BATCH_ROWS = 32768
-_MAX_NAMED = (
-    100  # columns that a message names; more make a command line that nobody writes
-)
+# Columns that a message names; with more, nobody would write the command line.
+_MAX_NAMED = 100
+# What is no name of a column: numbers, times, addresses, and words for a value.
 _NO_NAME = re.compile(
     r"[+-]?[0-9.,:/ -]+|\d{4}-\d{2}-\d{2}[T ].*|\S+@\S+\.\S+|true|false|null|n/a|nan",
     re.IGNORECASE,
 )
+# Kinds of Arrow's types, for suggestions; the first that fits.
 _KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (is_text, "categorical"),
     (pt.is_boolean, "boolean"),
@@ -59,7 +69,17 @@ _KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
 
 
 class RawTable:
-    """Private records in files or in memory, as `TableSource` has them; headers are read at once, and no record."""
+    """Private records in files or in memory, without a schema.
+
+    Headers are read at once, and no record.
+
+    Args:
+        source: Path of a file or folder, or a table in memory.
+        show_values: Whether errors may quote private values.
+
+    Raises:
+        DataError: if headers differ, or name a column twice.
+    """
 
     def __init__(self, source: str | Path | Any, *, show_values: bool = False) -> None:
         self._show_values = show_values
@@ -76,207 +96,329 @@ class RawTable:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns, in order. In text without a header they are a record: see `quotable`."""
+        """Names of the columns, in order.
+
+        In text without a header they are a record: see `quotable`.
+        """
         return tuple(self._types)
 
     @property
     def is_typed(self) -> bool:
-        """Whether names and types of columns stand apart from the records, as in Parquet and not in text."""
+        """Whether names and types stand apart from the records, as in Parquet."""
         return self._origins[0].typed
 
-    def quotable(self, known: Mapping[str, Any]) -> bool:
-        """Returns whether a message may quote names: a first line without any ``known`` one may be a record."""
-        return (
-            self._show_values
-            or self.is_typed
-            or any(name in known for name in self.names)
-        )
+    def quotable(self, described: Mapping[str, Any]) -> bool:
+        """Returns whether a message may quote the names of columns.
+
+        The first line of a text file may be a record, unless one of its names is that
+        of a described column.
+
+        Args:
+            described: Descriptions of columns, by name.
+        """
+        has_described_name = any(name in described for name in self.names)
+        return self._show_values or self.is_typed or has_described_name
 
     def named_by_a_record(self) -> bool:
-        """Returns whether a name is also a value of its column, in the first megabyte of text or the first records."""
-        for origin in (origin for origin in self._origins if not origin.typed):
-            for name, cells in next(
-                iter(origin.batches(self.names, _BATCH_ROWS)), {}
-            ).items():
-                if (
-                    is_text(cells.type)
-                    and pc.any(
-                        pc.equal(pc.utf8_trim(cells, TEXT_PADDING), name)
-                    ).as_py()
-                ):
+        """Returns whether the names of a text file look like one of its records.
+
+        That is if a name is also a value of its column, in the first megabyte of text
+        or the first records.
+        """
+        for origin in self._origins:
+            if origin.typed:
+                continue
+            first_batch = next(iter(origin.batches(self.names, _BATCH_ROWS)), {})
+            for name, cells in first_batch.items():
+                if not is_text(cells.type):
+                    continue
+                is_name = pc.equal(pc.utf8_trim(cells, TEXT_PADDING), name)
+                if pc.any(is_name).as_py():
                     return True
         return False
 
     def described(
         self, kinds: Mapping[str, str], path: Path | None, label: str | None
     ) -> PartialSchema:
-        """Returns what is public about every column, in their order; a column without a kind is asked for."""
-        columns, label, missing_values = read_partial(path, kinds, label=label)
-        # Kinds are given, never taken from the types of the data: a program chooses these by the values, as pandas
-        # does for a column of whole numbers in which one record has none.
-        # What a file ignores the data may have; what is named on the command line it must.
-        stated = [
+        """Returns what is public of every column, in their order.
+
+        Args:
+            kinds: Kinds of columns by name; they overrule the file.
+            path: File of public facts; None for none.
+            label: Name of the label; None for that of the file.
+
+        Raises:
+            OptionError: if a column has no kind.
+            SchemaError: if a column is described but not in the data.
+        """
+        columns, final_label, missing_values = read_partial(path, kinds, label=label)
+        # The data may lack a column that the file ignores, but none that is given a
+        # kind by name.
+        required = [
             name
             for name, column in columns.items()
             if column is not None or name in kinds
         ]
-        absent = [name for name in stated if name not in self.names]
-        known: dict[str, Column | Gap | None] = {}
+        absent = [name for name in required if name not in self.names]
+        described: dict[str, Column | Gap | None] = {}
         if EVERY_OTHER in kinds:
-            kind = kinds[EVERY_OTHER]
-            others = [name for name in self.names if name not in columns]
-            known = {
-                name: column_of_kind(name, kind, missing=name != label)
-                for name in others
+            described = {
+                name: column_of_kind(
+                    name, kinds[EVERY_OTHER], missing=name != final_label
+                )
+                for name in self.names
+                if name not in columns
             }
-        known |= columns
-        unknown = [name for name in self.names if name not in known]
-        if unknown and not self.quotable(known):
+        described |= columns
+        unknown = [name for name in self.names if name not in described]
+        if unknown and not self.quotable(described):
             raise OptionError(
-                f"{self.name}: none of the {len(self.names)} fields of the first line has a kind. Kinds are not "
-                f"guessed from private values: give them as public knowledge, one of {', '.join(KINDS)} each, by "
-                f"{said('kinds')}, such as age=integer,sex=categorical. Names are not shown, since the first line of a "
-                f"file without a header is a record; {said('show_values')} shows them."
+                f"{self.name}: none of the {len(self.names)} fields of the first line "
+                "has a kind. Kinds are not guessed from private values: give them as "
+                f"public knowledge, one of {', '.join(KINDS)} each, by "
+                f"{said('kinds')}, such as age=integer,sex=categorical. Names are not "
+                "shown, since the first line of a file without a header is a record; "
+                f"{said('show_values')} shows them."
             )
         if absent:
-            says = f"{self.name}: column {', '.join(map(repr, absent))} is described but not in the data"
-            raise SchemaError(f"{says}; correct the name")
+            raise SchemaError(
+                f"{self.name}: column {', '.join(map(repr, absent))} is described but "
+                "not in the data; correct the name"
+            )
         if unknown:
-            named = ", ".join(map(repr, unknown[:_MAX_NAMED]))
-            further = (
-                f" and {len(unknown) - _MAX_NAMED:,} more"
-                if len(unknown) > _MAX_NAMED
-                else ""
-            )
-            kinds_to_add = ",".join(f"{name}=..." for name in unknown[:_MAX_NAMED])
-            others_too = f",{EVERY_OTHER}=..." if further else ""
-            raise OptionError(
-                f"{self.name}: no kind is given for {named}{further}. Kinds are not guessed from private values, nor "
-                f'from types that a program chose by them: add {said("kinds")} "{kinds_to_add}{others_too}" with one '
-                f"of {', '.join(KINDS)} for each, where {EVERY_OTHER} stands for all others; or fill them into a file "
-                f"for {said('columns')}, which `noisegate schema init --names-of` begins."
-            )
+            raise self._without_kinds(unknown)
         return PartialSchema(
-            columns={name: known[name] for name in self.names},
-            label=label,
+            columns={name: described[name] for name in self.names},
+            label=final_label,
             missing_values=missing_values,
+        )
+
+    def _without_kinds(self, names: list[str]) -> OptionError:
+        """Returns the error of columns without a kind, which may be quoted.
+
+        Args:
+            names: Names of the columns.
+        """
+        quoted_names = names[:_MAX_NAMED]
+        more_count = len(names) - _MAX_NAMED
+        more = ""
+        kinds_to_add = ",".join(f"{name}=..." for name in quoted_names)
+        if more_count > 0:
+            more = f" and {more_count:,} more"
+            kinds_to_add += f",{EVERY_OTHER}=..."
+        return OptionError(
+            f"{self.name}: no kind is given for {', '.join(map(repr, quoted_names))}"
+            f"{more}. Kinds are not guessed from private values, nor from types that a "
+            f'program chose by them: add {said("kinds")} "{kinds_to_add}" with one of '
+            f"{', '.join(KINDS)} for each, where {EVERY_OTHER} stands for all others; "
+            f"or fill them into a file for {said('columns')}, which "
+            "`noisegate schema init --names-of` begins."
         )
 
     def batches(
         self, gaps: tuple[Gap, ...], missing_values: tuple[str, ...]
     ) -> Iterator[Mapping[str, RawCells]]:
-        """Yields the cells of the columns ``gaps`` by name, some thousand records at a time, in constant memory."""
-        tokens = pa.array(missing_values, pa.string())
-        seen = 0
+        """Reads columns in constant memory, some thousand records at a time.
+
+        Args:
+            gaps: The columns.
+            missing_values: Texts that stand for a missing value.
+
+        Yields:
+            The cells of some records, by column.
+
+        Raises:
+            DataError: if there are no records, or a cell is not of its column's kind.
+        """
+        missing_markers = pa.array(missing_values, pa.string())
+        names = [gap.name for gap in gaps]
+        record_count = 0
         for origin in self._origins:
-            done = 0
-            for arrays in origin.batches([gap.name for gap in gaps], _BATCH_ROWS):
+            rows_read = 0
+            for arrays in origin.batches(names, _BATCH_ROWS):
                 yield {
-                    gap.name: self._cells(gap, arrays[gap.name], tokens, origin, done)
+                    gap.name: self._cells(
+                        gap, arrays[gap.name], missing_markers, origin, rows_read
+                    )
                     for gap in gaps
                 }
-                done += len(arrays[gaps[0].name])
-            seen += done
-        if not seen:
+                rows_read += len(arrays[names[0]])
+            record_count += rows_read
+        if not record_count:
             raise DataError(
-                f"{self.name}: there are no records, only names of columns; expected at least one record"
+                f"{self.name}: there are no records, only names of columns; expected "
+                "at least one record"
             )
 
     def _cells(
-        self, gap: Gap, array: pa.Array, tokens: pa.Array, origin: Origin, done: int
+        self,
+        gap: Gap,
+        array: pa.Array,
+        missing_markers: pa.Array,
+        origin: Origin,
+        rows_read: int,
     ) -> RawCells:
-        values, present = with_location(
-            partial(_read, gap, array, tokens),
+        """Reads the cells of one column; an error names the file and the line.
+
+        Args:
+            gap: The column.
+            array: Its cells as they stand.
+            missing_markers: Texts that stand for a missing value.
+            origin: The file or table.
+            rows_read: How many of its records stand before these.
+        """
+        values, is_present = told(
+            partial(_read, gap, array, missing_markers),
             origin,
-            done,
+            rows_read,
             show_values=self._show_values,
         )
-        return values, int(np.count_nonzero(~present))
+        return values, int(np.count_nonzero(~is_present))
 
 
 def columns_file(
     path: str | Path, *, label: str | None = None
 ) -> tuple[str, tuple[str, ...]]:
-    """Returns a file of public facts to fill in, and the names of the columns, all of whose kinds are open."""
-    # The first line of a text file must hold names: one that looks like a record, such as one of the first records, is
-    # refused, and nothing of it is shown.
+    """Begins a file of public facts, with the names of the columns and open kinds.
+
+    Args:
+        path: The private data. Of text, the first line must hold names.
+        label: Name of the label, if there is one.
+
+    Returns:
+        The file, TOML, and the names of the columns.
+
+    Raises:
+        DataError: if the first line looks like a record; nothing of it is shown.
+        SchemaError: if the label is not one of the columns.
+    """
     table = RawTable(path)
     names = table.names
-    if not table.is_typed and (
-        any(_NO_NAME.fullmatch(name) for name in names) or table.named_by_a_record()
-    ):
+    has_value_as_name = any(_NO_NAME.fullmatch(name) for name in names)
+    if not table.is_typed and (has_value_as_name or table.named_by_a_record()):
         raise DataError(
-            f"{table.name}: the first line looks like a record, by a value that is not a name or also occurs below it; "
-            "write the names of the columns into the first line"
+            f"{table.name}: the first line looks like a record, by a value that is not "
+            "a name or also occurs below it; write the names of the columns into the "
+            "first line"
         )
     if label is not None and label not in names:
         raise SchemaError(
             f"label {label!r} is not a column of {table.name}: {', '.join(names)}"
         )
     head = (
-        f"# The columns of {table.name}. Their names are taken as public; no record was copied.\n"
+        f"# The columns of {table.name}. Their names are taken as public; no record "
+        "was copied.\n"
         f"# Fill in each kind, one of: {', '.join(KINDS)}.\n"
-        "# What is publicly known of bounds (lower, upper) and levels saves budget, as in\n"
+        "# What is publicly known of bounds (lower, upper) and levels saves budget, as "
+        "in\n"
         '# age = { kind = "integer", lower = 0, upper = 120 }.\n\n'
     )
-    top = write_toml({"label": label}) + "\n" if label is not None else ""
-    lines = write_toml({name: {"kind": OPEN_KIND} for name in names})
-    return f"{head}{top}[columns]\n{lines}", names
+    label_line = "" if label is None else write_toml({"label": label}) + "\n"
+    columns = write_toml({name: {"kind": OPEN_KIND} for name in names})
+    return f"{head}{label_line}[columns]\n{columns}", names
 
 
 def _read(
-    gap: Gap, array: pa.Array, tokens: pa.Array
+    gap: Gap, array: pa.Array, missing_markers: pa.Array
 ) -> tuple[npt.NDArray[Any] | pa.Array, npt.NDArray[np.bool_]]:
-    values, present = (
-        read_cells(gap.reader, array, tokens)
-        if gap.numeric
-        else _texts(gap, array, tokens)
-    )
-    if not gap.missing and not present.all():
+    """Reads cells of one column in its kind.
+
+    Args:
+        gap: The column.
+        array: Its cells as they stand, (records,).
+        missing_markers: Texts that stand for a missing value.
+
+    Returns:
+        The values that are not missing, and whether each cell has one, (records,).
+
+    Raises:
+        Problem: at the first cell that is not of the kind, or missing where none may
+            be.
+    """
+    if gap.numeric:
+        values, is_present = read_cells(gap.reader, array, missing_markers)
+    else:
+        values, is_present = _texts(gap, array, missing_markers)
+    if not gap.missing and not is_present.all():
         raise Problem(
-            int(np.argmin(present)),
-            f"column {gap.name!r}: the value is missing, and none may be, as it is the label or missing = false is "
-            f"stated; fill it in, leave the record out, or state missing = true for it in a file for {said('columns')}",
+            int(np.argmin(is_present)),
+            f"column {gap.name!r}: the value is missing, and none may be, as it is the "
+            "label or missing = false is stated; fill it in, leave the record out, or "
+            f"state missing = true for it in a file for {said('columns')}",
         )
-    return values, present
+    return values, is_present
 
 
 def _texts(
-    gap: Gap, array: pa.Array, tokens: pa.Array
+    gap: Gap, array: pa.Array, missing_markers: pa.Array
 ) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-    array, present = strip_cells(array, tokens)
-    if pt.is_floating(array.type):
-        array, present = _whole_numbers(gap, array, present)
-    if pt.is_integer(array.type):
-        array, present = strip_cells(array.cast(pa.string()), tokens)
-    if pt.is_null(array.type):
-        array = array.cast(pa.string())
-    if not is_text(array.type):
-        raise unfit_type(gap.reader, describe_type(array.type))
-    return array if present.all() else pc.filter(array, pa.array(present)), present
+    """Reads cells of a column of text; integers are levels too.
 
+    Args:
+        gap: The column.
+        array: Its cells as they stand, (records,).
+        missing_markers: Texts that stand for a missing value.
 
-def _whole_numbers(
-    gap: Gap, array: pa.Array, present: npt.NDArray[np.bool_]
-) -> tuple[pa.Array, Any]:
-    """Returns levels that are numbers as whole ones: a program writes them as 1.0 as soon as one record has none.
+    Returns:
+        The texts that are not missing, and whether each cell has one, (records,).
 
     Raises:
-        Problem: at the first number that is not whole, which names no level.
+        Problem: if the cells are neither text nor integers.
     """
-    whole = parse_integers(array.fill_null(np.nan))
-    if whole.is_bad.any():
+    cells, is_present = plain_cells(array, missing_markers)
+    if pt.is_floating(cells.type):
+        cells, is_present = _integer_levels(gap, cells, is_present)
+    if pt.is_integer(cells.type):
+        cells, is_present = plain_cells(cells.cast(pa.string()), missing_markers)
+    if pt.is_null(cells.type):
+        cells = cells.cast(pa.string())
+    if not is_text(cells.type):
+        raise unfit_type(gap.reader, type_in_words(cells.type))
+    if is_present.all():
+        return cells, is_present
+    return pc.filter(cells, pa.array(is_present)), is_present
+
+
+def _integer_levels(
+    gap: Gap, array: pa.Array, is_present: npt.NDArray[np.bool_]
+) -> tuple[pa.Array, Any]:
+    """Returns levels that are floats as integers.
+
+    A program writes integers as 1.0 as soon as one record has none.
+
+    Args:
+        gap: The column.
+        array: Its cells, (records,).
+        is_present: Whether each has a value, (records,).
+
+    Returns:
+        The integers, and whether each cell has one.
+
+    Raises:
+        Problem: at the first number with a fraction; it names no level.
+    """
+    numbers = integers(array.fill_null(np.nan))
+    if numbers.bad.any():
         raise Problem(
-            int(np.argmax(whole.is_bad)),
-            f"column {gap.name!r}: expected levels that are text or whole numbers, found a number with a "
-            "fraction; give it the kind continuous, or write its levels as text",
+            int(np.argmax(numbers.bad)),
+            f"column {gap.name!r}: expected levels that are text or whole numbers, "
+            "found a number with a fraction; give it the kind continuous, or write its "
+            "levels as text",
         )
-    return pa.array(whole.numbers, mask=whole.is_missing), present & ~whole.is_missing
+    levels = pa.array(numbers.numbers, mask=numbers.missing)
+    return levels, is_present & ~numbers.missing
 
 
 def raw_kind_of(kind: pa.DataType) -> str | None:
-    """Returns the kind of column that an Arrow type says; None for a type that stands for none."""
-    kind = kind.value_type if pt.is_dictionary(kind) else kind
-    if pt.is_timestamp(kind):
-        return "datetime" if kind.tz is None else MOMENT_IN_UTC
-    return next((name for fits, name in _KINDS if fits(kind)), None)
+    """Returns the kind of column that an Arrow type suggests.
+
+    Args:
+        kind: The type; of a dictionary, that of its values counts.
+
+    Returns:
+        One of `KINDS`; None for a type that suggests none.
+    """
+    value_type = kind.value_type if pt.is_dictionary(kind) else kind
+    if pt.is_timestamp(value_type):
+        return "datetime" if value_type.tz is None else MOMENT_IN_UTC
+    return next((name for fits, name in _KINDS if fits(value_type)), None)

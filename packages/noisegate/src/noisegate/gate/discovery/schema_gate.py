@@ -402,15 +402,15 @@ class SchemaGate(Session):
                 self._access.progress,
             )
             self._confirm()
-            found = self._bounds(first) | self._levels(first)
-            text = findings.schema_text(self._partial, found, self._headline())
-        doubts = {name: finding.doubt for name, finding in found.items()}
+            found_columns = self._bounds(first) | self._levels(first)
+            text = findings.schema_text(self._partial, found_columns, self._headline())
+        doubts = {name: finding.doubt for name, finding in found_columns.items()}
         certificate = self._certify({SCHEMA_HASH: schema_hash(text.encode())})
         return Discovery(
             toml=text,
             certificate=certificate,
             doubts={name: doubt for name, doubt in doubts.items() if doubt},
-            notes={name: finding.note for name, finding in found.items()},
+            notes={name: finding.note for name, finding in found_columns.items()},
         )
 
     def _headline(self) -> str:
@@ -655,8 +655,9 @@ def discover_schema(data: Any, *, epsilon: float, **options: Any) -> Discovery:
         >>> import pyarrow as pa
         >>> from noisegate import discover_schema
         >>> table = pa.table({"age": list(range(20, 70)) * 40})
-        >>> found = discover_schema(table, epsilon=5.0, kinds={"age": "integer"})
-        >>> [column.name for column in found.schema.columns], found.certificate.epsilon
+        >>> discovery = discover_schema(table, epsilon=5.0, kinds={"age": "integer"})
+        >>> names = [column.name for column in discovery.schema.columns]
+        >>> names, discovery.certificate.epsilon
         (['age'], 5.0)
     """
     return SchemaGate(data, epsilon=epsilon, **options).discover()
