@@ -84,7 +84,7 @@ def whole(found):
         name: slopes[:, :, None] * inputs[:, None, :]
         for name, (inputs, slopes) in found.products.items()
     }
-    return products | found.whole
+    return products | found.full
 
 
 @pytest.mark.parametrize("criterion", [entropy, twice])
@@ -93,7 +93,7 @@ def test_gradients_are_those_of_torch(network, criterion):
     loss, parameters, numeric, codes = parts(NETWORKS[network], criterion)
     found, right = (
         per_example_gradients(loss, parameters, numeric, codes),
-        by_torch(loss, parameters, numeric, codes).whole,
+        by_torch(loss, parameters, numeric, codes).full,
     )
     assert agrees(loss, parameters, numeric, codes) and set(whole(found)) == set(right)
     for name, value in whole(found).items():
@@ -113,10 +113,10 @@ def test_a_parameter_that_is_used_beside_its_layer_has_the_gradient_of_both():
 
     found, right = (
         per_example_gradients(decayed, parameters, numeric, codes),
-        by_torch(decayed, parameters, numeric, codes).whole,
+        by_torch(decayed, parameters, numeric, codes).full,
     )
     assert not found.products
-    for name, value in found.whole.items():
+    for name, value in found.full.items():
         torch.testing.assert_close(value, right[name])
 
 

@@ -317,9 +317,9 @@ class RecordGradients:
             name for name in self._plan.parameters if name in gradients.products
         )
         flat_gradients = [
-            gradients.whole[name].reshape(len(numeric), -1)
+            gradients.full[name].reshape(len(numeric), -1)
             for name in self._plan.parameters
-            if name in gradients.whole
+            if name in gradients.full
         ]
         if flat_gradients:
             side_by_side = torch.cat(flat_gradients, dim=1)
@@ -526,14 +526,14 @@ def clipped_gradients(
         gradients = per_example_gradients(loss, parameters, block, no_codes)
         # Of an outer product, the squared norm is the product of those of its factors.
         squared_norms = [
-            value.flatten(1).square().sum(dim=1) for value in gradients.whole.values()
+            value.flatten(1).square().sum(dim=1) for value in gradients.full.values()
         ] + [
             inputs.square().sum(dim=1) * outputs.square().sum(dim=1)
             for inputs, outputs in gradients.products.values()
         ]
         norms = torch.stack(squared_norms).sum(dim=0).sqrt().clamp_min(1e-30)
         weights = (clip_norm / norms).clamp_max(1.0) / len(rows)
-        for name, value in gradients.whole.items():
+        for name, value in gradients.full.items():
             mean[name] += torch.tensordot(weights, value, dims=1)
         for name, (inputs, outputs) in gradients.products.items():
             mean[name] += (outputs * weights[:, None]).T @ inputs

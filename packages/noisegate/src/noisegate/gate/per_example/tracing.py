@@ -51,7 +51,7 @@ class BlockGradients:
     products: dict[str, tuple[Tensor, Tensor]]
     """Of parameters whose gradient is an outer product: the inputs of their layer,
     (rows, inputs), and the gradients at its outputs, (rows, outputs)."""
-    whole: dict[str, Tensor]
+    full: dict[str, Tensor]
     """Of all other parameters, the gradients, (rows, …)."""
 
 
@@ -142,7 +142,7 @@ def _assembled(
                 uses_by_name[name].append(use)
 
     products: dict[str, tuple[Tensor, Tensor]] = {}
-    whole: dict[str, Tensor] = {}
+    full: dict[str, Tensor] = {}
     for name, copy in copies.items():
         uses = uses_by_name[name]
         other_gradient = copy_gradients[name]
@@ -160,10 +160,10 @@ def _assembled(
         if other_gradient is not None:
             gradients.append(other_gradient)
         if gradients:
-            whole[name] = sum(gradients[1:], start=gradients[0])
+            full[name] = sum(gradients[1:], start=gradients[0])
         else:
-            whole[name] = torch.zeros_like(copy)
-    return BlockGradients(products=products, whole=whole)
+            full[name] = torch.zeros_like(copy)
+    return BlockGradients(products=products, full=full)
 
 
 def by_torch(
@@ -184,7 +184,7 @@ def by_torch(
 
     gradients_of_records = vmap(grad(loss), in_dims=(None, 0, 0), randomness="error")
     return BlockGradients(
-        products={}, whole=gradients_of_records(dict(parameters), numeric, codes)
+        products={}, full=gradients_of_records(dict(parameters), numeric, codes)
     )
 
 
@@ -226,7 +226,7 @@ def agrees(
     try:
         expected = per_example_gradients(
             loss, nearby, made_up_numeric, made_up_codes, traced=False
-        ).whole
+        ).full
         traced = per_example_gradients(loss, nearby, made_up_numeric, made_up_codes)
     except RuntimeError:
         # An operation that cannot be mapped over parameters, or a gradient inside the
@@ -236,7 +236,7 @@ def agrees(
         name: outputs[:, :, None] * inputs[:, None, :]
         for name, (inputs, outputs) in traced.products.items()
     }
-    gradients |= traced.whole
+    gradients |= traced.full
     # A gradient that is zero but for rounding, as that of a bias before a
     # normalisation, agrees with any such.
     rounding = _MAX_ROUNDING * max(
