@@ -161,6 +161,7 @@ def _exact_products_mode() -> Any:
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
+            """Runs one operation of torch."""
             options = kwargs or {}
             if func in products and args[0].dtype == torch.float32:
                 return product(*args)

@@ -291,9 +291,16 @@ class StepSession(SumSession):
     # The state machine with a journal.
 
     def _stds(self) -> dict[str, float]:
+        """Returns the standard deviations of the noise; of the steps' as planned."""
         return {**super()._stds(), self.plan.plan.name: self.plan.noise_std_natural}
 
     def _reserve(self) -> None:
+        """Reserves the cost, or takes up the run of the journal of steps.
+
+        Raises:
+            OptionError: if the reservation of that run is closed, or of another plan.
+            BudgetRefusedError: if the ledger refuses.
+        """
         answer_journal = self._access.journal
         if self._resumed is None:
             super()._reserve()
@@ -314,6 +321,10 @@ class StepSession(SumSession):
             self._has_created_journal = True
 
     def _may_give_back(self) -> bool:
+        """Returns whether no process with the journal has drawn noise.
+
+        The journal is removed then.
+        """
         if self._journal is None or not self._has_created_journal:
             return True
         # Another process with the same journal may have begun steps.
@@ -321,6 +332,7 @@ class StepSession(SumSession):
 
     @property
     def _answered(self) -> bool:
+        """Whether no question and no step is left."""
         return super()._answered and not self.remaining_steps
 
 
@@ -343,11 +355,13 @@ class SampleSession(StepSession):
     """
 
     def _read(self) -> HeldRecords:
+        """Reads all records into the memory of this process."""
         held = HeldRecords()
         held.add(0, self._access.source, self._access.progress)
         return held
 
     def _total(self, number: int) -> Integers:
+        """Returns the exact vector of the sample of a step, (count,), in grid units."""
         records = self._held.all_records()
         sample = self._sample(len(records.numeric), number)
         return self._exact_vector(records, sample)
@@ -418,6 +432,14 @@ class GradientSession(StepSession):
     def _checked_parameters(
         self, parameters: Mapping[str, Tensor]
     ) -> Mapping[str, Tensor]:
+        """Returns parameters as float32 on the session's device.
+
+        Args:
+            parameters: Parameters, by name.
+
+        Raises:
+            OptionError: if they have other shapes than planned.
+        """
         import torch
 
         used_parameters = {
@@ -433,6 +455,11 @@ class GradientSession(StepSession):
         return used_parameters
 
     def _probe(self) -> None:
+        """Tries map and loss on made-up records, and chooses how they are computed.
+
+        Raises:
+            OptionError: if what a record adds depends on other records.
+        """
         layout = self._access.source.schema.layout
         threads = self._torch_threads
         if self._represent is not None:
@@ -451,6 +478,7 @@ class GradientSession(StepSession):
         )
 
     def _read(self) -> Any:
+        """Lets the engine read all records, here or in workers."""
         task = StepTask(
             gradients=self._gradients,
             samples=self._samples,
@@ -463,9 +491,11 @@ class GradientSession(StepSession):
         return engine.hold(self._access.source, task, self._access.progress)
 
     def _total(self, number: int) -> Integers:
+        """Returns the exact sum of clipped gradients, by whoever holds the records."""
         return np.asarray(self._held.total(number, self._parameters))
 
     def _unpacked(self, noisy: Integers) -> dict[str, Tensor]:
+        """Returns the noisy sum as tensors on the session's device, in its units."""
         import torch
 
         return {

@@ -228,6 +228,7 @@ class ShardSession(SampleSession):
         self._random = np.random.default_rng()
 
     def _checked_parameters(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns copies of the parameters as tensors on the session's device."""
         import torch
 
         return {

@@ -174,6 +174,7 @@ class SumSession(Session):
         return answers
 
     def _mark_begun(self, query: str) -> None:
+        """Writes into the journal that a query is begun, with the hash of its map."""
         journal = self._access.journal
         if journal is not None:
             journal.begin(query, self._map_digests.get(query))
@@ -198,6 +199,7 @@ class SumSession(Session):
             self._engine_stack.close()
 
     def _end(self) -> None:
+        """Ends the session, and stops its engine."""
         super()._end()
         self._engine_stack.close()
 
