@@ -148,12 +148,12 @@ class Journal:
             os.close(handle)
         return number
 
-    def rollback(self, own: int) -> bool:
+    def rollback(self, own_steps: int) -> bool:
         """Removes the journal of a run that drew no noise, in any process.
 
         Args:
-            own: Number of steps that this process has begun. If the journal has more,
-                another process has drawn noise, and the run goes on.
+            own_steps: Number of steps that this process has begun. If the journal has
+                more, another process has drawn noise, and the run goes on.
 
         Returns:
             Whether the journal was removed.
@@ -162,7 +162,7 @@ class Journal:
         # Moved away before it is looked at, so that nobody begins a step afterwards.
         self._path.replace(withdrawn_path)
         begun_steps = withdrawn_path.stat().st_size - self._header_size
-        if begun_steps > own:
+        if begun_steps > own_steps:
             withdrawn_path.replace(self._path)
             return False
         withdrawn_path.unlink()
@@ -192,10 +192,14 @@ class AnswerJournal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # What this process is called in the file.
         self._owner = uuid.uuid4().hex
+        # The owner by the lines that were read so far.
         self._last_owner: str | None = None
+        # Queries that this process has begun.
         self._begun_here: set[str] = set()
-        self._given_up = False
+        # Whether the file could not be written, and was removed.
+        self._is_abandoned = False
         self.is_own = True
         """Whether no other process was seen to go on with the run."""
         self.begun: dict[str, str | None] = {}
@@ -336,22 +340,22 @@ class AnswerJournal:
         """
         self.begun = {}
 
-    def begin(self, query: str, feature_map: str | None = None) -> None:
+    def begin(self, query: str, map_digest: str | None = None) -> None:
         """Marks a query as begun, on disk; once, however often it is called.
 
         Args:
             query: Name of the query.
-            feature_map: Hash of its map; None where it has no map.
+            map_digest: Hash of its map; None where it has no map.
 
         Raises:
             OptionError: if that cannot be written, or another process goes on with the
                 run. No noise may be drawn then.
         """
-        if query in self._begun_here or self._given_up:
+        if query in self._begun_here or self._is_abandoned:
             return
         try:
-            self._append({"begun": query, "map": feature_map, "by": self._owner})
-            text = self.path.read_bytes()
+            self._append({"begun": query, "map": map_digest, "by": self._owner})
+            content = self.path.read_bytes()
         except OSError as error:
             if not self._begun_here:
                 raise OptionError(
@@ -361,10 +365,11 @@ class AnswerJournal:
                 ) from None
             # Noise was drawn for earlier queries, and its cost would be lost. So the
             # run goes on, but can no longer be resumed.
-            self.give_up(error)
+            self._abandon(error)
             return
-        owners = _OWNER_LINE.findall(text)
-        if not owners or owners[-1].decode() != self._owner:
+        owners = _OWNER_LINE.findall(content)
+        is_owner = bool(owners) and owners[-1].decode() == self._owner
+        if not is_owner:
             self.is_own = False
             raise OptionError(
                 f"{self.path}: another process goes on with this run, so this one has "
@@ -384,14 +389,14 @@ class AnswerJournal:
         raw_values = np.ascontiguousarray(values, dtype="<f8").tobytes()
         data = base64.b64encode(raw_values).decode()
         try:
-            if not self._given_up:
+            if not self._is_abandoned:
                 self._append(
                     {"answered": query, "shape": list(values.shape), "values": data}
                 )
         except OSError as error:
-            self.give_up(error)
+            self._abandon(error)
 
-    def give_up(self, error: OSError) -> None:
+    def _abandon(self, error: OSError) -> None:
         """Removes the file after an error in writing, and writes no more.
 
         Args:
@@ -402,7 +407,7 @@ class AnswerJournal:
             self.path,
             error.strerror,
         )
-        self._given_up = True
+        self._is_abandoned = True
         self.discard()
 
     def discard(self) -> None:
