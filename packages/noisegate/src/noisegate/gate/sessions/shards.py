@@ -35,7 +35,7 @@ from noisegate.privacy.gradient_plan import RATES
 from noisegate.schema import Layout
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int64
+    from jaxtyping import Float, Int64, Shaped
     from torch import Tensor
 
 Tensors: TypeAlias = Mapping[str, "Tensor"]
@@ -436,7 +436,7 @@ class ShardSession(SampleSession):
             )
             yield torch.from_numpy(shard_indices), batch
 
-    def _tensor(self, values: npt.NDArray[Any]) -> Tensor:
+    def _tensor(self, values: npt.NDArray[Any]) -> Shaped[Tensor, "*shape"]:
         """Copies an array to the device of the session."""
         import torch
 
