@@ -127,6 +127,8 @@ def poisson_sample(
         Indices, ascending.
 
     Examples:
+        >>> import numpy as np
+        >>> from noisegate.gate.samples import poisson_sample
         >>> words = np.array([0, 2**31, 2**31 - 1], dtype=np.uint32)
         >>> poisson_sample(3, 0.5, lambda count: words[:count]).tolist()
         [0, 2]

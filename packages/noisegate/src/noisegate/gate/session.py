@@ -94,6 +94,7 @@ class State(Enum):
             OptionError: if it may not.
 
         Examples:
+            >>> from noisegate.gate.session import State
             >>> State.RESERVED.to(State.CONFIRMED)
             <State.CONFIRMED: 'confirmed'>
         """

@@ -93,6 +93,8 @@ class BinEdges:
             How many fall in each bin, (bins,).
 
         Examples:
+            >>> import numpy as np
+            >>> from noisegate.gate.discovery.exact_counts import BinEdges
             >>> edges = np.array([0, 2, 4])
             >>> BinEdges(edges=edges, clamped=True).counts(np.array([-7, 2, 3, 9]))
             array([1, 3])

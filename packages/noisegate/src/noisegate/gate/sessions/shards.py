@@ -167,6 +167,8 @@ class _Split:
             shards: Number of shards.
 
         Examples:
+            >>> import numpy as np
+            >>> from noisegate.gate.sessions.shards import _Split
             >>> split = _Split.of(np.array([1, 0, 3], dtype=np.uint64), 2)
             >>> split.order.tolist(), split.first.tolist(), split.sizes.tolist()
             ([1, 0, 2], [0, 1], [1, 2])

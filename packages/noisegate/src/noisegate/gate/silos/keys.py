@@ -553,6 +553,8 @@ def as_numbers(words: Words) -> npt.NDArray[np.float64]:
         High halves above low ones, (2·dim, columns).
 
     Examples:
+        >>> import numpy as np
+        >>> from noisegate.gate.silos.keys import as_numbers
         >>> as_numbers(np.array([[2**32 + 5]], dtype=np.uint64)).tolist()
         [[1.0], [5.0]]
     """
