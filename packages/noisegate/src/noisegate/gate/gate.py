@@ -491,7 +491,9 @@ class Gate(SingleUse):
         }
         if self._discovery is not None:
             # The schema was estimated from the records too, at a cost of its own.
-            public_facts[KEY] = stated(self._discovery, self.budget, plan.events)
+            public_facts[DISCOVERY_KEY] = discovery_claim(
+                self._discovery, self.budget, plan.events
+            )
 
         unbooked: Unbooked | None = None
         if self._ledger is None and self.counted:

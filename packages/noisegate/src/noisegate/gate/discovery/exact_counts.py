@@ -254,7 +254,7 @@ class LevelCounter:
         levels = value_counts.field(0).to_pylist()
         counts = value_counts.field(1).to_pylist()
         for level, count in zip(levels, counts, strict=True):
-            if self._partition.has(level) and unseen(level) is None:
+            if self._partition.has(level) and first_invisible(level) is None:
                 self._counts[level] += count
         while len(self._counts) > self._limit:
             self._defer_half()

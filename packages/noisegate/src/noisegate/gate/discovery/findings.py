@@ -348,7 +348,7 @@ def _rounded_numbers(low: Any, high: Any, *, integers: bool) -> tuple[Any, Any]:
     lower = 0 if high > 0 and low_is_near_zero else low
     high_is_near_zero = _NEAR_ZERO * lower <= high <= _SMALLEST
     upper = 0 if lower < 0 and high_is_near_zero else high
-    first, last = outwards(
+    first, last = rounded_bounds(
         lower, upper, parts=_ROUNDING_PARTS, smallest=1.0 if integers else 0.0
     )
     if not integers:
@@ -570,5 +570,5 @@ def schema_text(
     head = "".join(f"# {line}\n" for line in head_lines)
     forms = {name: column_form(column) for name, column in columns.items()}
     comments = {name: (findings[name].note,) for name in columns if name in findings}
-    text = write_toml({**top, "columns": forms}, columns=comments)
+    text = write_toml({**top, "columns": forms}, column_comments=comments)
     return f"{head}\n{text}"

@@ -193,7 +193,7 @@ def read_partial(
             if column_form.get("kind") == OPEN_KIND
         ]
         columns = {
-            column_name(name): _column(
+            checked_column_name(name): _column(
                 name, {"missing": name != final_label, **column_form}
             )
             for name, column_form in column_forms.items()
@@ -212,7 +212,7 @@ def read_partial(
             )
     for name, kind in kinds.items():
         if name != EVERY_OTHER:
-            columns[column_name(name)] = column_of_kind(
+            columns[checked_column_name(name)] = column_of_kind(
                 name, kind, missing=name != final_label
             )
     missing_values = tuple(form.get("missing_values", DEFAULT_MISSING_VALUES))

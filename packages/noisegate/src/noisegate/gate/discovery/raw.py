@@ -267,7 +267,7 @@ class RawTable:
             origin: The file or table.
             rows_read: How many of its records stand before these.
         """
-        values, is_present = told(
+        values, is_present = with_location(
             partial(_read, gap, array, missing_markers),
             origin,
             rows_read,
@@ -365,15 +365,15 @@ def _texts(
     Raises:
         Problem: if the cells are neither text nor integers.
     """
-    cells, is_present = plain_cells(array, missing_markers)
+    cells, is_present = strip_cells(array, missing_markers)
     if pt.is_floating(cells.type):
         cells, is_present = _integer_levels(gap, cells, is_present)
     if pt.is_integer(cells.type):
-        cells, is_present = plain_cells(cells.cast(pa.string()), missing_markers)
+        cells, is_present = strip_cells(cells.cast(pa.string()), missing_markers)
     if pt.is_null(cells.type):
         cells = cells.cast(pa.string())
     if not is_text(cells.type):
-        raise unfit_type(gap.reader, type_in_words(cells.type))
+        raise unfit_type(gap.reader, describe_type(cells.type))
     if is_present.all():
         return cells, is_present
     return pc.filter(cells, pa.array(is_present)), is_present
@@ -397,16 +397,16 @@ def _integer_levels(
     Raises:
         Problem: at the first number with a fraction; it names no level.
     """
-    numbers = integers(array.fill_null(np.nan))
-    if numbers.bad.any():
+    numbers = parse_integers(array.fill_null(np.nan))
+    if numbers.is_bad.any():
         raise Problem(
-            int(np.argmax(numbers.bad)),
+            int(np.argmax(numbers.is_bad)),
             f"column {gap.name!r}: expected levels that are text or whole numbers, "
             "found a number with a fraction; give it the kind continuous, or write its "
             "levels as text",
         )
-    levels = pa.array(numbers.numbers, mask=numbers.missing)
-    return levels, is_present & ~numbers.missing
+    levels = pa.array(numbers.numbers, mask=numbers.is_missing)
+    return levels, is_present & ~numbers.is_missing
 
 
 def raw_kind_of(kind: pa.DataType) -> str | None:

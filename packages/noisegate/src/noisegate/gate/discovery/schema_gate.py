@@ -417,7 +417,7 @@ class SchemaGate(Session):
         """Returns the first lines of the schema file: the guarantee, and the noise."""
         budget = self.plan.budget
         return (
-            f"{DISCOVERED}({budget.epsilon:g}, {budget.delta:g})-differential privacy, "
+            f"{DISCOVERED_PREFIX}({budget.epsilon:g}, {budget.delta:g})-differential privacy, "
             f"{budget.adjacency.value}, unit: {budget.unit}.\n"
             "Names and kinds of the columns were assumed public. Bounds and levels "
             f"have noise of ±{2 * self.plan.noise_records:.0f} records on each count.\n"

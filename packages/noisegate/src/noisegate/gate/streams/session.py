@@ -300,12 +300,12 @@ class StreamSession(SumSession):
                 for number in range(1, period + 1)
             ]
             # (numbers, periods)
-            all_values[OF_PERIODS + name] = np.ascontiguousarray(
+            all_values[PERIOD_PREFIX + name] = np.ascontiguousarray(
                 np.stack(period_sums, axis=1)
             )
             # By how much larger the noise of a period is that takes others' back.
             factor = math.hypot(*noise_taken(release.horizon.weights, period))
-            all_stds[OF_PERIODS + name] = (
+            all_stds[PERIOD_PREFIX + name] = (
                 release.noise_std / release.query.grid.scale * factor
             )
         return super()._release(all_values, all_stds)
