@@ -2,7 +2,7 @@
 
 All tables are read once, into memory up to a limit and else into files without a name.
 Keys are hashed under a secret of the run and then forgotten. After that, each link, a
-table with the one that its records hang on, hands on families and their transitions as
+table with the one that its records belong to, hands on families and their transitions as
 often as the gate asks (see `families`).
 
 `LinkedSource` is all tables together; `LinkRows` is one link as a source of rows, for an

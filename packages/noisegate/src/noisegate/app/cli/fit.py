@@ -140,7 +140,7 @@ def fit_command(
         )
     elif stream is not None or after is not None or withdrawn is not None:
         path = required(one_place(data), DATA)
-        from noisegate.app.streams.periods import next_period
+        from noisegate.app.cli.streams import next_period
 
         model = next_period(
             context, path, folder, options, withdrawn=withdrawn, engine=chosen, **told

@@ -129,7 +129,7 @@ def plan_command(
         )
     published, stream, method, budget = None, None, run.method, run.budget
     if periods is not None:
-        from noisegate.app.streams.periods import horizon_of
+        from noisegate.app.cli.streams import horizon_of
 
         stream = horizon_of(periods, window, corrections)
     elif window is not None or corrections:

@@ -1,6 +1,5 @@
-"""Streams for Python and the command line: `noisegate plan --periods`, and `noisegate fit --stream` or `--continue`."""
+"""Streams in Python: a plan is written once, and each period is fitted by it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ from noisegate.app.runs.folder import Observer, Run, RunFolder, ShownProgress
 from noisegate.app.runs.work import start_run
 from noisegate.app.streams.period import Period
 from noisegate.app.streams.published import publish_stream, read_stream, stream_id
-from noisegate.errors import ModelError, OptionError, said
+from noisegate.errors import OptionError, said
 from noisegate.gate.streams.state import StreamState
 from noisegate.gate.sums import Engine
 from noisegate.ledger.ledger import Ledger
@@ -109,7 +108,7 @@ def fit_period(
         >>> fit_period(pa.table({"ill": [True, False] * 500}), stream="clinic.json").certificate.stream.periods
         1000
     """
-    run, period = _period(
+    run, period = open_period(
         Path(stream), None if after is None else Path(after), withdrawn, dataset, ledger
     )
     folder = RunFolder(
@@ -127,145 +126,118 @@ def fit_period(
     )
 
 
-def _period(
+def open_period(
     plan: Path, after: Path | None, withdrawn: Any, dataset: str | None, ledger: Any
 ) -> tuple[Run, Period]:
-    """Returns what is asked of the period behind the one in the folder `after`, or of the first."""
+    """Prepares the period behind another one, or the first.
+
+    Args:
+        plan: The plan of the stream.
+        after: The model folder of the period before; None for the first.
+        withdrawn: Records that leave the stream, or None.
+        dataset: Name of the data set in the ledger; None to find what the first period
+            was recorded under.
+        ledger: Likewise.
+
+    Raises:
+        OptionError: if the stream has no such period, or what lies beside its plan is
+            not there.
+    """
     state = StreamState(plan)
-    booked = state.booked
-    if dataset is None and booked:
-        dataset, ledger = booked["dataset"], ledger or booked["ledger"]
-        if ledger is None:
-            raise OptionError(
-                f"ledger: the stream is recorded in a database under {dataset!r}; give its address."
-            )
-        if ledger == booked["ledger"] and not Path(ledger).exists():
-            raise OptionError(
-                f"ledger: the stream is recorded in {ledger} under {dataset!r}, and this file is not there. Where it "
-                f"was moved or copied, give its new place: {said('ledger', 'FILE')} and {said('dataset', dataset)}."
-            )
+    if dataset is None and state.booked:
+        dataset, ledger = _recorded_ledger(state, ledger)
     run, horizon = read_stream(plan, dataset=dataset, ledger=ledger)
-    identity, release, period = stream_id(run, horizon), None, 1
+    identity = stream_id(run, horizon)
+    release: Release | None = None
+    number = 1
     if after is not None:
-        release = _released(after)
-        facts = release.certificate.stream
-        if facts is None or facts.plan != identity:
+        release = verified_release(after)
+        facts_before = release.certificate.stream
+        if facts_before is None or facts_before.plan != identity:
             raise OptionError(
                 f"after: {after} is not a period of the stream in {plan}."
             )
-        period = facts.period + 1
-    if not period - 1 <= state.periods <= period:
-        raise OptionError(
-            f"stream: {state.periods} of its periods have their records, and this would be period {period}; go on from "
-            f"the model folder of the last one. It may be made again: give the records of period "
-            f"{state.periods} with the folder of the one before."
-            if state.periods
-            else f"{state.folder} is missing or empty: it lay beside the plan, and without it the stream cannot go on."
-        )
-    if period > horizon.periods:
-        state.end()  # a version that kept the seals may have answered its last period
-        raise OptionError(
-            f"the stream was planned for {horizon.periods} periods, and has all of them."
-        )
-    if withdrawn is not None and not (horizon.corrections and period > 1):
-        raise OptionError(
-            f"withdrawn: the plan of the stream does not pay for corrections; make one with {said('corrections')}."
-            if not horizon.corrections
-            else "withdrawn: before the first period there is no record."
-        )
+        number = facts_before.period + 1
+    _check_number(number, state, horizon)
+    if withdrawn is not None:
+        _check_withdrawal(number, horizon)
     facts = Stream(
         plan=identity,
-        period=period,
+        period=number,
         periods=horizon.periods,
         window=horizon.window,
         corrections=horizon.corrections,
     )
-    told: dict[str, Any] = {
-        "method": run.method,
-        "horizon": horizon,
-        "state": state,
-        "facts": facts,
-    }
-    return run, Period(**told, after=release, withdrawn=withdrawn)
+    period = Period(
+        method=run.method,
+        horizon=horizon,
+        state=state,
+        facts=facts,
+        after=release,
+        withdrawn=withdrawn,
+    )
+    return run, period
 
 
-def _released(folder: Path) -> Release:
+def _recorded_ledger(state: StreamState, ledger: Any) -> tuple[str, Any]:
+    """Returns the data set and ledger that the first period was recorded in.
+
+    Args:
+        state: What the stream keeps.
+        ledger: The ledger that was given, which goes before; or None.
+    """
+    dataset = state.booked["dataset"]
+    recorded = state.booked["ledger"]
+    found = ledger or recorded
+    if found is None:
+        raise OptionError(
+            f"ledger: the stream is recorded in a database under {dataset!r}; give its "
+            "address."
+        )
+    if found == recorded and not Path(found).exists():
+        raise OptionError(
+            f"ledger: the stream is recorded in {found} under {dataset!r}, and this "
+            "file is not there. Where it was moved or copied, give its new place: "
+            f"{said('ledger', 'FILE')} and {said('dataset', dataset)}."
+        )
+    return dataset, found
+
+
+def _check_number(number: int, state: StreamState, horizon: Horizon) -> None:
+    """Requires that a period follows the last one, or is the last one again."""
+    if not number - 1 <= state.periods <= number:
+        if state.periods:
+            raise OptionError(
+                f"stream: {state.periods} of its periods have their records, and this "
+                f"would be period {number}; go on from the model folder of the last "
+                "one. It may be made again: give the records of period "
+                f"{state.periods} with the folder of the one before."
+            )
+        raise OptionError(
+            f"{state.folder} is missing or empty: it lay beside the plan, and without "
+            "it the stream cannot go on."
+        )
+    if number > horizon.periods:
+        # A version that kept the seals may have answered its last period.
+        state.end()
+        raise OptionError(
+            f"the stream was planned for {horizon.periods} periods, and has all of "
+            "them."
+        )
+
+
+def _check_withdrawal(number: int, horizon: Horizon) -> None:
+    """Requires that records may leave the stream in a period."""
+    if not horizon.corrections:
+        raise OptionError(
+            "withdrawn: the plan of the stream does not pay for corrections; make one "
+            f"with {said('corrections')}."
+        )
+    if number == 1:
+        raise OptionError("withdrawn: before the first period there is no record.")
+
+
+def verified_release(folder: Path) -> Release:
+    """Returns the release in a model folder, with its claim and hashes checked."""
     verify(folder)
     return Release.load(folder)
-
-
-def horizon_of(periods: str, window: int | None, corrections: bool) -> Horizon:
-    """Returns the horizon of `noisegate plan --periods`: a number, or "open" where it is not known."""
-    if periods != "open" and not periods.isdecimal():
-        raise OptionError(
-            f"--periods {periods!r} must be a number of periods, or open where it is not known."
-        )
-    count = MOST_PERIODS if periods == "open" else int(periods)
-    return Horizon(periods=count, window=window, corrections=corrections)
-
-
-_BESIDE_A_STREAM = {
-    *(
-        "data",
-        "out",
-        "stream",
-        "after",
-        "withdrawn",
-        "dataset",
-        "ledger",
-        "device",
-        "engine",
-        "address",
-    ),
-    *("show_values", "as_json", "settings"),
-}
-
-
-def next_period(
-    context: Any, data: Any, folder: RunFolder, options: Any, **told: Any
-) -> FittedModel:
-    """Does what `noisegate fit` does with --stream or --continue."""
-    typed = options.typed(context)
-    stream, after = (
-        Path(typed[name]) if name in typed else None for name in ("stream", "after")
-    )
-    if stream is None and after is None:
-        raise OptionError("--withdrawn is of a stream; give --continue DIR beside it.")
-    twice = [
-        folder.observer.option(name) for name in sorted(set(typed) - _BESIDE_A_STREAM)
-    ]
-    twice += [folder.observer.setting(*each) for each in typed["settings"].items()]
-    if twice:
-        raise OptionError(
-            f"{twice[0]}: the plan of the stream says what is queried; leave it out."
-        )
-    found = stream or next(_beside(Path(after or "")), None)
-    if found is None:
-        says = f"--continue {after}: the plan of its stream lies neither beside it nor in this folder"
-        raise OptionError(f"{says}; add --stream FILE.")
-    run, period = _period(
-        found, after, told.pop("withdrawn"), options.dataset, options.book
-    )
-    model = start_run(run, data, folder, ask=period, **told)
-    left = period.horizon.periods - period.facts.period
-    folder.observer.say(
-        f"Period {period.facts.period} of {period.horizon.periods}; {left} are left, at no further cost. Keep "
-        f"{period.state.folder} like the records: with it, anybody can compute their exact sums."
-    )
-    return model
-
-
-def _beside(model: Path) -> Iterator[Path]:
-    """Yields the plan of the stream that a model folder is of, where it lies beside it or in the current folder."""
-    facts = _released(model).certificate.stream
-    for path in sorted({*model.resolve().parent.iterdir(), *Path.cwd().iterdir()}):
-        if (
-            facts is not None
-            and path.suffix in (".json", ".toml")
-            and path.with_suffix(".private").is_dir()
-        ):
-            try:
-                if stream_id(*read_stream(path)) == facts.plan:
-                    yield path
-            except ModelError:
-                continue

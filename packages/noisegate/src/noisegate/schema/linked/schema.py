@@ -1,4 +1,4 @@
-"""The schema of several tables, each but one hanging on another: patients, their visits, the diagnoses of these."""
+"""The schema of several tables, each but one belonging to another: patients, their visits, the diagnoses of these."""
 
 from __future__ import annotations
 
