@@ -1,4 +1,4 @@
-"""A saved model: a folder of safetensors, JSON and one page in plain words, whose hashes hang together. Needs no torch.
+"""A saved model: a folder of tensors, JSON and one page in plain words.
 
 ::
 
@@ -7,9 +7,15 @@
       certificate.md         the same in plain words
       release.safetensors    the noisy sums; their hashes stand in the certificate
       generator.safetensors  the fitted model of records, or the classifier
-      model.json             how to rebuild it, its verdict, each file's hash, digests of the certificate and of itself
+      model.json             how to rebuild it, its verdict, the hash of each file, and
+                             digests of the certificate and of itself
 
-Whoever redoes all hashes can still claim no ε that the events do not give.
+`verify` recomputes ε from the certificate and checks that the folder holds what the
+certificate speaks of. Hashes tell that nothing was changed by accident. They do not
+stop somebody who redoes all of them: what does is that ε follows from the events, and
+that the events must be those that give these values, with this noise.
+
+Needs no torch.
 """
 
 import hashlib
@@ -17,7 +23,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,20 +60,30 @@ from noisegate.privacy.schema_certificate import (
 )
 
 FORMAT = 1
-MODEL_FILE, GENERATOR_FILE, PAGE_FILE = (
-    "model.json",
-    "generator.safetensors",
-    "certificate.md",
-)
-PUBLIC_PAGE, SIGNATURE = "public.html", "signature.json"
+MODEL_FILE = "model.json"
+GENERATOR_FILE = "generator.safetensors"
+PAGE_FILE = "certificate.md"
+PUBLIC_PAGE = "public.html"
 """The page that may be published with the model; no part of what is verified."""
+SIGNATURE = "signature.json"
 HASHED = (CERTIFICATE_FILE, PAGE_FILE, VALUES_FILE, GENERATOR_FILE)
+"""The files whose hashes `model.json` has."""
 _RELEASED = HASHED[:3]
+
+# What `model.json` must have, and may have: the digest of the others, which older models
+# lack.
 _FIELDS = {"format", "model", "certificate", "files"}
-_DIGEST = "digest"  # of the other fields; older models have none
-_SUMS = GaussianEvent, SampledGaussianEvent  # thresholds are of discoveries alone
-_TABLE = re.compile(r"\d+:(\d+(,\d+)*)?")  # `marginal_name`, after the event
-CLASSIFIER, NETWORK_CLASSIFIER = "locally-linear", "network-classifier"
+_DIGEST = "digest"
+
+# Thresholds are of discoveries alone.
+_SUMS = GaussianEvent, SampledGaussianEvent
+
+# What stands behind an event's name in that of a marginal: its number and its columns,
+# see `marginal_plan.marginal_name`.
+_MARGINAL = re.compile(r"\d+:(\d+(,\d+)*)?")
+
+CLASSIFIER = "locally-linear"
+NETWORK_CLASSIFIER = "network-classifier"
 """What `model.json` calls classifiers, which draw no records."""
 LINKED = "linked"
 """What it calls a model of linked tables."""
@@ -77,9 +93,14 @@ Tensors = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """What `verify_model` found: the certificate, ε from its events, the files whose hashes were checked, and others.
+    """What was verified of a folder.
 
-    Of `others` nothing is claimed; `model.json` is one of them where it has no digest of itself, as of old.
+    Attributes:
+        certificate: The claim, which holds.
+        recomputed_epsilon: ε that follows from its events.
+        files: Files whose hashes were checked.
+        others: Files of which nothing is claimed. `model.json` is one of them where it
+            has no digest of itself, as in older models.
     """
 
     certificate: Certificate
@@ -89,7 +110,7 @@ class Verification:
 
 
 def check_new(folder: Path) -> None:
-    """Checks that `folder` can be made, before anything costly is done."""
+    """Requires that a folder can be made, before anything costly is done."""
     if folder.exists():
         raise ModelError(
             f"{folder} exists; choose another {said('out')}, or remove it first."
@@ -104,36 +125,48 @@ def check_new(folder: Path) -> None:
 
 
 def write_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
-    """Makes `folder` whole or not at all: `fill` writes beside it, and a rename puts it in place."""
+    """Makes a folder whole or not at all.
+
+    Args:
+        folder: New.
+        fill: Writes the files into a folder beside it, which is then renamed.
+    """
     check_new(folder)
     try:
         with hidden_beside(folder) as beside:
             fill(beside)
-            # What safetensors writes is the owner's alone; of the folder itself the umask has decided.
+            # safetensors makes files that their owner alone may read. Whoever may read
+            # the folder, as the umask decided, may read them.
             for path in beside.rglob("*.safetensors"):
                 path.chmod(beside.stat().st_mode & 0o666)
             beside.rename(folder)
     except (OSError, SafetensorError) as error:
-        raise ModelError(
-            f"{folder} cannot be written: {getattr(error, 'strerror', None) or error}."
-        ) from None
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"{folder} cannot be written: {reason}.") from None
     return folder
 
 
 def write_model(
     folder: Path, *, release: Release, tensors: Tensors, model: Mapping[str, Any]
 ) -> Path:
-    """Writes a new model folder: the tensors of the fitted model or classifier, and how to rebuild it as JSON."""
+    """Writes a new model folder.
+
+    Args:
+        folder: New.
+        release: What the model was fitted to.
+        tensors: Of the fitted model or classifier.
+        model: How to rebuild it, as JSON.
+    """
 
     def fill(path: Path) -> None:
         from safetensors.numpy import save_file
 
         release.save(path)
         (path / PAGE_FILE).write_text(render(release.certificate), encoding="utf-8")
-        save_file(
-            {name: np.ascontiguousarray(value) for name, value in tensors.items()},
-            path / GENERATOR_FILE,
-        )
+        contiguous = {
+            name: np.ascontiguousarray(value) for name, value in tensors.items()
+        }
+        save_file(contiguous, path / GENERATOR_FILE)
         content = {
             "format": FORMAT,
             "model": dict(model),
@@ -141,224 +174,264 @@ def write_model(
             "files": {name: file_hash(path / name) for name in HASHED},
         }
         content[_DIGEST] = description_digest(content)
-        (path / MODEL_FILE).write_text(
-            json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8"
-        )
+        text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+        (path / MODEL_FILE).write_text(text, encoding="utf-8")
 
     return write_folder(folder, fill)
 
 
 def description_digest(description: Mapping[str, Any]) -> str:
-    """Returns the SHA-256 of the canonical form of what `model.json` says, but for this digest."""
-    said = json.loads(
-        json.dumps({key: value for key, value in description.items() if key != _DIGEST})
-    )
-    return hashlib.sha256(canonical_json(said)).hexdigest()
+    """Returns the SHA-256 of what `model.json` says, but for this digest itself.
+
+    It is that of the canonical JSON, so that layout does not matter.
+    """
+    fields = {key: value for key, value in description.items() if key != _DIGEST}
+    # As it will be read: keys are text, tuples are lists.
+    as_read = json.loads(json.dumps(fields))
+    return hashlib.sha256(canonical_json(as_read)).hexdigest()
 
 
 def kind_in(folder: Path) -> Any:
-    """Returns the kind of the model in a folder; a `ModelError` where none can be read."""
+    """Returns the kind of the model in a folder; a `ModelError` if none can be read."""
     return _checked_description(folder)["model"].get("kind")
 
 
 def read_model(
     folder: Path,
 ) -> tuple[Release, dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Returns release, tensors and description; a ModelError if anything is missing, broken or was changed."""
+    """Reads a model folder, with all hashes checked.
+
+    Returns:
+        The release, the tensors, and how to rebuild the model.
+
+    Raises:
+        ModelError: if anything is missing, broken or was changed.
+    """
     description = _checked_description(folder)
     release = Release.load(folder)
     if release.certificate.digest() != description["certificate"]:
         raise ModelError(
-            f"{folder / CERTIFICATE_FILE} is not the certificate that {MODEL_FILE} names."
+            f"{folder / CERTIFICATE_FILE} is not the certificate that {MODEL_FILE} "
+            "names."
         )
     tensors = read_arrays(folder / GENERATOR_FILE)
-    # A position is NaN where a record of a reference lacks a value; the model checks that its column may.
-    if not all(
-        np.isfinite(tensor).all()
-        for name, tensor in tensors.items()
-        if not name.endswith("numeric")
-    ):
-        raise ModelError(
-            f"{folder / GENERATOR_FILE} holds numbers that are not finite: nothing can be drawn from it."
-        )
+    for name, tensor in tensors.items():
+        # A position is NaN where a record of a reference lacks a value; the model
+        # checks that its column may.
+        may_be_missing = name.endswith("numeric")
+        if not may_be_missing and not np.isfinite(tensor).all():
+            raise ModelError(
+                f"{folder / GENERATOR_FILE} holds numbers that are not finite: nothing "
+                "can be drawn from it."
+            )
     return release, tensors, description["model"]
 
 
 def verify_model(folder: Path) -> Verification:
-    """Recomputes ε from the certificate's events and checks every hash; a ModelError if the claim does not hold."""
+    """Recomputes ε of a model folder and checks every hash.
+
+    Raises:
+        ModelError: if the claim does not hold.
+    """
     release, _, _ = read_model(folder)
-    described = (MODEL_FILE,) if _DIGEST in read_json(folder / MODEL_FILE) else ()
-    return _verified(release, folder, (*HASHED, *described))
+    files: tuple[str, ...] = HASHED
+    if _DIGEST in read_json(folder / MODEL_FILE):
+        files = (*HASHED, MODEL_FILE)
+    return _verified(release, folder, files)
 
 
 def verify_release(folder: Path) -> Verification:
-    """Does the same of a release that nothing is fitted to yet: see `noisegate.app.silos`."""
+    """Does the same of a release that nothing is fitted to yet: see `app.silos`."""
     return _verified(Release.load(folder), folder, _RELEASED)
 
 
 def _verified(release: Release, folder: Path, files: tuple[str, ...]) -> Verification:
+    """Checks the claim of a release.
+
+    Args:
+        release: The release, with its hashes checked.
+        folder: Where it lies.
+        files: Whose hashes were checked.
+
+    Raises:
+        ModelError: if the certificate states less than its events cost, other events
+            than the values have, or another page.
+    """
     certificate = release.certificate
     recomputed = certificate.check()
-    _ = release.stated_schema  # stated, and one that can be read
+    # Raises if no schema is stated, or none that can be read.
+    _ = release.stated_schema
     check_discovery_claim(certificate)
     _check_events(release, folder)
-    try:
-        page = (folder / PAGE_FILE).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ModelError(
-            f"{folder / PAGE_FILE} cannot be read: {error.strerror}; it belongs to the folder."
-        ) from None
-    # Another version may word the page differently; what it states must still be the certificate's.
-    if page != render(certificate) and (
-        certificate.version == __version__ or headline(certificate) not in page
-    ):
-        raise ModelError(
-            f"{folder / PAGE_FILE} does not say what {CERTIFICATE_FILE} states: do not rely on it."
-        )
-    others = tuple(sorted({path.name for path in folder.iterdir()} - set(files)))
+    _check_page(certificate, folder)
+    others = {path.name for path in folder.iterdir()} - set(files)
     return Verification(
         certificate=certificate,
         recomputed_epsilon=recomputed,
         files=files,
-        others=others,
+        others=tuple(sorted(others)),
+    )
+
+
+def _check_page(certificate: Certificate, folder: Path) -> None:
+    """Requires that the page in plain words states what the certificate does."""
+    try:
+        page = (folder / PAGE_FILE).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ModelError(
+            f"{folder / PAGE_FILE} cannot be read: {error.strerror}; it belongs to the "
+            "folder."
+        ) from None
+    if page == render(certificate):
+        return
+    # Another version may word the page differently; its headline must be there.
+    is_of_other_version = certificate.version != __version__
+    if is_of_other_version and headline(certificate) in page:
+        return
+    raise ModelError(
+        f"{folder / PAGE_FILE} does not say what {CERTIFICATE_FILE} states: do not rely "
+        "on it."
     )
 
 
 def verify(path: str | Path) -> Verification | SchemaVerification:
-    """Recomputes ε of what was handed over from its certificate, and checks every hash; needs no data.
+    """Recomputes ε of what was handed over, and checks every hash; needs no data.
 
-    That is a model folder, the folder of a release, or the certificate of a discovered schema, which lies beside it.
+    Args:
+        path: A model folder, the folder of a release, or the certificate of a
+            discovered schema, which lies beside it.
 
     Raises:
-        ModelError: if the claim does not hold, or anything is missing, broken or was changed.
+        ModelError: if the claim does not hold, or anything is missing, broken or was
+            changed.
 
     Examples:
         >>> import pyarrow as pa
         >>> from noisegate import Schema, synthesize, verify
         >>> from noisegate.schema import Boolean
-        >>> made = synthesize(pa.table({"ill": [True, False] * 100}), schema=Schema([Boolean(name="ill")]), epsilon=1.0)
-        >>> verify(made.save("model")).recomputed_epsilon <= 1.0
+        >>> table = pa.table({"ill": [True, False] * 100})
+        >>> model = synthesize(table, schema=Schema([Boolean(name="ill")]), epsilon=1.0)
+        >>> verify(model.save("model")).recomputed_epsilon <= 1.0
         True
     """
     path = Path(path)
     check_on_disk(path, "folder")
     if path.is_file():
         return verify_schema(path)
-    model = (
-        any((path / name).exists() for name in (MODEL_FILE, GENERATOR_FILE))
-        or not (path / VALUES_FILE).exists()
-    )
-    return verify_model(path) if model else verify_release(path)
+    has_model = (path / MODEL_FILE).exists() or (path / GENERATOR_FILE).exists()
+    has_release = (path / VALUES_FILE).exists()
+    if has_model or not has_release:
+        return verify_model(path)
+    return verify_release(path)
 
 
 def _check_events(release: Release, folder: Path) -> None:
-    """Checks that the certificate's events, their sizes and sensitivities are those that give what the folder holds."""
+    """Requires that the events are those that give the values in a folder.
+
+    ε follows from the events. So each list of events that somebody pays for, that of
+    the certificate and of each silo, must have one event for each array of values, of
+    its size, with a sensitivity that a record has at least, and with its noise.
+
+    Args:
+        release: The release.
+        folder: Where it lies, for messages.
+
+    Raises:
+        ModelError: if something does not hold.
+    """
     certificate = release.certificate
-    # The values of an adaptive mechanism are named after its event; what they are was chosen in the course of the run.
-    concentrated = [
+    mechanisms = [
         event
         for event in certificate.events
         if isinstance(event, ZeroConcentratedEvent)
     ]
-    adaptive = tuple(f"{event.name}/" for event in concentrated)
-    events = {
-        event.name: event for event in certificate.events if isinstance(event, _SUMS)
-    }
-    sizes = {
-        name: values.size
-        for name, values in release.values.items()
-        if not name.startswith(adaptive)
-    }
-    if "secure_sum" in certificate.public and certificate.silos is None:
-        sizes = {
-            name: size // 2 for name, size in sizes.items()
-        }  # each number in two halves: `masks.as_numbers`
-    if (
-        stream := certificate.stream
-    ) is not None:  # the event states what all periods release, to come or not
-        singles = {name: values.shape for name, values in release.by_period.items()}
-        if any(
-            shape != (sizes.get(name), stream.period) for name, shape in singles.items()
-        ):
+    coordinates = _paid_coordinates(release, mechanisms, folder)
+    paid_events = [certificate.events]
+    if certificate.silos is not None:
+        paid_events += [silo.events for silo in certificate.silos.members]
+    for events in paid_events:
+        sums = [event for event in events if isinstance(event, _SUMS)]
+        stated = {event.name: event.coordinates for event in sums}
+        has_all = len(events) == len(coordinates) + len(mechanisms)
+        if not has_all or stated != coordinates:
             raise ModelError(
-                f"{folder / VALUES_FILE}: its sums of single periods are not those of its queries."
+                f"{folder / CERTIFICATE_FILE} speaks of other releases than "
+                f"{VALUES_FILE} holds."
             )
-        sizes = {name: size * stream.periods for name, size in sizes.items()}
-    later = certificate.public.get("adaptive")
-    for name, size in sizes.items():
-        # Its size was chosen in the course of the run; the event states the largest, which is what was paid for.
-        if (
-            isinstance(later, list)
-            and name in later
-            and name in events
-            and size <= events[name].coordinates
-        ):
-            sizes[name] = events[name].coordinates
-    for name, size in _trained(certificate, folder).items():
-        # What was trained on the sums of an event: post-processing, of any size.
-        if (
-            isinstance(events.get(name), SampledGaussianEvent)
-            and sizes.get(name) == size
-        ):
-            sizes[name] = events[name].coordinates
-    paid = [
-        certificate.events,
-        *(
-            one.events
-            for one in (certificate.silos.members if certificate.silos else ())
-        ),
-    ]
-    summed = [
-        [event for event in events_of if isinstance(event, _SUMS)] for events_of in paid
-    ]
-    known = all(len(events_of) == len(sizes) + len(concentrated) for events_of in paid)
-    if not known or any(
-        {event.name: event.coordinates for event in sums} != sizes for sums in summed
-    ):
-        raise ModelError(
-            f"{folder / CERTIFICATE_FILE} speaks of other releases than {VALUES_FILE} holds."
-        )
-    least = GridBound(units=UNITS, nonnegative=True).of_unit(
-        certificate.contributions or 1
-    )
-    for event in (event for sums in summed for event in sums):
-        below, of = (
-            least.sensitivity(certificate.adjacency),
-            getattr(event, "record", event.sensitivity),
-        )
-        if isinstance(event, BatchGaussianEvent):
-            below = 2 * UNITS
-        elif isinstance(event, ShardGaussianEvent):
-            # Of vectors without negative coordinates, where no shard may be left out.
-            below = (
-                least.sensitivity(Adjacency.REPLACE_ONE)
-                if event.rate == 1
-                else 2 * UNITS
-            )
-        elif isinstance(event, SampledGaussianEvent):
-            below = (
-                UNITS  # a step states the norm of one record, whatever the adjacency
-            )
-        if of < below:
-            raise ModelError(
-                f"{folder / CERTIFICATE_FILE}: event {event.name!r} states sensitivity={of:g}, "
-                f"below the {below} that a record has on the grid under {certificate.adjacency.value}."
-            )
-    for mechanism in concentrated:
+    for events in paid_events:
+        for event in events:
+            if isinstance(event, _SUMS):
+                _check_sensitivity(event, certificate, folder)
+    for mechanism in mechanisms:
         _check_rho(mechanism, release, folder)
     check_stated_noise(release, folder / CERTIFICATE_FILE)
 
 
-def _trained(certificate: Certificate, folder: Path) -> dict[str, int]:
-    """Returns how many numbers were trained on the sums of each event, where they are not the event's own."""
+def _paid_coordinates(
+    release: Release, mechanisms: Sequence[ZeroConcentratedEvent], folder: Path
+) -> dict[str, int]:
+    """Returns how many coordinates the event of each array of values must state.
+
+    That is the size of the array, with four exceptions: see the comments.
+
+    Args:
+        release: The release.
+        mechanisms: Those that chose their queries themselves; their values are checked
+            by `_check_rho`.
+        folder: For messages.
+    """
+    certificate = release.certificate
+    # Values of such a mechanism are named after its event.
+    prefixes = tuple(f"{event.name}/" for event in mechanisms)
+    sizes = {
+        name: values.size
+        for name, values in release.values.items()
+        if not name.startswith(prefixes)
+    }
+    # A masked share has each number in two halves (`gate.silos.keys.as_numbers`).
+    if "secure_sum" in certificate.public and certificate.silos is None:
+        sizes = {name: size // 2 for name, size in sizes.items()}
+    # The event of a stream states what all its periods release, to come or not.
+    stream = certificate.stream
+    if stream is not None:
+        for name, values in release.by_period.items():
+            if values.shape != (sizes.get(name), stream.period):
+                raise ModelError(
+                    f"{folder / VALUES_FILE}: its sums of single periods are not those "
+                    "of its queries."
+                )
+        sizes = {name: size * stream.periods for name, size in sizes.items()}
+    sums = {
+        event.name: event for event in certificate.events if isinstance(event, _SUMS)
+    }
+    # The size of an adaptive query was chosen in the course of the run. Its event
+    # states the largest that there could be, and that was paid for.
+    adaptive = certificate.public.get("adaptive")
+    for name, size in sizes.items():
+        is_adaptive = isinstance(adaptive, list) and name in adaptive
+        if is_adaptive and name in sums and size <= sums[name].coordinates:
+            sizes[name] = sums[name].coordinates
+    # What was trained on the sums of steps is post-processing, of any size.
+    for name, size in _trained_sizes(certificate, folder).items():
+        has_steps = isinstance(sums.get(name), SampledGaussianEvent)
+        if has_steps and sizes.get(name) == size:
+            sizes[name] = sums[name].coordinates
+    return sizes
+
+
+def _trained_sizes(certificate: Certificate, folder: Path) -> dict[str, int]:
+    """Returns how many numbers were trained on the sums of each event.
+
+    Only events whose values are what was trained on them, and not the sums themselves.
+    """
     try:
         runs = certificate.public.get("gradients", {}).items()
-        trained = {
+        shapes = {
             name: run["trained"].values() for name, run in runs if "trained" in run
         }
         return {
-            name: sum(math.prod(map(int, shape)) for shape in shapes)
-            for name, shapes in trained.items()
+            name: sum(math.prod(map(int, shape)) for shape in shapes_of_event)
+            for name, shapes_of_event in shapes.items()
         }
     except (AttributeError, TypeError, ValueError, OverflowError):
         raise ModelError(
@@ -366,64 +439,102 @@ def _trained(certificate: Certificate, folder: Path) -> dict[str, int]:
         ) from None
 
 
-def _check_rho(event: ZeroConcentratedEvent, release: Release, folder: Path) -> None:
-    """Checks that measuring alone, without choosing, cost no more than the event states."""
-    certificate = release.certificate
-    # OpenDP counts a replaced record as two (`MarginalPlan.distance`), and noise on counts grows with the distance.
-    distance = (certificate.contributions or 1) * (
-        2 if certificate.adjacency is Adjacency.REPLACE_ONE else 1
+def _check_sensitivity(
+    event: GaussianEvent | SampledGaussianEvent, certificate: Certificate, folder: Path
+) -> None:
+    """Requires that an event states no lower sensitivity than a record has."""
+    smallest_bound = GridBound(units=UNITS, nonnegative=True).of_unit(
+        certificate.contributions or 1
     )
-    tables = [name for name in release.values if name.startswith(f"{event.name}/")]
-    if not all(
-        _TABLE.fullmatch(name.removeprefix(f"{event.name}/")) for name in tables
-    ):
+    minimum: float
+    if isinstance(event, BatchGaussianEvent):
+        minimum = 2 * UNITS
+    elif isinstance(event, ShardGaussianEvent):
+        # At rate 1 no shard may be left out, and its vector may be without negative
+        # coordinates.
+        if event.rate == 1:
+            minimum = smallest_bound.sensitivity(Adjacency.REPLACE_ONE)
+        else:
+            minimum = 2 * UNITS
+    elif isinstance(event, SampledGaussianEvent):
+        # A step states the norm of one record, whatever the adjacency.
+        minimum = UNITS
+    else:
+        minimum = smallest_bound.sensitivity(certificate.adjacency)
+    # The event of a stream states a record's norm beside the sensitivity of all periods.
+    sensitivity = getattr(event, "record", event.sensitivity)
+    if sensitivity < minimum:
         raise ModelError(
-            f"{folder / VALUES_FILE} holds values of {event.name!r} that are not noisy tables of columns."
+            f"{folder / CERTIFICATE_FILE}: event {event.name!r} states "
+            f"sensitivity={sensitivity:g}, below the {minimum} that a record has on the "
+            f"grid under {certificate.adjacency.value}."
         )
-    stds = [release.noise_std[name] for name in tables]
-    spent = math.fsum(
-        distance**2 / (2 * std**2) if std > 0 else math.inf for std in stds
-    )
-    if not spent <= event.rho * (1 + 1e-6):
+
+
+def _check_rho(event: ZeroConcentratedEvent, release: Release, folder: Path) -> None:
+    """Requires that measuring cost no more than an adaptive mechanism states.
+
+    What it spent on choosing its queries is not seen, and only adds to it.
+
+    Args:
+        event: Of the mechanism, in zero-concentrated differential privacy.
+        release: The release, with its noisy tables.
+        folder: For messages.
+    """
+    certificate = release.certificate
+    # OpenDP counts a replaced record as two, and noise on counts grows with the
+    # distance (`MarginalPlan.distance`).
+    distance = certificate.contributions or 1
+    if certificate.adjacency is Adjacency.REPLACE_ONE:
+        distance *= 2
+    prefix = f"{event.name}/"
+    tables = [name for name in release.values if name.startswith(prefix)]
+    if not all(_MARGINAL.fullmatch(name.removeprefix(prefix)) for name in tables):
         raise ModelError(
-            f"{folder / CERTIFICATE_FILE}: event {event.name!r} states rho={event.rho:g}, but values with the noise in "
-            f"{VALUES_FILE} cost rho={spent:g}: do not rely on it."
+            f"{folder / VALUES_FILE} holds values of {event.name!r} that are not noisy "
+            "tables of columns."
+        )
+    # A Gaussian of standard deviation s on counts that move by d costs d² / 2s²: Bun
+    # and Steinke (TCC 2016), https://arxiv.org/abs/1605.02065, proposition 1.6.
+    noise_stds = [release.noise_std[name] for name in tables]
+    measured_rho = math.fsum(
+        distance**2 / (2 * std**2) if std > 0 else math.inf for std in noise_stds
+    )
+    if not measured_rho <= event.rho * (1 + 1e-6):
+        raise ModelError(
+            f"{folder / CERTIFICATE_FILE}: event {event.name!r} states "
+            f"rho={event.rho:g}, but values with the noise in {VALUES_FILE} cost "
+            f"rho={measured_rho:g}: do not rely on it."
         )
 
 
 def _checked_description(folder: Path) -> dict[str, Any]:
+    """Reads `model.json`, and checks its digest and the hash of each file.
+
+    Raises:
+        ModelError: if it is missing, broken or of another format, or if it or a file
+            was changed.
+    """
     path = folder / MODEL_FILE
+    other_format = f"{path} is not of a format that this version of noisegate reads."
     try:
         description: dict[str, Any] = read_json(path)
-        if (
-            set(description) - {_DIGEST} != _FIELDS
-            or type(description["format"]) is not int
-            or description["format"] != FORMAT
-        ):
-            raise ModelError(
-                f"{path} is not of a format that this version of noisegate reads."
-            )
-        if (
-            description.get(_DIGEST, digest := description_digest(description))
-            != digest
-        ):
+        if set(description) - {_DIGEST} != _FIELDS:
+            raise ModelError(other_format)
+        # True would be equal to 1.
+        number = description["format"]
+        if type(number) is not int or number != FORMAT:
+            raise ModelError(other_format)
+        digest = description_digest(description)
+        if description.get(_DIGEST, digest) != digest:
             raise ModelError(
                 f"{path} was changed after the model was written: its digest differs."
             )
         files = description["files"]
         if set(files) != set(HASHED) or not isinstance(description["model"], dict):
-            raise ModelError(
-                f"{path} is not of a format that this version of noisegate reads."
-            )
-        for name, expected in files.items():
-            if (folder / name).is_symlink() or not (folder / name).is_file():
-                raise ModelError(
-                    f"{folder / name} does not exist, or is a link; {folder} is not a whole model folder."
-                )
-            if file_hash(folder / name) != expected:
-                raise ModelError(
-                    f"{folder / name} was changed after the model was written: its hash differs."
-                )
+            raise ModelError(other_format)
+        for name, expected_hash in files.items():
+            _check_file(folder, name, expected_hash)
     except FileNotFoundError as error:
         raise ModelError(
             f"{error.filename} does not exist; {folder} is not a whole model folder."
@@ -440,6 +551,19 @@ def _checked_description(folder: Path) -> dict[str, Any]:
             f"{path} is broken: {type(error).__name__}: {error}."
         ) from None
     return description
+
+
+def _check_file(folder: Path, name: str, expected_hash: str) -> None:
+    """Requires that a file of a model is a plain file with the hash that is stated."""
+    file = folder / name
+    if file.is_symlink() or not file.is_file():
+        raise ModelError(
+            f"{file} does not exist, or is a link; {folder} is not a whole model folder."
+        )
+    if file_hash(file) != expected_hash:
+        raise ModelError(
+            f"{file} was changed after the model was written: its hash differs."
+        )
 
 
 def file_hash(path: Path) -> str:
