@@ -96,7 +96,7 @@ def test_every_method_has_the_name_that_it_is_found_by():
         assert method.name == name or (name, method.name) == ("mepf", "dp-mepf")
 
 
-GROUPS = "demos engines methods models names pages pictures plans readers samplers schemas verbs"
+GROUPS = "demos methods models names pages pictures readers verbs"
 
 
 @pytest.mark.parametrize("group", GROUPS.split())

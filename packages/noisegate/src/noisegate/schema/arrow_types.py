@@ -2,7 +2,7 @@
 
 A schema may say in which Arrow type a column is stored (`type`) and how its values are
 written in text (`spelling`). This file turns decoded cells into them, and checks that a
-stated type holds the column's values and that a stated spelling is read back.
+stated type holds the column's values and that a stated spelling can be read again.
 """
 
 import re
@@ -19,127 +19,173 @@ from noisegate.schema.columns import Column, Problem
 from noisegate.schema.encode import MICROSECONDS_PER_DAY, read_cells
 from noisegate.schema.values import CodedColumn
 
-_PARTS = re.compile(r"(\w+)[\[(<](.+)[\])>]")
+# "decimal128(10, 2)", "timestamp[us, tz=UTC]", "dictionary<values=string, …>".
+_TYPE_WITH_ARGUMENTS = re.compile(r"(\w+)[\[(<](.+)[\])>]")
+
+# Digits of a second behind the point: ".%3f", or ".%f" for all six.
 _FRACTION = re.compile(r"\.%(\d?)f")
-_UNITS = {None: "s", "3": "ms", "": "us", "6": "us"}
+# For the digits in a spelling, the unit of Arrow in which a time has as many.
+_UNIT_OF_DIGITS = {None: "s", "3": "ms", "": "us", "6": "us"}
 
 
-def arrow_type(said: str) -> pa.DataType:
-    """Returns the type of which ``said`` is the text; a KeyError, TypeError or ValueError where it is none."""
-    found = _PARTS.fullmatch(said)
-    name, inside = found.groups() if found else (said, "")
+def arrow_type(text: str) -> pa.DataType:
+    """Returns the type of which a text is the name, as Arrow prints it.
+
+    Raises:
+        KeyError: or TypeError or ValueError, if it is none.
+
+    Examples:
+        >>> arrow_type("decimal128(10, 2)")
+        Decimal128Type(decimal128(10, 2))
+    """
+    match = _TYPE_WITH_ARGUMENTS.fullmatch(text)
+    if match is None:
+        return pa.type_for_alias(text)
+    name, arguments = match.groups()
     if name == "dictionary":
-        parts = dict(part.split("=") for part in inside.split(", "))
+        fields = dict(field.split("=") for field in arguments.split(", "))
         return pa.dictionary(
-            arrow_type(parts["indices"]),
-            arrow_type(parts["values"]),
-            parts["ordered"] == "1",
+            arrow_type(fields["indices"]),
+            arrow_type(fields["values"]),
+            fields["ordered"] == "1",
         )
     if name.startswith("decimal"):
-        return getattr(pa, name, pa.decimal128)(*map(int, inside.split(", ")))
-    if ", tz=" in inside:
-        return pa.timestamp(*inside.split(", tz="))
-    return pa.type_for_alias(said)
+        decimal_type = getattr(pa, name, pa.decimal128)
+        return decimal_type(*map(int, arguments.split(", ")))
+    if ", tz=" in arguments:
+        return pa.timestamp(*arguments.split(", tz="))
+    # "timestamp[us]" is an alias as it stands.
+    return pa.type_for_alias(text)
 
 
-def typed(column: Column, cells: pa.Array, kind: Any) -> pa.Array:
-    """Returns plain cells of a column in another type; dictionaries have its levels, and no order but its own."""
-    kind = arrow_type(kind) if isinstance(kind, str) else kind
-    if pt.is_dictionary(kind):
-        plain = pa.array(list(cast(CodedColumn, column).levels), cells.type)
-        codes = pc.index_in(cells, value_set=plain).cast(kind.index_type)
-        levels, ordered = (
-            typed(column, plain, kind.value_type),
-            kind.ordered and column.kind == "ordinal",
-        )
-        return pa.DictionaryArray.from_arrays(codes, levels, ordered=ordered)
-    if pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind):
-        return spelled(column, cells).cast(kind)
-    if pt.is_integer(cells.type) and (pt.is_decimal(kind) or pt.is_float16(kind)):
-        cells = cells.cast(pa.string() if pt.is_decimal(kind) else pa.float64())
-    # What is lost on the way is fractions, of a second and behind the digits of a float; never what stands before.
-    exact = (
-        pt.is_integer(kind)
-        or pt.is_decimal(kind)
-        or (pt.is_timestamp(kind) and kind.unit == "ns")
-    )
-    return cells.cast(kind, safe=exact)
+def cast_column(column: Column, cells: pa.Array, target: Any) -> pa.Array:
+    """Casts decoded cells of a column to another type.
+
+    Args:
+        column: The column.
+        cells: Its cells, without a dictionary.
+        target: A type of Arrow, or its name. A dictionary gets the levels of the
+            column, and an order only where the column has one.
+
+    Raises:
+        pa.ArrowException: if the type does not hold the cells. What may be lost is
+            fractions of a second and digits of a float, never what stands before them.
+    """
+    if isinstance(target, str):
+        target = arrow_type(target)
+    if pt.is_dictionary(target):
+        return _cast_to_dictionary(column, cells, target)
+    if pt.is_string(target) or pt.is_large_string(target) or pt.is_string_view(target):
+        return format_as_text(column, cells).cast(target)
+    if pt.is_integer(cells.type):
+        # Arrow casts integers to neither of these.
+        if pt.is_decimal(target):
+            cells = cells.cast(pa.string())
+        elif pt.is_float16(target):
+            cells = cells.cast(pa.float64())
+    is_exact = pt.is_integer(target) or pt.is_decimal(target)
+    # Nanoseconds end in the year 2262, beyond which Arrow would wrap around.
+    has_short_range = pt.is_timestamp(target) and target.unit == "ns"
+    return cells.cast(target, safe=is_exact or has_short_range)
 
 
-def spelled(column: Column, cells: Any) -> Any:
-    """Returns cells of a column as text, as its spelling says."""
-    said: str | None = getattr(column, "spelling", None)
-    if said is None or pt.is_string(cells.type):
+def _cast_to_dictionary(
+    column: Column, cells: pa.Array, target: pa.DictionaryType
+) -> pa.DictionaryArray:
+    """Casts cells to codes of the column's levels, whichever levels occur."""
+    levels = pa.array(list(cast(CodedColumn, column).levels), cells.type)
+    codes = pc.index_in(cells, value_set=levels).cast(target.index_type)
+    dictionary = cast_column(column, levels, target.value_type)
+    has_order = target.ordered and column.kind == "ordinal"
+    return pa.DictionaryArray.from_arrays(codes, dictionary, ordered=has_order)
+
+
+def format_as_text(column: Column, cells: Any) -> Any:
+    """Writes cells of a column as text, by its spelling where it has one."""
+    spelling: str | None = getattr(column, "spelling", None)
+    if spelling is None or pt.is_string(cells.type):
         return cells.cast(pa.string())
     if column.kind == "boolean":
-        return pc.if_else(cells, *said.split("/"))
-    fraction = _FRACTION.search(said)
-    unit, zone = _UNITS[fraction and fraction[1]], getattr(cells.type, "tz", None)
-    return pc.strftime(
-        cells.cast(pa.timestamp(unit, tz=zone), safe=False),
-        format=_FRACTION.sub("", said),
-    )
+        true_text, false_text = spelling.split("/")
+        return pc.if_else(cells, true_text, false_text)
+    fraction = _FRACTION.search(spelling)
+    digits = None if fraction is None else fraction[1]
+    time_zone = getattr(cells.type, "tz", None)
+    # Arrow's %S writes the fraction that the unit has.
+    unit = pa.timestamp(_UNIT_OF_DIGITS[digits], tz=time_zone)
+    return pc.strftime(cells.cast(unit, safe=False), format=_FRACTION.sub("", spelling))
 
 
 def public_values(column: Column) -> pa.Array:
-    """Returns the values that a schema states of a column, in the type that `decode` gives it."""
-    return pa.array(
-        [column.lower, column.upper, *column.atoms]
-        if column.numeric
-        else list(column.levels)
-    )
+    """Returns the values that a schema states of a column, typed as `decode` does.
+
+    Of a numeric column its bounds and point masses, of another one its levels.
+    """
+    if column.numeric:
+        return pa.array([column.lower, column.upper, *column.atoms])
+    return pa.array(list(column.levels))
 
 
 def check_stored(columns: Iterable[Column]) -> None:
-    """Requires types that hold their columns and spellings that are read; a `SchemaError` says which cannot."""
+    """Requires that stated types and spellings go with their columns.
+
+    Raises:
+        SchemaError: that names the column and what is wrong.
+    """
     for column in columns:
-        for key, (holds, expected) in _CHECKS.items():
-            said = getattr(column, key, None)
-            try:
-                good = said is None or holds(column, public_values(column))
-            except (
-                pa.ArrowException,
-                AttributeError,
-                LookupError,
-                Problem,
-                TypeError,
-                ValueError,
-            ):
-                good = False
-            if not good:
-                raise SchemaError(
-                    f"column {column.name!r}: {key} = {said!r} {expected}; correct it, or leave it out"
-                )
+        if column.type is not None and not _succeeds(_type_holds_values, column):
+            raise SchemaError(
+                f"column {column.name!r}: type = {column.type!r} is no type of Arrow "
+                'that holds all its values, as "uint8", "float" or "timestamp[ms]" may; '
+                "correct it, or leave it out"
+            )
+        spelling = getattr(column, "spelling", None)
+        if spelling is not None and not _succeeds(_spelling_is_read_back, column):
+            raise SchemaError(
+                f"column {column.name!r}: spelling = {spelling!r} does not write what "
+                'can be read, as "True/False" does, or "%Y-%m-%d %H:%M:%S" (behind it '
+                ".%3f or .%f for fractions of a second, and Z where there is a time "
+                "zone); correct it, or leave it out"
+            )
 
 
-def _held(column: Column, ends: pa.Array) -> bool:
-    found = typed(column, ends, column.type)
-    if pt.is_timestamp(found.type):
-        return (found.type.tz is not None) == getattr(column, "aware", False)
-    return not pt.is_floating(found.type) or bool(pc.all(pc.is_finite(found)).as_py())
+def _succeeds(check: Any, column: Column) -> bool:
+    """Returns what a check finds; False where a stated type or spelling makes it fail.
+
+    A type or spelling is any text of a user, and ends in all of these errors.
+    """
+    try:
+        return bool(check(column))
+    except (
+        pa.ArrowException,
+        AttributeError,
+        LookupError,
+        Problem,
+        TypeError,
+        ValueError,
+    ):
+        return False
 
 
-def _read_back(column: Column, ends: pa.Array) -> bool:
-    tokens = pa.array([], pa.string())
-    said, meant = (
-        read_cells(column, cells, tokens)[0] for cells in (spelled(column, ends), ends)
-    )
-    return bool(
-        (
-            np.abs(said - meant)
-            < (MICROSECONDS_PER_DAY if column.kind == "datetime" else 1)
-        ).all()
-    )
+def _type_holds_values(column: Column) -> bool:
+    """Returns whether the stated type holds the values that the schema states."""
+    cells = cast_column(column, public_values(column), column.type)
+    if pt.is_timestamp(cells.type):
+        has_time_zone = cells.type.tz is not None
+        return bool(has_time_zone == getattr(column, "aware", False))
+    if pt.is_floating(cells.type):
+        return bool(pc.all(pc.is_finite(cells)).as_py())
+    return True
 
 
-_CHECKS = {
-    "type": (
-        _held,
-        'is no type of Arrow that holds all its values, as "uint8", "float" or "timestamp[ms]" may',
-    ),
-    "spelling": (
-        _read_back,
-        'does not write what can be read, as "True/False" does, or "%Y-%m-%d %H:%M:%S" (behind it .%3f or .%f for '
-        "fractions of a second, and Z where there is a time zone)",
-    ),
-}
+def _spelling_is_read_back(column: Column) -> bool:
+    """Returns whether what the spelling writes is read as what was meant.
+
+    A time may lose less than a day: a spelling may leave out the hours.
+    """
+    values = public_values(column)
+    no_markers = pa.array([], pa.string())
+    read, _ = read_cells(column, format_as_text(column, values), no_markers)
+    meant, _ = read_cells(column, values, no_markers)
+    tolerance = MICROSECONDS_PER_DAY if column.kind == "datetime" else 1
+    return bool((np.abs(read - meant) < tolerance).all())

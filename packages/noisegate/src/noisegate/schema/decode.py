@@ -74,10 +74,10 @@ def decode(encoded: Rows, schema: Schema, *, stored: bool = False) -> pa.Table:
     if stored:
         for column in schema.columns:
             if column.type is not None:
-                from noisegate.schema.arrow_types import typed
+                from noisegate.schema.arrow_types import cast_column
 
                 cells = arrays[column.name]
-                arrays[column.name] = typed(column, cells, column.type)
+                arrays[column.name] = cast_column(column, cells, column.type)
     return pa.table({name: arrays[name] for name in schema.names})
 
 

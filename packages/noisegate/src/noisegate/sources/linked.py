@@ -225,25 +225,39 @@ class LinkedSource:
             self._children[link.name] = children
             for records in self._records(link.child):
                 children.add(records)
-            self._match(link, unit_count)
+            self._check_families(link, unit_count)
+            if self.linked.children(link.name):
+                self._parents[link.name] = self._as_parents(link)
 
-    def _match(self, link: Link, unit_count: int) -> None:
-        """Checks that all children of a link have parents, and what their units weigh.
+    def _check_families(self, link: Link, unit_count: int) -> None:
+        """Checks the keys of a link, and that no unit's rows weigh more than a record.
 
-        If the children have children of their own, they are kept by their own keys too,
-        with the shares of weight that are left to them.
+        Args:
+            link: The link, all of whose records were read.
+            unit_count: Number of records of the first table.
+
+        Raises:
+            DataError: from `families`, for a key that is there twice or a child
+                without a parent.
+            OverflowError: from `add_weights`, if a unit weighs too much (G-31).
         """
-        totals = np.zeros(unit_count, dtype=np.int64)
-        has_children = bool(self.linked.children(link.name))
-        as_parents = self._spill(link.child, "key") if has_children else None
+        weight_of_unit = np.zeros(unit_count, dtype=np.int64)
         for group in self.families(link):
-            group.add_weights(totals)
-            if as_parents is not None:
-                group.children["share"] = group.shares
-                group.children["unit"] = group.parents["unit"][group.parent_index]
-                as_parents.add(group.children)
-        if as_parents is not None:
-            self._parents[link.name] = as_parents
+            group.add_weights(weight_of_unit)
+
+    def _as_parents(self, link: Link) -> Spill:
+        """Returns the children of a link as the parents of another, by their own keys.
+
+        A child shares the weight of its unit with its siblings: its field `share` says
+        into how many parts that weight was split, and `unit` whose it is.
+        """
+        parents = self._spill(link.child, "key")
+        for group in self.families(link):
+            # A part of a spill is a copy, so nobody else reads these fields.
+            group.children["share"] = group.shares
+            group.children["unit"] = group.parents["unit"][group.parent_index]
+            parents.add(group.children)
+        return parents
 
     def families(self, link: Link) -> Iterator[Families]:
         """Yields parents with their children, as many at a time as fit into memory.

@@ -48,8 +48,9 @@ class Spill:
         self._limit = held_bytes
         self._held: list[Records] = []
         self._file: IO[bytes] | None = None
-        # Where each block that was written begins, and where in it each part begins
-        # and ends, (PARTS + 1,), in bytes.
+        # `write` appends a block to the file: the records that were held, sorted by
+        # part. For each block, the byte of the file at which it begins; and at which
+        # byte of the block each part begins, and the last one ends, (PARTS + 1,).
         self._blocks: list[tuple[int, npt.NDArray[np.int64]]] = []
 
     @property
@@ -64,10 +65,16 @@ class Spill:
             self.write()
 
     def part(self, part: int | None) -> Records:
-        """Returns the records of one part, of those that were written out.
+        """Returns the records of one part, as a copy.
+
+        `spilled_parts` says which parts to ask for: None alone while all records are in
+        memory, else all numbers, once `write` has written out what was held.
 
         Args:
-            part: Its number; None for all records, where all are in memory.
+            part: Its number, of records in the file; None for all records in memory.
+
+        Raises:
+            DataError: if the file cannot be read.
         """
         if part is None:
             return np.concatenate([np.empty(0, self.dtype), *self._held])

@@ -89,7 +89,9 @@ class UnitCounter:
         self._counts = HashTable()
 
     def used(self, units: pa.Array) -> Mask:
-        """Returns which of the next records are used.
+        """Counts the next records, and returns which of them are used.
+
+        Each batch is given once, in the order of the data: what was given before counts.
 
         Args:
             units: The unit of each record, (rows,), in the order of the data.
@@ -109,9 +111,13 @@ class UnitCounter:
             first = int(np.argmax(is_missing))
             raise Problem(first, f"column {column!r}: {_MISSING}")
         new_counts = np.bincount(unit_indices, minlength=len(hashes))
-        earlier = self._counts.add(hashes, new_counts, self._limit.contributions)
-        numbers = earlier[unit_indices] + _ranks(unit_indices, new_counts)
-        return numbers < self._limit.contributions
+        limit = self._limit.contributions
+        # Of each unit, how many records earlier batches had; it is counted up to the
+        # limit.
+        earlier_counts = self._counts.add(hashes, new_counts, limit)
+        # For each record, how many of its unit stand before it in all batches.
+        records_before = earlier_counts[unit_indices] + _ranks(unit_indices, new_counts)
+        return records_before < limit
 
 
 def hash_names(

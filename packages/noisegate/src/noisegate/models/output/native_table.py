@@ -14,7 +14,7 @@ import pyarrow.types as pt
 
 from noisegate.containers import TABLES, of_package, plain_array
 from noisegate.errors import DataError, OptionError, installed
-from noisegate.schema.arrow_types import typed
+from noisegate.schema.arrow_types import cast_column
 from noisegate.schema.columns import Column
 from noisegate.schema.schema import Schema, is_linked
 from noisegate.schema.values import TEXT_PADDING
@@ -86,11 +86,13 @@ class NativeForm:
         if self.types is not None and (self.kind == "arrow" or family == "pyarrow"):
             return self.cast(
                 column.name,
-                lambda one: typed(column, plain, getattr(one, "pyarrow_dtype", one)),
+                lambda one: cast_column(
+                    column, plain, getattr(one, "pyarrow_dtype", one)
+                ),
             )
         if family not in (_CATEGORY, _ORDERED) or self.kind == "polars":
             return plain
-        return typed(
+        return cast_column(
             column, plain, pa.dictionary(pa.int32(), plain.type, family == _ORDERED)
         )
 

@@ -69,7 +69,7 @@ def _spelled(rows: pa.Table, schema: Schema) -> pa.Table:
     """Returns the table as text has it, and its missing cells where an empty one would not be read as missing."""
     import pyarrow as pa
 
-    from noisegate.schema.arrow_types import spelled
+    from noisegate.schema.arrow_types import format_as_text
 
     word = (
         None if "" in schema.missing_values else next(iter(schema.missing_values), None)
@@ -81,7 +81,7 @@ def _spelled(rows: pa.Table, schema: Schema) -> pa.Table:
         if (column.missing and word is not None) or getattr(
             column, "spelling", None
         ) is not None:
-            cells = spelled(column, cells)
+            cells = format_as_text(column, cells)
         if column.missing and word is not None:
             cells = cells.fill_null(word)
         rows = rows.set_column(rows.column_names.index(column.name), column.name, cells)

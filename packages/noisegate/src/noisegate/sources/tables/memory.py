@@ -323,10 +323,17 @@ def _lazy_batches(frame: Any, names: list[str], rows: int) -> Iterator[pa.Table]
 
 
 def _hugging_face(data: Any) -> TableInMemory:
-    """Wraps a data set of Hugging Face, in memory or streamed."""
+    """Wraps a `datasets.Dataset` or `IterableDataset` of Hugging Face.
+
+    Both can be read again from the start.
+
+    Raises:
+        DataError: if the data set does not say which columns it has.
+    """
+    name = type(data).__name__
     if data.features is None:
         raise DataError(
-            "IterableDataset: it does not say which columns it has; state them, with "
+            f"{name}: it does not say which columns it has; state them, with "
             "data = data.cast(datasets.Features({...}))"
         )
 
@@ -334,8 +341,9 @@ def _hugging_face(data: Any) -> TableInMemory:
         selected = data.select_columns(names).with_format("arrow")
         return iter(selected.iter(batch_size=rows))
 
-    line = "datasets.Dataset.from_list(list(data))"
-    return _stream(type(data).__name__, data.features.arrow_schema, tables, line=line)
+    # What its user may run to see why it cannot be read.
+    diagnosis = "datasets.Dataset.from_list(list(data))"
+    return _stream(name, data.features.arrow_schema, tables, line=diagnosis)
 
 
 class MixedObjects(Exception):  # noqa: N818 - its caller makes an error of it
