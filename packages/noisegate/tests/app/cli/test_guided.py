@@ -2,6 +2,7 @@
 
 import io
 import shlex
+import signal
 import threading
 
 import pytest
@@ -139,7 +140,12 @@ def test_stop_right_after_an_answer_is_heard_before_what_follows():
             page.told({"number": 1, "answer": "Yes, go on"})
             page.told({"stop": True})
 
+    # What runs in the background, as under nohup, starts with Ctrl-C ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(0.2, both).start()
-    with pytest.raises(KeyboardInterrupt):
-        page.confirm("Spend epsilon")
-        threading.Event().wait(PATIENCE)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            page.confirm("Spend epsilon")
+            threading.Event().wait(PATIENCE)
+    finally:
+        signal.signal(signal.SIGINT, before)
