@@ -36,7 +36,7 @@ from simulated_digits import simulated_digits
 
 import noisegate
 from noisegate import Gate, Schema
-from noisegate.app.demo import _write_survey
+from noisegate.app.demo import write_survey
 from noisegate.gate.sessions.gradients import StepSession
 from noisegate.methods.registry import make_for
 from noisegate.models.record_model import RecordModel
@@ -202,7 +202,7 @@ def _load(options: argparse.Namespace) -> Loaded:
     )
     with tempfile.TemporaryDirectory() as folder:
         return Loaded(
-            *(read_table(path, schema) for path in _write_survey(Path(folder))), schema
+            *(read_table(path, schema) for path in write_survey(Path(folder))), schema
         )
 
 

@@ -140,7 +140,7 @@ def _survey() -> tuple[pa.Table, pa.Table, Schema]:
     )
     with tempfile.TemporaryDirectory() as folder:
         train, test = (
-            read_table(path, schema) for path in demo._write_survey(Path(folder))
+            read_table(path, schema) for path in demo.write_survey(Path(folder))
         )
     return train, test, schema
 

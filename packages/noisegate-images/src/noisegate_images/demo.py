@@ -15,7 +15,13 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFilter
 
 from noisegate.app.cli.console import say
-from noisegate.app.demo import FIGURES, MODEL, fitted, noisy_count, pages
+from noisegate.app.demo import (
+    FIGURES,
+    MODEL,
+    fit_with_messages,
+    released_count,
+    write_pages,
+)
 from noisegate.models.output.sample_file import ImageBatch
 from noisegate.schema import Schema, pixel_schema
 from noisegate_images.output.formats import SampleGrid, font_of, image_writer
@@ -62,15 +68,17 @@ def copy_digits(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
     )
     method = JointEmbedding(image=(SIDE, SIDE, 1), **SETTINGS)
     gate = Gate(folder / "drawn.parquet", schema=schema, epsilon=epsilon, unit="image")
-    synthesizer = fitted(method, gate, records="images", sums="sums", model="generator")
+    synthesizer = fit_with_messages(
+        method, gate, records="images", sums="sums", model="generator"
+    )
     synthesizer.save(folder / MODEL)
-    number, certificate = noisy_count(synthesizer), synthesizer.certificate
+    number, certificate = released_count(synthesizer), synthesizer.certificate
     _write_images(
         folder, "synthetic", schema, synthesizer.images(number, seed=0), number
     )
     say(f"4. Drew {number:,} synthetic images.")
     _write_images(folder, "aside", schema, drawn_digits(ASIDE, seed=1), ASIDE)
-    pages(
+    write_pages(
         folder,
         synthesizer,
         folder / "aside.parquet",

@@ -1,4 +1,11 @@
-"""The one-call form: a private table in, or private images, and a model out."""
+"""The one-call form: private records in, a model and its certificate out.
+
+- `fit`: any method; one call gates, releases and fits.
+- `plan`: the same arguments, but only says what a fit would release, at what cost.
+- `synthesize`: `fit` for methods whose models sample records.
+
+The command line has the same options (`app.cli.fit`, `app.cli.plan`).
+"""
 
 from __future__ import annotations
 
@@ -47,39 +54,50 @@ def fit(
     engine: Engine | None = None,
     **settings: Any,
 ) -> FittedModel:
-    """Returns a model of private records: spends ε once, then only what has left the gate is used.
+    """Fits a model to private records: spends ε once, then only uses what was released.
 
-    No interruption wastes the budget: Ctrl-C waits for the moment at which what was paid for is written down, and the
-    error that stops the run says how to resume it, at no further cost.
+    No interruption wastes the budget. Ctrl-C waits until what was paid for is written
+    down, and the error that stops the run says how to resume it, at no further cost.
 
     Args:
-        data: A path, or a table or images in memory (see `Gate`). What `sample(n)` gives is a table of the same kind.
-            Of linked tables a mapping from their names to paths or tables, or a folder with a file for each.
+        data: Private records: a path, or a table or images in memory (see `Gate`). The
+            model samples tables of the same kind. For linked tables a mapping from
+            their names to paths or tables, or a folder with a file for each.
         schema: Public knowledge about the records, or the path of its TOML file.
         epsilon: ε of the guarantee.
         delta: δ of the guarantee.
-        method: Name of the method, or one that is made, as ``Pairwise(cells=8)``; "auto" is the one that does best
-            where nothing else is known.
-        out: Model folder to make; None to keep the model in memory only.
-        resume: Go on with the interrupted run of `out`, or of the folder that its error named. Options may be left out,
-            and data too, unless records that were in memory have to be read again.
-        adjacency: The neighbouring relation.
-        records: The number of records when it is public.
+        method: Name of a method, or a method with its settings, as
+            ``Pairwise(cells=8)``. "auto" takes the one that does best where nothing
+            else is known.
+        out: Model folder to create; None to keep the model in memory only.
+        resume: True to go on with the interrupted run of `out`, or the folder that its
+            error named. Other options may then be left out, and data too, unless
+            records that were in memory have to be read again.
+        adjacency: Which data sets count as neighbours.
+        records: The number of records, where it is public.
         unit: What one record stands for, in the words of the certificate.
-        unit_column: Column that says whose record each one is; protects all records of one unit (see `Gate`).
+        unit_column: Column that says whose record each one is. It protects all records
+            of one unit (see `Gate`).
         contributions: With `unit_column`, how many records of a unit are used at most.
-        ledger: Ledger to book the cost on, with `dataset`.
+        ledger: Ledger to record the cost in, with `dataset`.
         dataset: Name of the data set in the ledger.
-        seed: Seed for non-private randomness; the private noise takes none.
+        seed: Seed of randomness that protects nobody; the private noise takes none.
         device: "auto", "cpu", "cuda" or "mps".
-        on_error: What happens to images that cannot be read: "refuse" the run, or "skip" them.
-        discovery: Certificate of the discovery that estimated the schema, as `discover_schema` returns it. Beside
-            a TOML file it is found by itself.
-        progress: Show how far the run is: bars in a terminal or a notebook, lines of the log ``noisegate`` elsewhere;
-            of a training also ε so far. None for in a notebook alone.
-        observer: What the run tells its plan and its progress to, in place of the log.
-        engine: Where records are summed: threads of this machine, or the machines of a cluster (`RayEngine`).
+        on_error: What happens to images that cannot be read: "refuse" stops the run,
+            "skip" leaves them out.
+        discovery: Certificate of the discovery that estimated the schema, as
+            `discover_schema` returns it. Beside a TOML file it is found without this.
+        progress: True to show progress: bars in a terminal or a notebook, and elsewhere
+            lines of the log ``noisegate``; for training with ε so far. None shows it in
+            notebooks only.
+        observer: Receives the plan and the progress of the run, in place of the log.
+        engine: Where records are summed: threads of this machine (the default), or the
+            machines of a cluster (`RayEngine`).
         settings: Settings of the method, for instance ``frequencies=500``.
+
+    Returns:
+        The model. Which kind it is depends on the method: `Synthesizer` where it
+        samples records, or a classifier.
 
     Raises:
         UserError: if anything given is unusable; nothing is spent.
@@ -89,11 +107,25 @@ def fit(
         >>> import pyarrow as pa
         >>> from noisegate import Schema, fit
         >>> from noisegate.schema import Boolean, Integer
-        >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
-        >>> table = pa.table({"age": [31, 58, 44, 67] * 50, "ill": [False, True, False, True] * 50})
-        >>> model = fit(table, schema=schema, epsilon=1.0, method="dp-merf", frequencies=20, fit_options={"steps": 5})
+        >>> columns = Integer(name="age", lower=0, upper=99), Boolean(name="ill")
+        >>> ill = [False, True, False, True] * 50
+        >>> patients = pa.table({"age": [31, 58, 44, 67] * 50, "ill": ill})
+        >>> model = fit(patients, schema=Schema(columns, label="ill"), epsilon=1.0)
         >>> model.sample(2).column_names, model.certificate.epsilon
         (['age', 'ill'], 1.0)
+
+        Another method, with two of its settings:
+
+        >>> embedding = fit(
+        ...     patients,
+        ...     schema=Schema(columns, label="ill"),
+        ...     epsilon=1.0,
+        ...     method="dp-merf",
+        ...     frequencies=20,
+        ...     fit_options={"steps": 5},
+        ... )
+        >>> embedding.certificate.method
+        'dp-merf'
     """
     options: dict[str, Any] = {
         name: value
@@ -101,31 +133,34 @@ def fit(
         if name in Run.__dataclass_fields__
     }
     options["adjacency"] = Adjacency.parse(adjacency).value
-    watched = "ipykernel" in sys.modules if progress is None else progress
-    observer = observer or (ShownProgress() if watched else None)
-    place, defaults = (
-        None if out is None else Path(out),
-        cast("dict[str, Any]", fit.__kwdefaults__),
-    )
+    is_in_notebook = "ipykernel" in sys.modules
+    shows_progress = is_in_notebook if progress is None else progress
+    if observer is None and shows_progress:
+        observer = ShownProgress()
+    out_path = None if out is None else Path(out)
+
     if resume:
-        folder = RunFolder(
-            place, None if resume is True else Path(resume), observer=observer
-        )
-        given = {
+        interrupted = None if resume is True else Path(resume)
+        folder = RunFolder(out_path, interrupted, observer=observer)
+        # What was left at its default was not asked for, and is what it was.
+        defaults = cast("dict[str, Any]", fit.__kwdefaults__)
+        changed = {
             name: value for name, value in options.items() if value != defaults[name]
         }
         if isinstance(method, Method):
-            given |= {"method": method.name}
+            changed["method"] = method.name
             settings = method.to_json() | settings
-        given["settings"] = settings | ({"seed": seed} if seed else {})
-        return resume_run(folder, data, given=given, device=device, engine=engine)
+        if seed:
+            settings = settings | {"seed": seed}
+        changed["settings"] = settings
+        return resume_run(folder, data, given=changed, device=device, engine=engine)
+
     run = Run.of(**options, settings={"seed": seed, **settings})
-    rare = run.schema.usable().hardly_satisfiable
-    if rare is not None:
-        warnings.warn(rare, UserWarning, stacklevel=2)
-    return start_run(
-        run, data, RunFolder(place, observer=observer), device=device, engine=engine
-    )
+    rarity_warning = run.schema.usable().hardly_satisfiable
+    if rarity_warning is not None:
+        warnings.warn(rarity_warning, UserWarning, stacklevel=2)
+    folder = RunFolder(out_path, observer=observer)
+    return start_run(run, data, folder, device=device, engine=engine)
 
 
 def plan(
@@ -140,9 +175,21 @@ def plan(
     contributions: int | None = None,
     **settings: Any,
 ) -> Planned:
-    """Returns what a fit would release, at what cost, and how accurate it would be; reads no data, spends nothing.
+    """Plans a fit: what it would release, at what cost, and how accurate it would be.
 
-    The options are those of `fit`; with `records`, their public number, there is more to say.
+    Reads no data and spends nothing.
+
+    Args:
+        schema: Public knowledge about the records, or the path of its TOML file.
+        epsilon: ε of the guarantee.
+        delta: δ of the guarantee.
+        method: Name of a method, or a method with its settings.
+        adjacency: Which data sets count as neighbours.
+        records: The number of records, where it is public. With it accuracy is
+            predicted too.
+        unit_column: Column that says whose record each one is.
+        contributions: With `unit_column`, how many records of a unit are used at most.
+        settings: Settings of the method.
 
     Raises:
         UserError: if anything given is unusable.
@@ -150,25 +197,32 @@ def plan(
     Examples:
         >>> from noisegate import Schema, plan
         >>> from noisegate.schema import Integer
-        >>> plan(Schema([Integer(name="age", lower=0, upper=99)]), epsilon=1.0, records=100).verdict.word
+        >>> schema = Schema([Integer(name="age", lower=0, upper=99)])
+        >>> plan(schema, epsilon=1.0, records=100).verdict.word
         'usable'
     """
-    asked = {
+    options = {
         name: value
         for name, value in locals().items()
         if name in Run.__dataclass_fields__
     }
-    run = Run.of(**asked, unit=RECORD, dataset=None, ledger=None, settings=settings)
+    run = Run.of(**options, unit=RECORD, dataset=None, ledger=None, settings=settings)
     return run.method.planned(run.schema, run.budget, records, reason=method == AUTO)
 
 
 def synthesize(
     data: Any, *, schema: Schema | str | Path, epsilon: float, **options: Any
 ) -> Synthesizer:
-    """Returns a synthesizer for a private table; its `sample(n)` gives the kind of table that was put in.
+    """Fits a synthesizer: `fit`, for methods whose models sample records.
 
-    For images, described by `noisegate.schema.pixel_schema`, its `images(n)` gives images, and the method is told their
-    shape by the schema. The short form of `fit`, for methods that make records, with its options.
+    Its `sample(n)` gives the kind of table that was put in. For images, described by
+    `noisegate.schema.pixel_schema`, its `images(n)` gives images.
+
+    Args:
+        data: Private records: a path, or a table or images in memory.
+        schema: Public knowledge about the records, or the path of its TOML file.
+        epsilon: ε of the guarantee.
+        options: Other options of `fit`.
 
     Raises:
         UserError: if anything given is unusable; nothing is spent.
@@ -178,12 +232,14 @@ def synthesize(
         >>> import pyarrow as pa
         >>> from noisegate import Schema, synthesize
         >>> from noisegate.schema import Integer
-        >>> table = pa.table({"age": [31, 58, 44, 67] * 50})
-        >>> model = synthesize(table, schema=Schema([Integer(name="age", lower=0, upper=99)]), epsilon=1.0)
+        >>> schema = Schema([Integer(name="age", lower=0, upper=99)])
+        >>> patients = pa.table({"age": [31, 58, 44, 67] * 50})
+        >>> model = synthesize(patients, schema=schema, epsilon=1.0)
         >>> people = model.sample(1000, seed=0)
         >>> people.shape, str(people["age"].type)
         ((1000, 1), 'int64')
     """
     method = options.get("method", AUTO)
-    method_named(method.name if isinstance(method, Method) else method, makes="records")
+    method_name = method.name if isinstance(method, Method) else method
+    method_named(method_name, makes="records")
     return cast("Synthesizer", fit(data, schema=schema, epsilon=epsilon, **options))

@@ -1,4 +1,15 @@
-"""`noisegate demo`: the whole way, on a real sensitive survey that ships inside statsmodels, or on drawn digits."""
+"""`noisegate demo`: from a private file to a synthetic copy, with nobody's own data.
+
+The records are a real sensitive survey that ships inside statsmodels, or digits that
+noisegate-images draws. What it does for the survey::
+
+    survey.csv ──► gate ──► release ──► model/ ──► synthetic.csv
+                                           │
+    survey-kept-aside.csv ─────────────────┴─────► public.html, private.html, demo.json
+
+The demo of images has the same steps and tells of them by the same functions:
+`fit_with_messages`, `released_count`, `write_pages`.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +29,26 @@ from noisegate.progress import spinner
 from noisegate.registry import extension
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from noisegate.gate.gate import Gate
     from noisegate.methods.method import Method
     from noisegate.models.synthesizer import Synthesizer
 
-FIGURES, MODEL, CERTIFICATE = "demo.json", "model", "model/certificate.md"
-SURVEY, SURVEY_ASIDE = "survey.csv", "survey-kept-aside.csv"
-PAGES = {"public.html", "private.html"}
-MADE = {FIGURES, "schema.toml", MODEL, "synthetic.csv", SURVEY, SURVEY_ASIDE, *PAGES}
-MADE_OF_IMAGES = {
+    FillFolder = Callable[[Path, float], tuple[dict[str, Any], Any]]
+    """Fills an empty folder at some ε; returns figures as JSON, and as console text."""
+
+FIGURES = "demo.json"
+MODEL = "model"
+_SCHEMA = "schema.toml"
+_SURVEY = "survey.csv"
+_TEST_SURVEY = "survey-kept-aside.csv"
+_SYNTHETIC = "synthetic.csv"
+_PAGES = {"public.html", "private.html"}
+
+# Everything that a demo makes: a folder that holds more is not replaced.
+_FILES = {FIGURES, _SCHEMA, MODEL, _SYNTHETIC, _SURVEY, _TEST_SURVEY, *_PAGES}
+_FILES_OF_IMAGES = {
     FIGURES,
     "images.toml",
     MODEL,
@@ -34,10 +56,13 @@ MADE_OF_IMAGES = {
     "drawn.png",
     "aside.parquet",
     "aside.png",
-    *PAGES,
+    "synthetic.parquet",
+    "synthetic.png",
+    *_PAGES,
 }
-MADE_OF_IMAGES |= {"synthetic.parquet", "synthetic.png"}
-TEST_EVERY = 5
+
+_TEST_EVERY = 5
+"""One answer in so many is kept aside."""
 
 
 def demo_command(
@@ -64,100 +89,168 @@ def demo_command(
     from noisegate.models.folder import write_folder
     from noisegate.privacy.plan import Budget
 
+    # Raises where ε is out of range.
     Budget(epsilon=epsilon)
-    require("torch" if images else "statsmodels", "the demo")
-    out = out or Path("noisegate-demo-images" if images else "noisegate-demo")
-    _remove_earlier(out, MADE_OF_IMAGES if images else MADE)
-    told: list[tuple[dict[str, Any], Any]] = []
-    make = (
-        extension("noisegate.demos", "images", "a demo of images")
-        if images
-        else _copy_survey
-    )
-    write_folder(out, lambda folder: told.append(make(folder, epsilon)))
-    figures, text = told[0]
-    check = f"(check it: noisegate verify {out / MODEL})"
-    files = {"synthetic": "synthetic.csv", "certificate": CERTIFICATE}
-    files |= {"public": "public.html", "private": "private.html"}
-    lines = [
-        f"\nThe synthetic table:  {out / 'synthetic.csv'}",
-        f"Its certificate:      {out / CERTIFICATE}   {check}",
-    ]
-    pages = [
-        f"What it promises:     {out / 'public.html'}   (a page that may be published with it)",
-        f"Real and synthetic:   {out / 'private.html'}   (a page of real answers, which may not)",
-    ]
+    fill: FillFolder
     if images:
-        files |= {
-            "synthetic": "synthetic.parquet",
-            "picture": "synthetic.png",
-            "real": "drawn.parquet",
-        }
-        lines = [
-            f"Synthetic images:  {out / 'synthetic.png'}, and all of them in {out / 'synthetic.parquet'}",
-            f"Their certificate: {out / CERTIFICATE}   {check}",
-            f"What was copied:   {out / 'drawn.png'}, and all of it in {out / 'drawn.parquet'}",
-        ]
+        require("torch", "the demo")
+        folder = out or Path("noisegate-demo-images")
+        _remove_earlier(folder, _FILES_OF_IMAGES)
+        fill = extension("noisegate.demos", "images", "a demo of images")
+    else:
+        require("statsmodels", "the demo")
+        folder = out or Path("noisegate-demo")
+        _remove_earlier(folder, _FILES)
+        fill = _copy_survey
+
+    figures: dict[str, Any] = {}
+    texts: list[Any] = []
+
+    def fill_and_keep_figures(hidden_folder: Path) -> None:
+        more_figures, text = fill(hidden_folder, epsilon)
+        figures.update(more_figures)
+        texts.append(text)
+
+    write_folder(folder, fill_and_keep_figures)
     if as_json:
-        print_json({name: str(out / file) for name, file in files.items()} | figures)
+        files = _files_of_images() if images else _files_of_survey()
+        paths = {name: str(folder / file) for name, file in files.items()}
+        print_json(paths | figures)
         return
-    OUT.print(text, soft_wrap=images, markup=not images)
-    for line in (*lines, *pages):
+    for text in texts:
+        OUT.print(text, soft_wrap=images, markup=not images)
+    lines = _lines_of_images(folder) if images else _lines_of_survey(folder)
+    for line in (*lines, *_lines_of_pages(folder)):
         OUT.print(line, soft_wrap=True, markup=False)
 
 
+def _files_of_survey() -> dict[str, str]:
+    """Returns what ``--json`` tells of a survey's folder: files by what they are."""
+    return {
+        "synthetic": _SYNTHETIC,
+        "certificate": f"{MODEL}/certificate.md",
+        "public": "public.html",
+        "private": "private.html",
+    }
+
+
+def _files_of_images() -> dict[str, str]:
+    """Returns the same for images."""
+    return _files_of_survey() | {
+        "synthetic": "synthetic.parquet",
+        "picture": "synthetic.png",
+        "real": "drawn.parquet",
+    }
+
+
+def _lines_of_survey(folder: Path) -> list[str]:
+    """Returns where a reader finds the synthetic table and its certificate."""
+    return [
+        f"\nThe synthetic table:  {folder / _SYNTHETIC}",
+        f"Its certificate:      {folder / MODEL / 'certificate.md'}   "
+        f"(check it: noisegate verify {folder / MODEL})",
+    ]
+
+
+def _lines_of_images(folder: Path) -> list[str]:
+    """Returns where a reader finds synthetic images, the certificate and the originals."""
+    return [
+        f"Synthetic images:  {folder / 'synthetic.png'}, and all of them in "
+        f"{folder / 'synthetic.parquet'}",
+        f"Their certificate: {folder / MODEL / 'certificate.md'}   "
+        f"(check it: noisegate verify {folder / MODEL})",
+        f"What was copied:   {folder / 'drawn.png'}, and all of it in "
+        f"{folder / 'drawn.parquet'}",
+    ]
+
+
+def _lines_of_pages(folder: Path) -> list[str]:
+    """Returns where a reader finds both pages, and which may be published."""
+    return [
+        f"What it promises:     {folder / 'public.html'}   "
+        "(a page that may be published with it)",
+        f"Real and synthetic:   {folder / 'private.html'}   "
+        "(a page of real answers, which may not)",
+    ]
+
+
 def _copy_survey(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
+    """Fills an empty folder with the survey, its model, a copy and both pages.
+
+    Returns:
+        The figures of the private page, as JSON and as text for the console.
+    """
     from noisegate.gate.gate import Gate
     from noisegate.methods.pairwise import Pairwise
     from noisegate.models.output.sample_file import table_writer
     from noisegate.schema import Schema
 
-    text = (
-        resources.files("noisegate.app").joinpath("demo_schema.toml").read_text("utf-8")
-    )
-    (folder / "schema.toml").write_text(text, "utf-8")
-    schema = Schema.from_toml(folder / "schema.toml")
-    train, test = _write_survey(folder)
+    schema_source = resources.files("noisegate.app").joinpath("demo_schema.toml")
+    schema_path = folder / _SCHEMA
+    schema_path.write_text(schema_source.read_text("utf-8"), "utf-8")
+    schema = Schema.from_toml(schema_path)
+    train, test = write_survey(folder)
     say(
-        "1. A survey on marriage and affairs, and a schema that says what is publicly known about its columns."
+        "1. A survey on marriage and affairs, and a schema that says what is publicly "
+        "known about its columns."
     )
     gate = Gate(train, schema=schema, epsilon=epsilon, unit="respondent")
-    synthesizer = fitted(
+    synthesizer = fit_with_messages(
         Pairwise(), gate, records="records", sums="counts", model="model"
     )
     synthesizer.save(folder / MODEL)
-    table = synthesizer.sample(noisy_count(synthesizer), seed=0)
-    with table_writer(folder / "synthetic.csv", schema) as write:
-        write(table)
-    evaluation = pages(folder, synthesizer, test, train)
+    copy = synthesizer.sample(released_count(synthesizer), seed=0)
+    with table_writer(folder / _SYNTHETIC, schema) as write:
+        write(copy)
+    evaluation = write_pages(folder, synthesizer, test, train)
     say("4. Compared with the real answers.")
+    figures = evaluation.to_json()
     (folder / FIGURES).write_text(
-        json.dumps(evaluation.to_json(), indent=2, default=str) + "\n", "utf-8"
+        json.dumps(figures, indent=2, default=str) + "\n", "utf-8"
     )
-    return {"evaluation": evaluation.to_json()}, evaluation.render()
+    return {"evaluation": figures}, evaluation.render()
 
 
-def pages(
+def write_pages(
     folder: Path, synthesizer: Synthesizer, test: Path, train: Path, **options: Any
 ) -> Any:
-    """Makes both pages; returns the figures of the private one."""
+    """Writes the public and the private page of a model.
+
+    Args:
+        folder: Where they are written.
+        synthesizer: The model.
+        test: Records that were kept aside.
+        train: Records that the model was fitted to.
+        options: Further options of `noisegate.report`.
+
+    Returns:
+        The evaluation on the private page, with `to_json` and `render`.
+    """
     with ERR.status("Comparing with the real records", spinner=spinner(ERR)):
-        made = noisegate.report(
+        report = noisegate.report(
             synthesizer, out=folder, test=test, train=train, **options
         )
-    assert made.evaluation is not None
-    return made.evaluation
+    assert report.evaluation is not None
+    return report.evaluation
 
 
-def fitted(
+def fit_with_messages(
     method: Method, gate: Gate, *, records: str, sums: str, model: str
 ) -> Synthesizer:
-    """Returns the synthesizer of the records behind a gate, and says on the way what happens to them."""
+    """Fits a model to the records behind a gate, and says what happens to them.
+
+    Args:
+        method: Releases and fits.
+        gate: Has the records.
+        records: What the records are called, in the plural.
+        sums: What leaves the gate is called, in the plural.
+        model: What is fitted is called.
+    """
     release = method.query(gate)
-    numbers = sum(values.size for values in release.values.values())
-    epsilon = release.certificate.epsilon
+    value_count = sum(values.size for values in release.values.values())
     say(
-        f"2. The gate: {numbers:,} noisy {sums} left it, epsilon = {epsilon:g}. The {records} are not used again."
+        f"2. The gate: {value_count:,} noisy {sums} left it, epsilon = "
+        f"{release.certificate.epsilon:g}. The {records} are not used again."
     )
     fitting = method.fitting(release)
     with steps(f"3. Fitting a {model} to the {sums}", fitting.steps) as progress:
@@ -166,35 +259,59 @@ def fitted(
     return method.synthesizer(release, fitting)
 
 
-def noisy_count(synthesizer: Synthesizer) -> int:
-    """Returns as many records as the noisy count says: the true number is private."""
-    return max(round(float(synthesizer.release.values["counts"].sum())), 1)
+def released_count(synthesizer: Synthesizer) -> int:
+    """Returns the number of records by the noisy counts, at least 1.
+
+    A copy has as many, since the true number is private.
+    """
+    noisy_counts = synthesizer.release.values["counts"]
+    return max(round(float(noisy_counts.sum())), 1)
 
 
-def _remove_earlier(out: Path, made: set[str]) -> None:
-    if not out.exists():
+def _remove_earlier(folder: Path, demo_files: set[str]) -> None:
+    """Removes the folder of an earlier demo.
+
+    Args:
+        folder: May be missing.
+        demo_files: Everything that a demo writes.
+
+    Raises:
+        OptionError: if the folder holds anything else, or is no demo's.
+    """
+    if not folder.exists():
         return
-    found = {entry.name for entry in out.iterdir()} if out.is_dir() else {""}
-    if FIGURES not in found or not found <= made:
+    is_demo = False
+    if folder.is_dir():
+        names = {entry.name for entry in folder.iterdir()}
+        is_demo = FIGURES in names and names <= demo_files
+    if not is_demo:
         raise OptionError(
-            f"--out {out} exists and holds more than an earlier demo; choose another folder."
+            f"--out {folder} exists and holds more than an earlier demo; choose another "
+            "folder."
         )
     try:
-        shutil.rmtree(out)
+        shutil.rmtree(folder)
     except OSError as error:
         raise OptionError(
-            f"--out {out} cannot be replaced: {error.strerror}; choose another folder."
+            f"--out {folder} cannot be replaced: {error.strerror}; choose another "
+            "folder."
         ) from None
 
 
-def _write_survey(folder: Path) -> tuple[Path, Path]:
+def write_survey(folder: Path) -> tuple[Path, Path]:
+    """Writes the survey as two CSV files: answers to fit a model to, and to test it on.
+
+    Returns:
+        The path of each, in this order.
+    """
     from statsmodels.datasets import fair
 
     survey = fair.load_pandas().data
     survey["affair"] = survey.pop("affairs") > 0
     # The file is sorted by the answer, so every fifth row is a fair test.
-    kept_aside = survey.index % TEST_EVERY == 0
-    train, test = folder / SURVEY, folder / SURVEY_ASIDE
-    for path, rows in ((train, survey[~kept_aside]), (test, survey[kept_aside])):
-        rows.to_csv(path, index=False, float_format="%g")
-    return train, test
+    is_kept_aside = survey.index % _TEST_EVERY == 0
+    train_path = folder / _SURVEY
+    test_path = folder / _TEST_SURVEY
+    survey[~is_kept_aside].to_csv(train_path, index=False, float_format="%g")
+    survey[is_kept_aside].to_csv(test_path, index=False, float_format="%g")
+    return train_path, test_path

@@ -199,7 +199,7 @@ def test_what_is_no_want_is_refused(text, said):
 @pytest.fixture
 def one_release(monkeypatch):
     """Tries each ε with one release instead of three."""
-    monkeypatch.setattr(analyses, "_RELEASES", 1)
+    monkeypatch.setattr(analyses, "_TRIAL_COUNT", 1)
 
 
 def test_less_is_asked_for_where_less_is_wanted_and_no_epsilon_where_none_does(
