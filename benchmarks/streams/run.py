@@ -25,9 +25,9 @@ import pyarrow as pa
 
 import noisegate
 from noisegate import Schema
-from noisegate.gate.streams.session import Period
+from noisegate.app.streams.period import Period
+from noisegate.app.streams.published import read_stream, stream_id
 from noisegate.gate.streams.state import StreamState
-from noisegate.privacy.continual_plan import read_stream, stream_id
 from noisegate.privacy.release import Release
 from noisegate.privacy.silos import Stream
 from noisegate.sources.frames import read_table
