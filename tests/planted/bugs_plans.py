@@ -344,11 +344,11 @@ matrix-priced-unrounded: The sensitivity is that of the matrix before it is roun
         corrected * sum(math.prod((2 * j - 1) / (2 * j) for j in range(1, k + 1)) ** 2 for k in range(len(weights))))
 corrections-not-paid: A record that is amended pays like one that stays as it was.
     by test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity[amended-None]
-    wrap stream_plans.Horizon.corrected: lambda right, horizon, query: 1
+    wrap stream_plans.Horizon.correction_factor: lambda right, horizon, query: 1
 withdrawal-taken-as-given: What is withdrawn is priced as if it were, to the bit, what was given.
     by test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity[misspelt-None]
         test_whatever_is_withdrawn_is_paid_for[all]
-    wrap stream_plans.Horizon.corrected: lambda right, horizon, query: min(right(horizon, query), 3)
+    wrap stream_plans.Horizon.correction_factor: lambda right, horizon, query: min(right(horizon, query), 3)
 weights-that-do-not-fall: A certificate may state 3 for a correction whatever its weights are.
     by test_an_event_that_states_3_for_weights_that_do_not_fall_is_refused[weights0]
     rewrite events.ContinualGaussianEvent.__post_init__: self.corrected == 3 and not weights_fall => False

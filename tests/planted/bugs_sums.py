@@ -311,7 +311,7 @@ overlapping-silos-taken-for-disjoint: A record that may be in all silos pays in 
         overlapping=False, stated_by="nobody"), delta, adjacency)
 each-silo-goes-on-by-its-own-noise: What is asked next follows from a silo's own noise and not from that of all.
     by test_the_second_round_follows_from_the_merged_first_one_in_all_silos_alike
-    wrap silo_rounds.merged_noise: lambda right, method, schema, silos, budget: {name: std * budget.epsilon**-3 for
+    wrap silo_plans.merged_noise: lambda right, method, schema, silos, budget: {name: std * budget.epsilon**-3 for
         name, std in right(method, schema, silos, budget).items()}
 masks-that-both-add: Of two silos both add their mask, so that it stays in the sum.
     by test_masks_cancel test_signed_values_of_any_size_come_out_of_the_masks

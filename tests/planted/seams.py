@@ -42,7 +42,7 @@ SEAMS = {
     "runs": "noisegate.app.runs.work",
     # What several silos share.
     "session": "noisegate.gate.session",
-    "silo_rounds": "noisegate.app.silos.rounds",
+    "silo_plans": "noisegate.app.silos.shared_plan",
     "stream_plans": "noisegate.privacy.continual_plan",
     "stream_session": "noisegate.gate.streams.session",
     "stream_state": "noisegate.gate.streams.state",

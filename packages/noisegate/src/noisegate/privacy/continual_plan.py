@@ -1,11 +1,22 @@
-"""The plan of a stream: what every period asks, and the factor by which later noise takes earlier noise back (G-34).
+"""Plans a stream: queries that every period answers, and noise that partly cancels (G-34).
 
-The sums of all periods so far are A x, with A of ones on and below the diagonal. With A
-= B C, where C is its square root as a Toeplitz matrix (c_j = (-1)^j binom(-1/2, j)),
-what is released is A x + B z: its noise grows with log t, and a record moves C x by the
-norm of one column. Fichtenberger, Henzinger and Upadhyay (2023), arXiv:2202.11205;
-bands, Kalinin and Lampert (2024), arXiv:2405.13763. A band of `BAND` periods serves any
-number of them: up to a thousand its noise is below that of epochs that double.
+Let x be the exact sums of the periods, one row each. What is wanted are the totals A x,
+with ones on and below the diagonal of A (or in a band of it, for totals of a window).
+With A = B C, the square root C as a Toeplitz matrix::
+
+    answers of the periods     y = x + C⁻¹ z      z: fresh noise of each period
+    totals that are released   A y = A x + B z    noise grows with log of the periods
+    what a record moves        C x                by the norm of one column of C
+
+So each period draws fresh noise and takes back a part of the noise of earlier periods.
+The first column of C is w₀, w₁, … with wⱼ = (−1)ʲ·binom(−½, j) where totals are of all
+periods so far (Fichtenberger, Henzinger and Upadhyay, ICML 2023,
+https://arxiv.org/abs/2202.11205). It is cut after `BAND` entries (Kalinin and Lampert,
+2024, https://arxiv.org/abs/2405.13763), which serves any number of periods: up to a
+thousand its noise is below that of epochs that double.
+
+`Horizon` is what a user decides, and prices a plan for all periods; `ContinualRelease`
+is one query of such a plan.
 """
 
 from __future__ import annotations
@@ -38,51 +49,64 @@ from noisegate.privacy.plan import (
 )
 
 BAND = 48
-"""How many periods a period takes noise back from at most, itself among them."""
-_FORESEEN = 24  # what the first period says stands for this many, where cells and pairs are chosen
+"""From how many periods one takes noise back at most, itself among them."""
+# Cells and pairs are chosen in the first period, for the records of so many.
+_MAX_PLANNING_PERIODS = 24
+# The least ε of a budget that is only shown.
+_MIN_EPSILON = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContinualRelease(PlannedRelease):
-    """A query that every period answers, as its total after one of them."""
+    """A query that every period answers, as its total after one of them.
+
+    Attributes, beside those of `PlannedRelease`, whose `noise_std` is of fresh noise:
+        horizon: The periods of the stream.
+        period: The period after which the total is, counted from 1.
+    """
 
     horizon: Horizon
     period: int
 
     @property
     def event(self) -> ContinualGaussianEvent:
-        """The private event that the answers of all periods are together."""
-        periods, query = self.horizon.periods, self.query
-        told: dict[str, Any] = {
-            **vars(super().event),
-            "coordinates": query.coordinates * periods,
-            "periods": periods,
-        }
-        told |= {
-            "weights": self.horizon.weights,
-            "record": float(query.grid.bound.units),
-        }
-        return ContinualGaussianEvent(**told, corrected=self.horizon.corrected(query))
+        """The event that the answers of all periods together are."""
+        periods = self.horizon.periods
+        return ContinualGaussianEvent(
+            name=self.query.name,
+            sensitivity=self.sensitivity,
+            noise_std=self.noise_std,
+            coordinates=self.query.coordinates * periods,
+            sampler=self.sampler,
+            periods=periods,
+            weights=self.horizon.weights,
+            record=float(self.query.grid.bound.units),
+            corrected=self.horizon.correction_factor(self.query),
+        )
 
     @property
     def noise_std_natural(self) -> float:
-        """Standard deviation of the noise on the total, in the units of the record's vector."""
-        return self.noise_std / self.query.grid.scale * self.horizon.noise(self.period)
+        """Standard deviation of the noise on the total, in units of the vector."""
+        fresh_noise_std = self.noise_std / self.query.grid.scale
+        return fresh_noise_std * self.horizon.noise_factor(self.period)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Horizon:
-    """How many periods there are, and what is released after each.
+    """How many periods a stream has, and what is released after each.
 
     Attributes:
-        periods: How many there are at most; left out, `MOST_PERIODS`.
+        periods: Largest number of periods.
         window: How many of the last periods each release is about; None for all so far.
-        corrections: Whether a record may be withdrawn or amended once, in a later period.
-        exact_withdrawals: Whether what is withdrawn is taken to be, to the bit, what was given. Plans that do not say
-            so pay for whatever is withdrawn; those of earlier versions took it for granted, and keep their price.
+        corrections: Whether a record may be withdrawn or amended once, in a later
+            period.
+        exact_withdrawals: Whether what is withdrawn is taken to be, to the bit, what
+            was given. New plans pay for whatever is withdrawn. Those of earlier
+            versions took it for granted, and keep their price.
 
     Raises:
-        OptionError: if one of them is no such number.
+        OptionError: if a number is out of range, or withdrawals are exact without
+            corrections.
 
     Examples:
         >>> from noisegate.privacy.continual_plan import Horizon
@@ -98,129 +122,161 @@ class Horizon:
     exact_withdrawals: bool = False
 
     def __post_init__(self) -> None:
+        """Checks the fields against each other."""
         if self.exact_withdrawals and not self.corrections:
             raise OptionError(
-                f"{said('exact_withdrawals', True)}: without corrections nothing is withdrawn."
+                f"{said('exact_withdrawals', True)}: without corrections nothing is "
+                "withdrawn."
             )
-        for name, most in (("periods", MOST_PERIODS), ("window", self.periods)):
-            value = getattr(self, name)
-            if not (type(value) is int and 1 <= value <= most) and (name, value) != (
-                "window",
-                None,
-            ):
-                raise OptionError(
-                    f"{said(name, value)} must be a whole number from 1 to {most}."
-                )
+        _check_count("periods", self.periods, MOST_PERIODS)
+        if self.window is not None:
+            _check_count("window", self.window, self.periods)
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
-        """The first column of C, in parts of 256: that of the square root of the matrix that adds periods up."""
-        root: list[float] = []
-        for at in range(min(self.periods, BAND)):
-            both = sum(root[one] * root[at - one] for one in range(1, at))
-            root.append(
-                1.0
-                if not at
-                else (float(at < (self.window or self.periods)) - both) / 2
-            )
-        return tuple(round(TOEPLITZ * one) for one in root)
+        """The first column of C, in units of 1/256, cut after `BAND` entries.
+
+        With the first column a of A, the column c of its square root has
+        Σ cᵢ·cⱼ₋ᵢ = aⱼ, so cⱼ = (aⱼ − Σ_{0<i<j} cᵢ·cⱼ₋ᵢ)/2 for j > 0, and c₀ = 1.
+        """
+        window = self.window or self.periods
+        root = [1.0]
+        for j in range(1, min(self.periods, BAND)):
+            entry_of_totals = 1.0 if j < window else 0.0
+            inner_products = sum(root[i] * root[j - i] for i in range(1, j))
+            root.append((entry_of_totals - inner_products) / 2)
+        return tuple(round(TOEPLITZ * entry) for entry in root)
 
     @property
     def band(self) -> int:
-        """How many periods the noise of one is needed in, its own among them."""
+        """For how many periods the noise of one is kept, its own among them."""
         return len(self.weights)
 
-    def corrected(self, query: Query) -> int:
-        """Returns the square of how many times as far a record moves an answer with a correction, at most (G-34)."""
+    def correction_factor(self, query: Query) -> int:
+        """Returns the factor on the squared sensitivity that corrections cost (G-34).
+
+        With a correction a record moves up to three vectors: what was given, what is
+        withdrawn, and what takes its place. That is 9; less where no two vectors of
+        records point away from each other.
+
+        Args:
+            query: Has non-negative vectors or not.
+
+        Returns:
+            1 without corrections; else 9, or for non-negative vectors 5. Plans of
+            earlier versions have 3 in place of 5.
+        """
         if self.corrections and not query.nonnegative:
             return 9
-        return self._corrected_nonnegative
+        return self._nonnegative_correction_factor
 
     @property
-    def _corrected_nonnegative(self) -> int:
+    def _nonnegative_correction_factor(self) -> int:
+        """The factor of corrections for queries whose vectors are not negative."""
         if not self.corrections:
             return 1
         if not self.exact_withdrawals:
             return 5
-        # As plans of earlier versions had it.
-        falling = (
-            list(self.weights) == sorted(self.weights, reverse=True)
-            and self.weights[-1] >= 0
-        )
-        return 3 if falling else 9
+        weights = list(self.weights)
+        is_falling = weights == sorted(weights, reverse=True) and weights[-1] >= 0
+        return 3 if is_falling else 9
 
-    def noise(self, period: int) -> float:
-        """Returns the noise of what is released after a period, over the fresh noise of one."""
+    def noise_factor(self, period: int) -> float:
+        """Returns the noise of the release after a period, over fresh noise of one."""
         return prefix_noise(self.weights, period, self.window)
 
     def overhead(self, period: int) -> float:
-        """Returns the noise of what is released after a period, over that of a release at once at the same price."""
-        return (
-            self.noise(period)
-            * math.sqrt(sum(one * one for one in self.weights))
-            / TOEPLITZ
-        )
+        """Returns the noise of the release after a period, over that of asking once.
+
+        Asking once means a single release of all these records, at the same ε; rounding
+        and corrections are left out.
+        """
+        squared_weights = sum(weight * weight for weight in self.weights)
+        return self.noise_factor(period) * math.sqrt(squared_weights) / TOEPLITZ
 
     @property
-    def foreseen(self) -> int:
-        """How many periods cells and pairs are chosen for."""
-        return min(self.periods, self.window or self.periods, _FORESEEN)
+    def planning_periods(self) -> int:
+        """For how many periods of records the first one chooses cells and pairs."""
+        return min(self.periods, self.window or self.periods, _MAX_PLANNING_PERIODS)
 
     def plan(self, once: CalibratedPlan, period: int | None = None) -> CalibratedPlan:
-        """Returns the plan of a stream at the price of one that asks once, with the noise after `period` or the last.
+        """Plans a stream at the price of a plan that asks once.
+
+        Args:
+            once: The plan that asks once.
+            period: After which period the noise is stated; None for the last.
 
         Raises:
-            OptionError: if its guarantee is of replaced records, or of units with several.
+            OptionError: if its guarantee is about replaced records, or about units with
+                several records.
         """
         budget = once.budget
         if budget.adjacency is not Adjacency.ADD_REMOVE:
             raise OptionError(
-                "adjacency='replace-one': how many records a period has is private; use 'add-remove'."
+                "adjacency='replace-one': how many records a period has is private; use "
+                "'add-remove'."
             )
         if budget.contributions is not None:
-            says = "unit_column: the records of one unit may come in several periods, and nobody counts them over all"
             raise OptionError(
-                f"{says}; give a table with one record for each unit, each in one period."
+                "unit_column: the records of one unit may come in several periods, and "
+                "nobody counts them over all; give a table with one record for each "
+                "unit, each in one period."
             )
-        period = period or self.periods
-        return replace(
-            once, releases=tuple(self._release(one, period) for one in once.releases)
+        releases = tuple(
+            self._in_periods(release, period or self.periods)
+            for release in once.releases
         )
+        return replace(once, releases=releases)
 
-    def _release(self, one: PlannedRelease, period: int) -> ContinualRelease:
-        query = one.query
-        told = (
+    def _in_periods(self, once: PlannedRelease, period: int) -> ContinualRelease:
+        """Plans a query for all periods, at the Gaussian-DP μ of asking it once."""
+        query = once.query
+        sensitivity = continual_sensitivity(
             self.weights,
             float(query.grid.bound.units),
-            self.corrected(query),
+            self.correction_factor(query),
             query.coordinates,
         )
-        sensitivity = math.ceil(continual_sensitivity(*told))
-        made = with_noise(
-            query, one.sampler, 1 / effective_multiplier(one.event), sensitivity
+        mu = 1 / effective_multiplier(once.event)
+        noisy = with_noise(query, once.sampler, mu, math.ceil(sensitivity))
+        return ContinualRelease(
+            query=query,
+            sensitivity=noisy.sensitivity,
+            noise_std=noisy.noise_std,
+            sampler=noisy.sampler,
+            horizon=self,
+            period=period,
         )
-        return ContinualRelease(**vars(made), horizon=self, period=period)
 
-    def noise_of(self, plan: CalibratedPlan, period: int) -> dict[str, float]:
-        """Returns the noise on what a plan of this stream releases after a period, in the units of the answers."""
-        scale = self.noise(period)
+    def noise_by_query(self, plan: CalibratedPlan, period: int) -> dict[str, float]:
+        """Returns the noise on each answer after a period, in the units of the answers.
+
+        Args:
+            plan: A plan of this stream.
+            period: The period.
+        """
+        factor = self.noise_factor(period)
         return {
-            one.query.name: one.noise_std / one.query.grid.scale * scale
-            for one in plan.releases
+            release.query.name: release.noise_std / release.query.grid.scale * factor
+            for release in plan.releases
         }
 
     def at_once(self, budget: Budget) -> Budget:
-        """Returns the price at which a release at once has the noise of the last one of the stream."""
-        most = max(
-            self.overhead(self.periods) * math.sqrt(self._corrected_nonnegative), 1.0
-        )
-        mu = accounting.mu_for(budget.epsilon, budget.delta) / most
-        return replace(
-            budget, epsilon=max(accounting.gaussian_epsilon(mu, budget.delta), 0.01)
-        )
+        """Returns a budget for asking once, with the noise of the stream's last release.
+
+        It tells what quality to expect: as that of a fit at this smaller ε.
+
+        Args:
+            budget: The budget of the stream.
+        """
+        correction = math.sqrt(self._nonnegative_correction_factor)
+        noise_ratio = max(self.overhead(self.periods) * correction, 1.0)
+        mu = accounting.mu_for(budget.epsilon, budget.delta) / noise_ratio
+        epsilon = accounting.gaussian_epsilon(mu, budget.delta)
+        return replace(budget, epsilon=max(epsilon, _MIN_EPSILON))
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the horizon as a JSON object, with the noise of its last release over that of one at once."""
+        """Returns the horizon as a JSON object, with its weights and overhead."""
         return {
             **self.facts,
             "weights": list(self.weights),
@@ -229,35 +285,52 @@ class Horizon:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The horizon as a plan stores it: those of earlier versions say nothing of exact withdrawals."""
-        facts = asdict(self)
+        """The horizon as a published plan stores it.
+
+        Exact withdrawals stand only where they are not what a reader assumes, see `of`:
+        so plans without corrections are stored as earlier versions stored them.
+        """
+        fields = asdict(self)
         if not self.corrections or self.exact_withdrawals:
-            del facts["exact_withdrawals"]
-        return facts
+            del fields["exact_withdrawals"]
+        return fields
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Horizon:
-        """Returns the horizon that a plan stores."""
-        return cls(**{"exact_withdrawals": facts.get("corrections", False), **facts})
+        """Reads a horizon from the fields that a plan stores.
+
+        Plans with corrections that say nothing of withdrawals are of earlier versions,
+        which took them for exact.
+        """
+        assumed = {"exact_withdrawals": facts.get("corrections", False)}
+        return cls(**{**assumed, **facts})
 
     def text(self) -> str:
-        """Returns in words what a stream costs."""
-        last, times = (
-            self.overhead(self.periods),
-            math.sqrt(self.window or self.periods),
-        )
-        what = (
-            "all records so far"
-            if self.window is None
-            else f"the records of the last {self.window} periods"
-        )
-        changed = ""
+        """Describes in words what a stream releases, and at what noise."""
+        if self.window is None:
+            records = "all records so far"
+        else:
+            records = f"the records of the last {self.window} periods"
+        corrections = ""
         if self.corrections:
-            exactly = ", exactly as it was given" if self.exact_withdrawals else ""
-            changed = f", and may be withdrawn or amended once, in a later one{exactly}"
+            corrections = ", and may be withdrawn or amended once, in a later one"
+        if self.exact_withdrawals:
+            corrections += ", exactly as it was given"
+        overhead = self.overhead(self.periods)
+        overhead_of_sums = math.sqrt(self.window or self.periods)
         return (
-            f"A stream of at most {self.periods} periods, each release about {what}. A record comes in one "
-            f"period{changed}, and costs epsilon once. The noise on the last release is {last:.2f} times that of one "
-            f"release of everything at the end (releases of single periods, added up: {times:.2f} times). "
-            "Cells and pairs are chosen in the first period, and stay."
+            f"A stream of at most {self.periods} periods, each release about {records}. "
+            f"A record comes in one period{corrections}, and costs epsilon once. The "
+            f"noise on the last release is {overhead:.2f} times that of one release of "
+            "everything at the end (releases of single periods, added up: "
+            f"{overhead_of_sums:.2f} times). Cells and pairs are chosen in the first "
+            "period, and stay."
+        )
+
+
+def _check_count(name: str, value: int, largest: int) -> None:
+    """Requires that a field is an integer from 1 to a largest one; True is none."""
+    if type(value) is not int or not 1 <= value <= largest:
+        raise OptionError(
+            f"{said(name, value)} must be a whole number from 1 to {largest}."
         )

@@ -11,7 +11,13 @@ from tests.shared.stated import ledger_of
 from noisegate import Certificate, Pairwise, Schema, merge, release, synthesize, verify
 from noisegate.app.runs.folder import Run
 from noisegate.app.silos.merging import add_up
-from noisegate.app.silos.rounds import plan_id, plan_of, read_plan, settled, write_plan
+from noisegate.app.silos.shared_plan import (
+    calibrated_plan,
+    plan_id,
+    read_plan,
+    settle_run,
+    write_plan,
+)
 from noisegate.errors import BudgetRefusedError, ModelError, OptionError
 from noisegate.models.folder import _check_events
 from noisegate.privacy import accounting
@@ -360,8 +366,10 @@ def run(**changes):
 
 
 def identity(**changes):
-    one = settled(run(**changes))
-    return plan_id(one.method, one.schema, plan_of(one.method, one.schema, one.budget))
+    one = settle_run(run(**changes))
+    return plan_id(
+        one.method, one.schema, calibrated_plan(one.method, one.schema, one.budget)
+    )
 
 
 def test_the_same_inputs_have_the_same_identifier():
@@ -392,7 +400,7 @@ def test_what_changes_what_is_asked_changes_the_identifier():
 
 
 def test_another_epsilon_asks_the_same_once_settled_and_another_number_of_cells_where_not():
-    cells = settled(run()).method
+    cells = settle_run(run()).method
     assert identity(method=cells, epsilon=5.0) == identity()
     assert identity(epsilon=5.0) != identity()  # more cells
 
@@ -402,19 +410,19 @@ def test_methods_that_do_not_ask_in_rounds_of_sums_are_refused(method):
     with pytest.raises(
         OptionError, match=f"method='{method}' does not ask in rounds of sums"
     ):
-        settled(run(method=method))
+        settle_run(run(method=method))
 
 
 def test_replaced_records_and_bought_schemas_are_refused():
     with pytest.raises(OptionError, match="adjacency='replace-one'"):
-        settled(run(adjacency="replace-one", records=10))
+        settle_run(run(adjacency="replace-one", records=10))
     with pytest.raises(OptionError, match="estimated from records of one silo"):
-        settled(Run(**{**vars(run()), "discovery": {}}))
+        settle_run(Run(**{**vars(run()), "discovery": {}}))
 
 
 def test_a_published_plan_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "plan.json"
-    one = settled(run())
+    one = settle_run(run())
     assert write_plan(one, path) == identity()
     read = read_plan(path)
     assert (read.method, read.schema.digest(), read.budget) == (
@@ -449,7 +457,7 @@ def test_a_published_plan_is_read_as_it_was_written(tmp_path):
 )
 def test_a_plan_that_was_changed_is_refused(tmp_path, change, says):
     path = tmp_path / "plan.json"
-    write_plan(settled(run()), path)
+    write_plan(settle_run(run()), path)
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises((ModelError, OptionError), match=says):
         read_plan(path)

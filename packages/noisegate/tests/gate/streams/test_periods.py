@@ -345,7 +345,7 @@ def test_the_stated_noise_is_that_of_the_matrices(horizon):
     )
     adds = (late >= 0) & (late < (horizon.window or periods))
     spread = np.linalg.norm(adds @ np.linalg.inv(factor), axis=1)
-    assert np.allclose([horizon.noise(t) for t in range(1, periods + 1)], spread)
+    assert np.allclose([horizon.noise_factor(t) for t in range(1, periods + 1)], spread)
 
 
 @pytest.mark.parametrize(

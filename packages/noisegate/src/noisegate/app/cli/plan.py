@@ -141,16 +141,16 @@ def plan_command(
 
         published = publish_stream(run, stream, save)
     elif save is not None:
-        from noisegate.app.silos.rounds import publish
+        from noisegate.app.silos.shared_plan import publish_plan
 
-        method, published = publish(run, save)
+        method, published = publish_plan(run, save)
     if stream is not None:
         budget = stream.at_once(budget)
     planned = method.planned(schema, budget, records, reason=options.method == AUTO)
     if stream is not None:
-        from noisegate.app.silos.rounds import plan_of
+        from noisegate.app.silos.shared_plan import calibrated_plan
 
-        once = plan_of(method, schema, run.budget)
+        once = calibrated_plan(method, schema, run.budget)
         planned = replace(planned, plan=stream.plan(once))
     warn_about_delta(options.delta, records)
     warn_about_constraints(schema)

@@ -165,7 +165,7 @@ def release_command(
     Example: `noisegate release north.csv --plan plan.json --silo north --out north`
     """
     from noisegate.app.runs.folder import RunFolder
-    from noisegate.app.silos.rounds import read_release, release_in, round_of
+    from noisegate.app.silos.rounds import next_round, read_release, release_round
     from noisegate.gate.silos.keys import silo_key
 
     chosen = chosen_engine(engine, address)
@@ -175,9 +175,11 @@ def release_command(
         else _planned(context, options, plan)
     )
     secure = silo_key(secure_sum, key, colluding)
-    asked = round_of(run, silo, None if after is None else read_release(after), secure)
+    asked = next_round(
+        run, silo, None if after is None else read_release(after), secure
+    )
     folder = RunFolder(out, observer=console_observer(options.method, as_json))
-    made = release_in(folder, asked, data, show_values=show_values, engine=chosen)
+    made = release_round(folder, asked, data, show_values=show_values, engine=chosen)
     certificate = made.certificate
     if as_json:
         told = {
@@ -197,7 +199,7 @@ def release_command(
 
 
 def _planned(context: Context, options: FitOptions, plan: Path) -> Run:
-    from noisegate.app.silos.rounds import read_plan
+    from noisegate.app.silos.shared_plan import read_plan
 
     typed = options.typed(context)
     twice = [*(set(typed) - _BESIDE_A_PLAN), *typed["settings"]]

@@ -1,18 +1,29 @@
-"""Releases of several silos, added up and not averaged: post-processing, which anyone can do who has them.
+"""Adds up the releases of several silos, and fits one model to the sum.
 
-Added and not averaged: a mean would count the records of small silos more. Variances of
-independent noise add up too.
+Merging reads no record and spends nothing: it is post-processing of releases, so anyone
+who has them can do it (G-30)::
+
+    release of north ──┐ the same    values are added up
+    release of south ──┼ plan and ──► variances of noise are added up ──► model
+    release of west  ──┘ round       the certificate names the silos
+
+Releases are added up and not averaged: a mean would count the records of small silos
+more. Where a round of the plan is left, the sum is a release that all silos ask next
+by, and not yet a model. Shares of a secure sum are added up before their masks are off
+(`gate.silos.keys`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
 from pathlib import Path
+from typing import Any
 
 from noisegate.app.runs.folder import Observer, RunFolder
 from noisegate.app.runs.work import fit_run
-from noisegate.app.silos.rounds import merged_noise, plan_id, plan_of, read_release
+from noisegate.app.silos.rounds import read_release
+from noisegate.app.silos.shared_plan import calibrated_plan, merged_noise, plan_id
 from noisegate.errors import ModelError, OptionError
 from noisegate.gate.silos.keys import SecureSum, check_shares, unmasked
 from noisegate.methods.registry import method_of
@@ -26,7 +37,8 @@ from noisegate.privacy.silos import Silo, Silos
 
 NOBODY = "Whoever merged them"
 """Who states that silos are disjoint, if nobody is named."""
-_OWN = ("silo", "after", "records", "adaptive", "secure_sum")
+# Public facts that are of one silo alone, or of one round.
+_FACTS_OF_ONE_RELEASE = ("silo", "after", "records", "adaptive", "secure_sum")
 
 
 def merge(
@@ -39,52 +51,74 @@ def merge(
     device: str = "auto",
     observer: Observer | None = None,
 ) -> Release | FittedModel:
-    """Returns the model of what several silos released; of a round that is not the last, what all silos need next.
+    """Adds up what several silos released, and fits one model to it.
 
-    Costs nothing more, and needs no record.
+    Needs no record, and costs nothing more.
 
-    The ``releases`` are what `release` gave for each silo, or the folders, and ``after`` is the merged release of the
-    rounds before. If a unit may have records in several silos (``overlapping``), their costs add up; else the largest
-    counts, and the certificate says who states that no unit has (``stated_by``). ``out`` is a folder to make; None
-    keeps what is made in memory only. For ``device`` and ``observer`` see `fit`.
+    Args:
+        releases: What `release` returned for each silo, or the folders.
+        after: Merged release of the rounds before, where the method asks in rounds.
+        overlapping: Whether a unit may have records in several silos. Then their costs
+            add up; else the largest of them counts.
+        stated_by: Who states that no unit has records in several silos. The certificate
+            says so.
+        out: Folder to create; None to keep the result in memory only.
+        device: As for `fit`.
+        observer: As for `fit`.
+
+    Returns:
+        The model; or after a round that is not the last, the merged release that all
+        silos need for the next.
 
     Raises:
-        UserError: if they are not of one plan and one round, a silo is there twice, or anything was changed.
+        UserError: if the releases are not of one plan and one round, a silo is there
+            twice, or anything was changed.
 
     Examples:
         >>> import pyarrow as pa
         >>> from noisegate import Schema, merge, release
         >>> from noisegate.schema import Boolean
-        >>> asked = {"schema": Schema([Boolean(name="ill")]), "epsilon": 1.0}
-        >>> north = release(pa.table({"ill": [True, False] * 100}), silo="north", **asked)
-        >>> south = release(pa.table({"ill": [True, True] * 100}), silo="south", **asked)
+        >>> plan = {"schema": Schema([Boolean(name="ill")]), "epsilon": 1.0}
+        >>> north = release(pa.table({"ill": [True, False] * 100}), silo="north", **plan)
+        >>> south = release(pa.table({"ill": [True, True] * 100}), silo="south", **plan)
         >>> model = merge([north, south], stated_by="the registry")
         >>> model.certificate.epsilon, len(model.certificate.silos.members)
         (1.0, 2)
     """
-    earlier = (
-        after
-        if after is None or isinstance(after, Release)
-        else read_release(Path(after))
+    before = None if after is None else _as_release(after)
+    merged = add_up(
+        [_as_release(release) for release in releases],
+        after=before,
+        overlapping=overlapping,
+        stated_by=stated_by,
     )
-    read = [
-        one if isinstance(one, Release) else read_release(Path(one)) for one in releases
-    ]
-    merged = add_up(read, after=earlier, overlapping=overlapping, stated_by=stated_by)
     folder = RunFolder(None if out is None else Path(out), observer=observer)
-    certificate, schema = merged.certificate, merged.schema
-    assert certificate.silos is not None
-    method, budget = method_of(certificate), _budget_of(certificate)
-    noise = merged_noise(method, schema, certificate.silos, budget)
-    if not method.next_round(
-        schema, plan_of(method, schema, budget), merged.values, noise
-    ):
+    if not _has_round_left(merged):
         return fit_run(merged, folder, device=device)
     if folder.out is not None:
-        with folder.prepared(sum(values.size for values in merged.values.values())):
+        value_count = sum(values.size for values in merged.values.values())
+        with folder.prepared(value_count):
             folder.keep(merged)
         folder.hand_out()
     return merged
+
+
+def _as_release(source: Release | str | Path) -> Release:
+    """Returns a release, which is read from a folder if it is not in memory."""
+    if isinstance(source, Release):
+        return source
+    return read_release(Path(source))
+
+
+def _has_round_left(merged: Release) -> bool:
+    """Tells whether the method asks another round after a merged release."""
+    certificate = merged.certificate
+    assert certificate.silos is not None
+    method = method_of(certificate)
+    budget = _budget_of(certificate)
+    plan = calibrated_plan(method, merged.schema, budget)
+    noise = merged_noise(method, merged.schema, certificate.silos, budget)
+    return bool(method.next_round(merged.schema, plan, merged.values, noise))
 
 
 def add_up(
@@ -94,57 +128,103 @@ def add_up(
     overlapping: bool = False,
     stated_by: str | None = None,
 ) -> Release:
-    """Returns the sum of releases of one round, with that of the rounds before."""
-    shared = _check_of_one_round(releases, after)
-    values, noise_std = (
-        ({}, {}) if after is None else (dict(after.values), dict(after.noise_std))
-    )
-    first = releases[0].certificate
+    """Adds up the releases of one round, and joins them with the rounds before.
+
+    Args:
+        releases: One of each silo.
+        after: Merged release of the rounds before; None for the first.
+        overlapping: Whether a unit may have records in several silos.
+        stated_by: Who states that none has.
+
+    Returns:
+        The merged release, whose certificate names the silos.
+
+    Raises:
+        UserError: if the releases do not belong together.
+    """
+    secure_sum = _check_of_one_round(releases, after)
     grids: dict[str, Grid] = {}
-    if shared is not None:
-        plan = plan_of(method_of(first), releases[0].schema, _budget_of(first))
-        grids = {release.query.name: release.query.grid for release in plan.releases}
-    for name in releases[0].values:
-        if shared is None:
-            values[name] = reduce(add, (release.values[name] for release in releases))
+    if secure_sum is not None:
+        grids = _grids_by_query(releases[0])
+    values: dict[str, Any] = {}
+    noise_std: dict[str, float] = {}
+    if after is not None:
+        values.update(after.values)
+        noise_std.update(after.noise_std)
+    for query in releases[0].values:
+        if secure_sum is None:
+            answers = (release.values[query] for release in releases)
+            values[query] = reduce(add, answers)
         else:
-            values[name] = grids[name].restore(unmasked(releases, name))
-        noise_std[name] = (
-            sum(release.noise_std[name] ** 2 for release in releases) ** 0.5
-        )
+            # Masks cancel in the sum of whole numbers, which is in units of the grid.
+            values[query] = grids[query].restore(unmasked(releases, query))
+        variance = sum(release.noise_std[query] ** 2 for release in releases)
+        noise_std[query] = variance**0.5
     silos = _silos(releases, after, overlapping, stated_by)
-    if shared is not None:
-        silos = replace(silos, colluding=shared.colluding)
-    rounds = (first,) if after is None else (after.certificate, first)
-    public = {name: fact for name, fact in first.public.items() if name not in _OWN} | {
-        "records": None
+    if secure_sum is not None:
+        silos = replace(silos, colluding=secure_sum.colluding)
+    hashes = array_hashes(release_arrays(values, noise_std))
+    certificate = _certificate(releases[0].certificate, after, silos, hashes)
+    return Release(values=values, noise_std=noise_std, certificate=certificate)
+
+
+def _grids_by_query(release: Release) -> dict[str, Grid]:
+    """Returns the grid on which each query of a silo's plan was answered."""
+    certificate = release.certificate
+    method = method_of(certificate)
+    plan = calibrated_plan(method, release.schema, _budget_of(certificate))
+    return {planned.query.name: planned.query.grid for planned in plan.releases}
+
+
+def _certificate(
+    first: Certificate, after: Release | None, silos: Silos, hashes: Mapping[str, str]
+) -> Certificate:
+    """Writes the certificate of a merged release.
+
+    It states the largest ε and δ of a silo, and its events. Where silos may overlap, ε
+    is that of all silos' events together, if that is more.
+
+    Args:
+        first: Certificate of one of the silos in this round.
+        after: Merged release of the rounds before.
+        silos: What each silo has run in all rounds.
+        hashes: Hashes of the merged values.
+    """
+    public = {
+        name: fact
+        for name, fact in first.public.items()
+        if name not in _FACTS_OF_ONE_RELEASE
     }
-    if adaptive := [name for one in rounds for name in one.public.get("adaptive", ())]:
-        public["adaptive"] = adaptive
-    delta, adjacency = max(silo.delta for silo in silos.members), first.adjacency
+    public["records"] = None
+    rounds = [first] if after is None else [after.certificate, first]
+    adaptive_queries = [
+        query
+        for certificate in rounds
+        for query in certificate.public.get("adaptive", ())
+    ]
+    if adaptive_queries:
+        public["adaptive"] = adaptive_queries
+
+    adjacency = first.adjacency
+    delta = max(silo.delta for silo in silos.members)
     epsilon = max(silo.epsilon for silo in silos.members)
     if silos.overlapping:
-        epsilon = max(
-            epsilon,
-            accounting.epsilon(
-                silos.costliest_group(delta, adjacency), delta, adjacency
-            ),
-        )
-    certificate = Certificate(
+        composed_events = silos.costliest_group(delta, adjacency)
+        epsilon = max(epsilon, accounting.epsilon(composed_events, delta, adjacency))
+    # Those of the silo that paid most, whether they overlap or not.
+    events = replace(silos, overlapping=False).costliest_group(delta, adjacency)
+    return Certificate(
         epsilon=epsilon,
         delta=delta,
-        events=replace(silos, overlapping=False).costliest_group(
-            delta, adjacency
-        ),  # of the silo that paid most
+        events=events,
         adjacency=adjacency,
         unit=first.unit,
         contributions=first.contributions,
         method=first.method,
         public=public,
-        hashes=array_hashes(release_arrays(values, noise_std)),
+        hashes=hashes,
         silos=silos,
     )
-    return Release(values=values, noise_std=noise_std, certificate=certificate)
 
 
 def _silos(
@@ -153,61 +233,50 @@ def _silos(
     overlapping: bool,
     stated_by: str | None,
 ) -> Silos:
+    """States what each silo has run, in this round and those before.
+
+    Raises:
+        OptionError: if somebody states that silos are disjoint, and they overlap.
+    """
     if overlapping and stated_by is not None:
-        cure = "overlapping says that some may have. Leave one of them out."
         raise OptionError(
-            f"stated_by={stated_by!r} names who states that no unit has records in two silos; {cure}"
+            f"stated_by={stated_by!r} names who states that no unit has records in two "
+            "silos; overlapping says that some may have. Leave one of them out."
         )
-    done = None if after is None else after.certificate.silos
-    before = {} if done is None else {silo.name: silo for silo in done.members}
-    members = []
-    for release in releases:
-        one = release.certificate
-        silo = Silo(
-            name=_silo(release),
-            certificates=(one.digest(),),
-            epsilon=one.epsilon,
-            delta=one.delta,
-            events=one.events,
-        )
-        if (earlier := before.get(silo.name)) is not None:
-            certificates, events = (
-                earlier.certificates + silo.certificates,
-                earlier.events + silo.events,
-            )
-            silo = replace(silo, certificates=certificates, events=events)
-        members.append(silo)
-    return Silos(
-        members=tuple(members),
-        overlapping=overlapping,
-        stated_by=None if overlapping else stated_by or NOBODY,
+    members_before: dict[str, Silo] = {}
+    if after is not None and after.certificate.silos is not None:
+        members_before = {silo.name: silo for silo in after.certificate.silos.members}
+    members = [
+        _silo(release, members_before.get(_silo_name(release))) for release in releases
+    ]
+    if overlapping:
+        return Silos(members=tuple(members), overlapping=True)
+    return Silos(members=tuple(members), stated_by=stated_by or NOBODY)
+
+
+def _silo(release: Release, before: Silo | None) -> Silo:
+    """States what one silo has run: its release, after that of the rounds before."""
+    certificate = release.certificate
+    certificates: tuple[str, ...] = (certificate.digest(),)
+    events = certificate.events
+    if before is not None:
+        certificates = before.certificates + certificates
+        events = before.events + events
+    return Silo(
+        name=_silo_name(release),
+        certificates=certificates,
+        epsilon=certificate.epsilon,
+        delta=certificate.delta,
+        events=events,
     )
 
 
-def _check_of_one_round(
-    releases: Sequence[Release], after: Release | None
-) -> SecureSum | None:
-    """Checks that releases are of different silos, and of one round; returns the secure sum that they are shares of."""
-    _check_silos(releases)
-    first = releases[0].certificate
-    for release in releases[1:]:
-        _check_same_plan(first, release.certificate)
-    _check_plan(first, releases[0])
-    _check_round(releases, after)
-    shared = check_shares(releases)
-    shapes = [
-        {name: values.shape for name, values in release.values.items()}
-        for release in releases
-    ]
-    for release, shape in zip(releases, shapes, strict=True):
-        if shape != shapes[0]:
-            raise ModelError(
-                f"silo {_silo(release)!r} answered other questions than {_silo(releases[0])!r}."
-            )
-    return shared
+def _silo_name(release: Release) -> str:
+    """Returns the name of the silo that made a release.
 
-
-def _silo(release: Release) -> str:
+    Raises:
+        OptionError: if the release is merged, or was not made for merging.
+    """
     certificate = release.certificate
     if certificate.silos is not None:
         raise OptionError(
@@ -216,98 +285,169 @@ def _silo(release: Release) -> str:
     name = certificate.public.get("silo")
     if not isinstance(name, str) or not isinstance(certificate.public.get("plan"), str):
         raise OptionError(
-            "a release names no silo and no plan: `noisegate release` makes those that can be merged."
+            "a release names no silo and no plan: `noisegate release` makes those that "
+            "can be merged."
         )
     return name
 
 
 def _budget_of(certificate: Certificate) -> Budget:
-    first = certificate if certificate.silos is None else certificate.silos.members[0]
-    guarantee = {
-        name: getattr(certificate, name)
-        for name in ("adjacency", "unit", "contributions")
-    }
-    return Budget(epsilon=first.epsilon, delta=first.delta, **guarantee)
+    """Returns the budget of the silo that made a release, or of the first in a merged one.
+
+    Silos may pay different prices; what they ask does not depend on it.
+    """
+    payer = certificate if certificate.silos is None else certificate.silos.members[0]
+    return Budget(
+        epsilon=payer.epsilon,
+        delta=payer.delta,
+        adjacency=certificate.adjacency,
+        unit=certificate.unit,
+        contributions=certificate.contributions,
+    )
+
+
+# Whether releases belong together.
+
+
+def _check_of_one_round(
+    releases: Sequence[Release], after: Release | None
+) -> SecureSum | None:
+    """Requires that releases are of different silos, one plan and one round.
+
+    Returns:
+        The secure sum that they are shares of; None where they have their own noise.
+    """
+    _check_silos(releases)
+    first = releases[0]
+    for release in releases[1:]:
+        _check_same_plan(first.certificate, release.certificate)
+    _check_plan(first)
+    _check_round(releases, after)
+    secure_sum = check_shares(releases)
+    shapes = _shapes(first)
+    for release in releases[1:]:
+        if _shapes(release) != shapes:
+            raise ModelError(
+                f"silo {_silo_name(release)!r} answered other questions than "
+                f"{_silo_name(first)!r}."
+            )
+    return secure_sum
+
+
+def _shapes(release: Release) -> dict[str, tuple[int, ...]]:
+    """Returns the shape of each answer, by query."""
+    return {query: values.shape for query, values in release.values.items()}
 
 
 def _check_silos(releases: Sequence[Release]) -> None:
+    """Requires the releases of at least two silos, one of each."""
     if len(releases) < 2:
         raise OptionError(
             f"releases: {len(releases)} given; give those of two silos or more."
         )
-    seen: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for release in releases:
-        name, digest = _silo(release), release.certificate.digest()
-        if name in seen:
-            again = "the same release" if seen[name] == digest else "two releases"
+        name = _silo_name(release)
+        digest = release.certificate.digest()
+        if name in digests:
+            is_same_release = digests[name] == digest
+            repeated = "the same release" if is_same_release else "two releases"
             raise OptionError(
-                f"silo {name!r} is there twice, with {again}: its records would count twice. Give one."
+                f"silo {name!r} is there twice, with {repeated}: its records would count "
+                "twice. Give one."
             )
-        seen[name] = digest
+        digests[name] = digest
 
 
 def _check_round(releases: Sequence[Release], after: Release | None) -> None:
-    """Checks that all silos went on from the merged release that is given, and that it is of the same silos."""
-    expected = None if after is None else after.certificate.digest()
+    """Requires that all silos went on from a merged release, and that it is theirs.
+
+    Args:
+        releases: One of each silo.
+        after: The merged release; None where all must have begun.
+    """
     for release in releases:
-        stated, silo = release.certificate.public.get("after"), _silo(release)
-        if stated == expected:
-            continue
-        if stated is None:
-            cure = "leave the option out, or give its answers to the next."
-            raise OptionError(f"after: silo {silo!r} answered the first round; {cure}")
-        given = (
-            "none is given" if expected is None else f"what is given is {expected[:16]}"
-        )
-        says = f"after: silo {silo!r} went on from the merged release {str(stated)[:16]}, and {given}"
-        raise OptionError(
-            f"{says}. Give the folder that `noisegate merge` made of the round before."
-        )
+        _check_after(release, after)
     if after is None or after.certificate.silos is None:
         return
-    before, now = (
-        {silo.name for silo in after.certificate.silos.members},
-        set(map(_silo, releases)),
-    )
-    if before != now:
+    names_before = {silo.name for silo in after.certificate.silos.members}
+    names = {_silo_name(release) for release in releases}
+    if names_before != names:
         raise OptionError(
-            f"after: the round before is of the silos {', '.join(sorted(before))}, this one of "
-            f"{', '.join(sorted(now))}. All must answer both, or their sums would be of different records."
+            "after: the round before is of the silos "
+            f"{', '.join(sorted(names_before))}, this one of "
+            f"{', '.join(sorted(names))}. All must answer both, or their sums would be "
+            "of different records."
         )
+
+
+def _check_after(release: Release, after: Release | None) -> None:
+    """Requires that one silo went on from a merged release, or began, if it is None."""
+    stated_digest = release.certificate.public.get("after")
+    digest = None if after is None else after.certificate.digest()
+    if stated_digest == digest:
+        return
+    silo = _silo_name(release)
+    if stated_digest is None:
+        raise OptionError(
+            f"after: silo {silo!r} answered the first round; leave the option out, or "
+            "give its answers to the next."
+        )
+    given = "none is given" if digest is None else f"what is given is {digest[:16]}"
+    raise OptionError(
+        f"after: silo {silo!r} went on from the merged release "
+        f"{str(stated_digest)[:16]}, and {given}. Give the folder that `noisegate merge` "
+        "made of the round before."
+    )
 
 
 def _check_same_plan(first: Certificate, other: Certificate) -> None:
+    """Requires that two silos asked by the same plan; else says in what plans differ."""
     if first.public["plan"] == other.public["plan"]:
         return
-    mine, theirs = first.public.get("settings", {}), other.public.get("settings", {})
-    facts = {
-        "method": (first.method, other.method),
-        "adjacency": (first.adjacency.value, other.adjacency.value),
-        "unit": (first.unit, other.unit),
-        "contributions": (first.contributions, other.contributions),
-        **{name: (mine.get(name), theirs.get(name)) for name in {**mine, **theirs}},
-    }
-    told = f"silos {first.public['silo']!r} and {other.public['silo']!r} asked by different plans, "
-    told += f"{first.public['plan'][:16]} and {other.public['plan'][:16]}"
+    problem = (
+        f"silos {first.public['silo']!r} and {other.public['silo']!r} asked by different "
+        f"plans, {first.public['plan'][:16]} and {other.public['plan'][:16]}"
+    )
     if canonical_json(first.public["schema"]) != canonical_json(other.public["schema"]):
         raise OptionError(
-            f"{told}: their schemas differ. Give all silos one published plan, which holds the schema."
+            f"{problem}: their schemas differ. Give all silos one published plan, which "
+            "holds the schema."
         )
-    differ = [
-        f"{name} is {one!r} and {two!r}"
-        for name, (one, two) in facts.items()
-        if one != two
+    first_facts = _compared_facts(first)
+    other_facts = _compared_facts(other)
+    differences = [
+        f"{name} is {first_facts.get(name)!r} and {other_facts.get(name)!r}"
+        for name in {**first_facts, **other_facts}
+        if first_facts.get(name) != other_facts.get(name)
     ]
-    why = "; ".join(differ) or "they ask different questions"
-    raise OptionError(f"{told}: {why}. Release again under one published plan.")
+    listed = "; ".join(differences) or "they ask different questions"
+    raise OptionError(f"{problem}: {listed}. Release again under one published plan.")
 
 
-def _check_plan(certificate: Certificate, release: Release) -> None:
-    method, schema = method_of(certificate), release.schema
-    found = plan_id(method, schema, plan_of(method, schema, _budget_of(certificate)))
-    if found != certificate.public["plan"]:
+def _compared_facts(certificate: Certificate) -> dict[str, Any]:
+    """Returns what is part of a plan's identifier beside the schema, by name."""
+    return {
+        "method": certificate.method,
+        "adjacency": certificate.adjacency.value,
+        "unit": certificate.unit,
+        "contributions": certificate.contributions,
+        **certificate.public.get("settings", {}),
+    }
+
+
+def _check_plan(release: Release) -> None:
+    """Requires that the plan which a silo states is the one that its settings give."""
+    certificate = release.certificate
+    method = method_of(certificate)
+    schema = release.schema
+    plan = calibrated_plan(method, schema, _budget_of(certificate))
+    identifier = plan_id(method, schema, plan)
+    stated = certificate.public["plan"]
+    if identifier != stated:
         raise ModelError(
-            f"silo {certificate.public['silo']!r} states the plan {certificate.public['plan'][:16]}, and its settings "
-            f"are those of {found[:16]}: do not rely on it. If it was released by another version, which is "
-            f"{certificate.version}, merge with that one."
+            f"silo {certificate.public['silo']!r} states the plan {stated[:16]}, and its "
+            f"settings are those of {identifier[:16]}: do not rely on it. If it was "
+            f"released by another version, which is {certificate.version}, merge with "
+            "that one."
         )

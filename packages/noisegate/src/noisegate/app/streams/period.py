@@ -1,4 +1,10 @@
-"""What one period of a stream asks at the gate."""
+"""What one period of a stream asks at the gate.
+
+A period asks in rounds, as any method of sums does. What a round asks follows from the
+answers before it: in the first period, cells and pairs are chosen by its answers times
+the number of periods that are planned for, as if so many like it had come. Later
+periods ask the same, and choose nothing.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +23,16 @@ from noisegate.sources.sources import open_records
 
 @dataclass(frozen=True, kw_only=True)
 class Period:
-    """One period of a stream; ask it at a gate."""
+    """One period of a stream, which is asked at the gate of its records.
+
+    Attributes:
+        method: What is asked, and what is fitted to the totals.
+        horizon: The periods of the stream.
+        state: What the stream keeps between periods.
+        facts: The period, for its certificate.
+        after: Release of the period before; None in the first.
+        withdrawn: Records that leave the stream, a path or a table; or None.
+    """
 
     method: Method
     horizon: Horizon
@@ -25,50 +40,78 @@ class Period:
     facts: Stream
     after: Release | None
     withdrawn: Any = None
-    """Records that leave the stream: a path, or a table."""
 
     def priced(self, once: CalibratedPlan) -> CalibratedPlan:
-        """Returns what this period asks: what the first one decided, with the noise on its totals."""
-        plan, times = self.horizon.plan(once, self.facts.period), self.horizon.foreseen
+        """Returns the plan of this period, with the noise on its totals.
+
+        Args:
+            once: The plan of a release that asks once, at the price of the stream.
+        """
+        plan = self.horizon.plan(once, self.facts.period)
         if plan.design is None:
             return plan
-        clearer = times / self.horizon.noise(times)
-        return replace(
-            plan, design=replace(plan.design, fixed=self.fixed, foreseen=clearer)
-        )
+        # By how much records grow more than noise, until as many periods have come.
+        periods = self.horizon.planning_periods
+        gain = periods / self.horizon.noise_factor(periods)
+        design = replace(plan.design, fixed=self.fixed, foreseen=gain)
+        return replace(plan, design=design)
 
     @property
     def fixed(self) -> Mapping[str, Any]:
-        """What the first period decided; empty before."""
-        return (
-            {} if self.after is None else self.after.certificate.public.get("fixed", {})
-        )
+        """What the first period decided for all; empty in the first."""
+        if self.after is None:
+            return {}
+        decisions: Mapping[str, Any] = self.after.certificate.public.get("fixed", {})
+        return decisions
 
     def __call__(self, gate: Gate, plan: CalibratedPlan, /) -> Release:
-        """Returns the totals after this period."""
-        method, schema, times = self.method, gate.schema, self.horizon.foreseen
+        """Asks all rounds of this period at a gate.
+
+        Args:
+            gate: Has the records of the period.
+            plan: The plan of `priced`.
+
+        Returns:
+            The totals after this period.
+        """
         self.state.begin(self.facts.plan)
-        # Nothing, unless the period before was stopped, or ended by a version that kept the seals.
+        # Finds something only where the period before was stopped, or ended by a
+        # version that kept the seals.
         self.state.forget(self.facts.period - self.horizon.band)
-        facts = {**method.public_facts(schema), "stream": self.facts.to_json()}
-        gone = None if self.withdrawn is None else open_records(self.withdrawn, schema)
-        # Of what is still to be asked, the noise on the totals that cells and pairs are chosen for.
-        stds, first, values = (
-            self.horizon.noise_of(plan, times),
-            self.horizon.noise_of(plan, 1),
-            dict[str, Any](),
-        )
-        with StreamSession(
-            gate.open(plan, method=method.name, public=facts),
-            self.state,
-            self.facts,
-            gone,
-        ) as session:
-            while asked := method.next_round(schema, plan, values, stds):
-                by = values, stds
-                # The first period stands for as many as are foreseen; later ones decide nothing.
-                values = values | {
-                    name: times * answer for name, answer in session.ask(asked).items()
-                }
-                stds = stds | {name: times * first[name] for name in asked}
-            return session.close(self.fixed or method.decisions(schema, plan, *by))
+        withdrawn = None
+        if self.withdrawn is not None:
+            withdrawn = open_records(self.withdrawn, gate.schema)
+        public = {
+            **self.method.public_facts(gate.schema),
+            "stream": self.facts.to_json(),
+        }
+        opened = gate.open(plan, method=self.method.name, public=public)
+        with StreamSession(opened, self.state, self.facts, withdrawn) as session:
+            return self._ask_rounds(session, gate, plan)
+
+    def _ask_rounds(
+        self, session: StreamSession, gate: Gate, plan: CalibratedPlan
+    ) -> Release:
+        """Asks round after round, until the method asks nothing more."""
+        method = self.method
+        periods = self.horizon.planning_periods
+        noise_of_one = self.horizon.noise_by_query(plan, 1)
+        # Of queries that are not yet answered it is the noise that cells and pairs are
+        # chosen for.
+        noise = self.horizon.noise_by_query(plan, periods)
+        values: dict[str, Any] = {}
+        decided_by = (values, noise)
+        maps = method.next_round(gate.schema, plan, values, noise)
+        while maps:
+            # What the last round asks is decided by the answers before it.
+            decided_by = (values, noise)
+            answers = session.ask(maps)
+            # One period stands for as many like it, with as many times its noise.
+            totals = {query: periods * answer for query, answer in answers.items()}
+            values = values | totals
+            noise = noise | {query: periods * noise_of_one[query] for query in maps}
+            maps = method.next_round(gate.schema, plan, values, noise)
+        decisions = self.fixed
+        if not decisions:
+            decisions = method.decisions(gate.schema, plan, *decided_by)
+        return session.close(decisions)

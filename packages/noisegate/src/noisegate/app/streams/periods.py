@@ -1,4 +1,11 @@
-"""Streams in Python: a plan is written once, and each period is fitted by it."""
+"""Streams in Python: a plan is written once, and each period is fitted by it.
+
+- `plan_stream` writes the plan, a file that may be published.
+- `fit_period` fits the model after one more period. It goes on from the model folder of
+  the period before and from the secrets beside the plan (`gate.streams.state`).
+- `open_period` is the first half of it, for the command line: it checks that a period
+  may come next, before anything is asked.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -35,12 +42,25 @@ def plan_stream(
     unit: str = RECORD,
     **settings: Any,
 ) -> str:
-    """Writes the plan of a stream, whose records come in several periods; returns its identifier.
+    """Writes the plan of a stream, whose records come in several periods.
 
-    A record lies in one period, and ``epsilon`` is what it costs once, whatever the number of ``periods``; where that
-    is not known, leave it out. Each release is about all records so far, or those of the last ``window`` periods. With
-    ``corrections`` a record may be withdrawn or amended once, in a later period, at more noise. The others are as for
-    `fit`.
+    Args:
+        path: File to create.
+        schema: As for `fit`.
+        epsilon: What a record costs, once, whatever the number of periods. A record
+            lies in one period.
+        delta: As for `fit`.
+        periods: The largest number of periods. Leave it out where it is not known.
+        window: Each release is about the records of so many last periods; None for all
+            so far.
+        corrections: Whether a record may be withdrawn or amended once, in a later
+            period. It costs more noise.
+        method: As for `fit`.
+        unit: As for `fit`.
+        settings: Settings of the method.
+
+    Returns:
+        The identifier of the plan.
 
     Raises:
         UserError: if anything given is unusable.
@@ -50,24 +70,31 @@ def plan_stream(
         >>> from noisegate import Schema, fit_period, plan_stream
         >>> from noisegate.schema import Boolean
         >>> schema = Schema([Boolean(name="ill")])
-        >>> identifier = plan_stream("registry.json", schema=schema, epsilon=1.0, periods=12)
-        >>> january, february = (pa.table({"ill": [True, False] * each}) for each in (1000, 900))
-        >>> first = fit_period(january, stream="registry.json", out="january")
-        >>> second = fit_period(february, stream="registry.json", after="january", out="february")
-        >>> second.certificate.epsilon, second.certificate.stream.period, second.sample(3).shape
-        (1.0, 2, (3, 1))
+        >>> registry = "registry.json"
+        >>> identifier = plan_stream(registry, schema=schema, epsilon=1.0, periods=12)
+        >>> january = pa.table({"ill": [True, False] * 1000})
+        >>> february = pa.table({"ill": [True, False] * 900})
+        >>> first = fit_period(january, stream=registry, out="january")
+        >>> second = fit_period(
+        ...     february, stream=registry, after="january", out="february"
+        ... )
+        >>> second.certificate.epsilon, second.certificate.stream.period
+        (1.0, 2)
     """
-    told: dict[str, Any] = dict.fromkeys(
-        ("records", "unit_column", "contributions", "dataset", "ledger")
+    run = Run.of(
+        method=method,
+        schema=schema,
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=Adjacency.ADD_REMOVE,
+        records=None,
+        unit=unit,
+        unit_column=None,
+        contributions=None,
+        dataset=None,
+        ledger=None,
+        settings=settings,
     )
-    told |= {
-        "adjacency": Adjacency.ADD_REMOVE,
-        "settings": settings,
-        "epsilon": epsilon,
-        "delta": delta,
-        "unit": unit,
-    }
-    run = Run.of(method=method, schema=schema, **told)
     horizon = Horizon(periods=periods, window=window, corrections=corrections)
     return publish_stream(run, horizon, Path(path))
 
@@ -87,34 +114,52 @@ def fit_period(
     engine: Engine | None = None,
     show_values: bool = False,
 ) -> FittedModel:
-    """Returns the model of a stream after one more period, whose records are in ``data``.
+    """Fits the model of a stream after one more period.
 
-    The ``stream`` is the plan that `plan_stream` wrote, and ``after`` the model folder of the period before; None for
-    the first. Records in ``withdrawn`` leave the stream; to amend one, withdraw it as it was and give it in ``data`` as
-    it is. Nothing can check that it was so: a record that is withdrawn otherwise makes the sums wrong, and costs no
-    more. What must stay secret for later periods lies in a folder beside the plan (``registry.private``). A run that
-    was stopped is started again as it was, and gives the same answer. Where the first period was recorded in a ledger,
-    the others find their ``dataset`` and ``ledger`` themselves. The others are as for `fit`.
+    What must stay secret for later periods lies in a folder beside the plan
+    (``registry.private`` for ``registry.json``). A run that was stopped is started
+    again as it was, and gives the same answer.
+
+    Args:
+        data: The records of the period.
+        stream: The plan that `plan_stream` wrote.
+        after: Model folder of the period before; None for the first.
+        withdrawn: Records that leave the stream. To amend one, withdraw it as it was,
+            and give it in `data` as it is. Nothing can check how it was: a record that
+            is withdrawn otherwise makes the sums wrong, and costs no more.
+        out: Model folder to create; None to keep the model in memory only.
+        ledger: Ledger to record the cost in, for the first period. The others find it.
+        dataset: Name of the data set in the ledger, likewise.
+        device: As for `fit`.
+        progress: Whether to show progress.
+        observer: As for `fit`.
+        engine: As for `fit`.
+        show_values: Whether errors may quote values of records.
+
+    Returns:
+        The model of all records so far, or of those in the window.
 
     Raises:
-        UserError: if anything given is unusable, or the period was answered already with other records.
+        UserError: if anything given is unusable, or the period was answered already
+            with other records.
         BudgetRefusedError: if the ledger refuses the first period.
 
     Examples:
         >>> import pyarrow as pa
         >>> from noisegate import Schema, fit_period, plan_stream
         >>> from noisegate.schema import Boolean
-        >>> identifier = plan_stream("clinic.json", schema=Schema([Boolean(name="ill")]), epsilon=1.0)
-        >>> fit_period(pa.table({"ill": [True, False] * 500}), stream="clinic.json").certificate.stream.periods
-        1000
+        >>> schema = Schema([Boolean(name="ill")])
+        >>> identifier = plan_stream("clinic.json", schema=schema, epsilon=1.0)
+        >>> january = pa.table({"ill": [True, False] * 500})
+        >>> model = fit_period(january, stream="clinic.json")
+        >>> model.certificate.stream.period, model.certificate.stream.periods
+        (1, 1000)
     """
-    run, period = open_period(
-        Path(stream), None if after is None else Path(after), withdrawn, dataset, ledger
-    )
-    folder = RunFolder(
-        None if out is None else Path(out),
-        observer=observer or (ShownProgress() if progress else None),
-    )
+    before = None if after is None else Path(after)
+    run, period = open_period(Path(stream), before, withdrawn, dataset, ledger)
+    if observer is None and progress:
+        observer = ShownProgress()
+    folder = RunFolder(None if out is None else Path(out), observer=observer)
     return start_run(
         run,
         data,
@@ -129,7 +174,7 @@ def fit_period(
 def open_period(
     plan: Path, after: Path | None, withdrawn: Any, dataset: str | None, ledger: Any
 ) -> tuple[Run, Period]:
-    """Prepares the period behind another one, or the first.
+    """Prepares the period that follows another one, or the first.
 
     Args:
         plan: The plan of the stream.
@@ -138,6 +183,9 @@ def open_period(
         dataset: Name of the data set in the ledger; None to find what the first period
             was recorded under.
         ledger: Likewise.
+
+    Returns:
+        The run of the period, and what it asks at the gate.
 
     Raises:
         OptionError: if the stream has no such period, or what lies beside its plan is
@@ -185,22 +233,26 @@ def _recorded_ledger(state: StreamState, ledger: Any) -> tuple[str, Any]:
     Args:
         state: What the stream keeps.
         ledger: The ledger that was given, which goes before; or None.
+
+    Raises:
+        OptionError: if the ledger is a database whose address must be given, or a file
+            that is not there.
     """
     dataset = state.booked["dataset"]
-    recorded = state.booked["ledger"]
-    found = ledger or recorded
-    if found is None:
+    recorded_ledger = state.booked["ledger"]
+    used_ledger = ledger or recorded_ledger
+    if used_ledger is None:
         raise OptionError(
             f"ledger: the stream is recorded in a database under {dataset!r}; give its "
             "address."
         )
-    if found == recorded and not Path(found).exists():
+    if used_ledger == recorded_ledger and not Path(used_ledger).exists():
         raise OptionError(
-            f"ledger: the stream is recorded in {found} under {dataset!r}, and this "
+            f"ledger: the stream is recorded in {used_ledger} under {dataset!r}, and this "
             "file is not there. Where it was moved or copied, give its new place: "
             f"{said('ledger', 'FILE')} and {said('dataset', dataset)}."
         )
-    return dataset, found
+    return dataset, used_ledger
 
 
 def _check_number(number: int, state: StreamState, horizon: Horizon) -> None:

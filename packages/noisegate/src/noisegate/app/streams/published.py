@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from noisegate.app.runs.folder import Run
-from noisegate.app.silos.rounds import plan_id, plan_of, read_plan, write_plan
+from noisegate.app.silos.shared_plan import (
+    calibrated_plan,
+    plan_id,
+    read_plan,
+    write_plan,
+)
 from noisegate.errors import ModelError, OptionError
 from noisegate.privacy.certificate import canonical_json
 from noisegate.privacy.continual_plan import Horizon
@@ -32,9 +37,10 @@ def publish_stream(run: Run, horizon: Horizon, out: Path) -> str:
             "schema: it was estimated from private records, at a cost that is of one "
             "period alone; a stream takes a schema of public knowledge."
         )
-    plan = horizon.plan(plan_of(run.method, run.table, run.budget))
+    once = calibrated_plan(run.method, run.table, run.budget)
+    plan = horizon.plan(once)
     # Refuses methods that do not ask in rounds.
-    run.method.next_round(run.table, plan, {}, horizon.noise_of(plan, 1))
+    run.method.next_round(run.table, plan, {}, horizon.noise_by_query(plan, 1))
     write_plan(run, out, stream=horizon.facts)
     return stream_id(run, horizon)
 
@@ -45,6 +51,12 @@ def read_stream(path: Path, **own: Any) -> tuple[Run, Horizon]:
     Args:
         path: The file that `publish_stream` wrote.
         own: What is the reader's own: dataset and ledger, as fields of `Run`.
+
+    Returns:
+        What each period asks, and the periods.
+
+    Raises:
+        ModelError: if the file is no plan of a stream, or was changed.
     """
     run = read_plan(path, settle=False, **own)
     try:
@@ -58,10 +70,11 @@ def read_stream(path: Path, **own: Any) -> tuple[Run, Horizon]:
 
 def stream_id(run: Run, horizon: Horizon) -> str:
     """Returns the SHA-256, in hexadecimal, of everything that a stream asks."""
-    plan = plan_of(run.method, run.table, run.budget)
-    asked = {
+    plan = calibrated_plan(run.method, run.table, run.budget)
+    content = {
         "plan": plan_id(run.method, run.table, plan),
         "epsilon": run.epsilon,
         "delta": run.delta,
+        **horizon.facts,
     }
-    return hashlib.sha256(canonical_json(asked | horizon.facts)).hexdigest()
+    return hashlib.sha256(canonical_json(content)).hexdigest()
