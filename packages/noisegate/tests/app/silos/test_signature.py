@@ -142,11 +142,11 @@ def test_a_signature_made_before_pages_were_signed_holds_and_the_page_is_outside
     folder = shutil.copytree(signed / "model", tmp_path / "model")
     (folder / SIGNATURE).unlink()
     with monkeypatch.context() as before:
-        statement = signature._statement
+        build_statement = signature._build_statement
         before.setattr(
             signature,
-            "_statement",
-            lambda path, with_page: statement(path, with_page=False),
+            "_build_statement",
+            lambda path, covers_page: build_statement(path, covers_page=False),
         )
         sign(folder, tmp_path / "old.key")
     (folder / PUBLIC_PAGE).write_text("anything")

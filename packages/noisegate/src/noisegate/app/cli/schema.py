@@ -292,9 +292,11 @@ def check(
 
 
 def _show_linked(schema: Any) -> None:
+    from noisegate.schema.linked.schema import describe_link
+
     for one in schema.tables:
         _show_columns(one.name, one.schema)
-        OUT.print(f"{schema.told(one)}\n", markup=False)
+        OUT.print(f"{describe_link(one)}\n", markup=False)
     for constraint in schema.constraints:
         OUT.print(f"Constraint: {constraint}", markup=False)
     OUT.print(

@@ -1,4 +1,15 @@
-"""The schema of several tables, each but one belonging to another: patients, their visits, the diagnoses of these."""
+"""Schemas of several tables, linked as a tree: patients, their visits, the diagnoses.
+
+::
+
+    patients           root: its records are the units of privacy
+      └── visits       each belongs to a patient
+            └── diagnoses
+
+Each table but the root has one table of parents (`LinkedTable`), and each such pair is a
+`Link`. Rules between a table and that of its parents stand in `LinkedSchema`; those
+about one table stand in its own schema.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +34,26 @@ from noisegate.schema.schema import constraints_from_form
 
 __all__ = ["Link", "LinkedSchema", "LinkedTable"]
 
-_ENDINGS = (".csv", ".parquet", ".pq")
-_KEYS = ("tables", "constraints")
+# A table is a folder of its name, or a file of its name with one of these.
+_FILE_SUFFIXES = (".csv", ".parquet", ".pq")
+_TOP_KEYS = ("tables", "constraints")
 
 
 @dataclass(frozen=True, repr=False)
 class LinkedSchema(StoredSchema):
     """Public knowledge about several tables that are linked as a tree.
 
-    The unit of privacy is a record of the first table with all linked records. Columns that are the same in all
-    records of a parent belong into the parent's table.
+    The unit of privacy is a record of the root table with all linked records. Columns
+    that are the same in all records of a parent belong into the parent's table.
+
+    Attributes:
+        tables: The tables, each after that of its parents. The first has no parents;
+            every other has.
+        constraints: Rules between the columns of a table and of its parents', with
+            names such as ``visits.day``. Synthetic records keep to them.
+
+    Raises:
+        SchemaError: if the tables are not one tree, or a link or a rule is unusable.
 
     Examples:
         >>> from noisegate.schema.linked.schema import LinkedSchema
@@ -50,26 +71,26 @@ class LinkedSchema(StoredSchema):
         ... upper = 10
         ... '''
         >>> schema = LinkedSchema.loads(text)
-        >>> schema.table("visits").parent_key, LinkedSchema.loads(schema.dumps()) == schema
-        ('id', True)
+        >>> schema.names, schema.table("visits").parent_key
+        (('people', 'visits'), 'id')
+        >>> LinkedSchema.loads(schema.dumps()) == schema
+        True
     """
 
     tables: Sequence[LinkedTable]
-    """Each after the table of its parents; the first has none, and all others have one."""
     constraints: tuple[Constraint, ...] = ()
-    """Rules between the columns of a table and of its parents', with names such as ``visits.day``; synthetic records
-    keep to them. Rules about one table stand in its own schema."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tables", _in_order(self.tables))
+        """Orders the tables, and checks links and rules."""
+        object.__setattr__(self, "tables", _parents_first(self.tables))
         object.__setattr__(self, "constraints", tuple(self.constraints))
         for table in self.tables[1:]:
-            self._check_link(table)
+            self._check_since(table)
         for rule in self.constraints:
-            self._link_of(rule)
-        _ = [
-            link.records for link in self.links
-        ]  # each checks the rules between its columns
+            self._child_table_of(rule)
+        for link in self.links:
+            # Checks the rules against the columns that they name.
+            _ = link.records
 
     @cached_property
     def root(self) -> LinkedTable:
@@ -78,10 +99,10 @@ class LinkedSchema(StoredSchema):
 
     @cached_property
     def links(self) -> tuple[Link, ...]:
-        """Each table with that of its parents, parents first."""
+        """Each table but the root with that of its parents, parents first."""
         rules: dict[str, list[Constraint]] = {table.name: [] for table in self.tables}
         for rule in self.constraints:
-            rules[self._link_of(rule)].append(rule)
+            rules[self._child_table_of(rule)].append(rule)
         return tuple(
             Link(
                 parent=self.table(str(table.parent)),
@@ -97,81 +118,93 @@ class LinkedSchema(StoredSchema):
         return tuple(table.name for table in self.tables)
 
     def table(self, name: str) -> LinkedTable:
-        """Returns the table called ``name``; a `SchemaError` if there is none."""
+        """Returns a table by its name; raises a `SchemaError` if there is none."""
         for table in self.tables:
             if table.name == name:
                 return table
         raise SchemaError(
-            f"no table {name!r} in the schema; its tables are {choices(name, self.names)}"
+            f"no table {name!r} in the schema; its tables are "
+            f"{choices(name, self.names)}"
         )
 
     def children(self, name: str) -> tuple[LinkedTable, ...]:
-        """Returns the tables whose parents are the records of the table called ``name``."""
+        """Returns the tables whose records have their parents in a table."""
         return tuple(table for table in self.tables if table.parent == name)
 
     def parts(self, data: Any) -> dict[str, Any]:
-        """Returns what holds each table, unread: in a folder, or by name; a DataError if one lacks, or is unknown."""
-        parts = linked_paths(data, self) if isinstance(data, str | Path) else data
-        if not isinstance(parts, Mapping):
+        """Returns the source of each table, by its name, unread.
+
+        Args:
+            data: A folder with a file or a folder for each table; or a mapping from the
+                names of tables to paths or tables in memory.
+
+        Raises:
+            DataError: if a table is missing, or unknown.
+        """
+        sources = linked_paths(data, self) if isinstance(data, str | Path) else data
+        if not isinstance(sources, Mapping):
             raise DataError(
-                f"expected a folder, or a mapping from the tables {', '.join(self.names)} to paths or tables in "
-                f"memory, found {type(data).__name__}"
+                "expected a folder, or a mapping from the tables "
+                f"{', '.join(self.names)} to paths or tables in memory, found "
+                f"{type(data).__name__}"
             )
-        unknown = next((name for name in parts if name not in self.names), None)
-        if unknown is not None:
-            raise DataError(
-                f"table {unknown!r} is not in the schema, whose tables are {choices(unknown, self.names)}"
-            )
-        absent = next((name for name in self.names if name not in parts), None)
-        if absent is not None:
-            raise DataError(
-                f"no data for table {absent!r} of the schema; give its file or frame too"
-            )
-        return {name: parts[name] for name in self.names}
+        for name in sources:
+            if name not in self.names:
+                raise DataError(
+                    f"table {name!r} is not in the schema, whose tables are "
+                    f"{choices(name, self.names)}"
+                )
+        for name in self.names:
+            if name not in sources:
+                raise DataError(
+                    f"no data for table {name!r} of the schema; give its file or frame "
+                    "too"
+                )
+        return {name: sources[name] for name in self.names}
 
     @classmethod
     def from_form(cls, form: Mapping[str, Any]) -> LinkedSchema:
-        """Returns the schema that a file holds."""
+        """Reads the schema of a TOML file, whose tables and columns are by name."""
         tables = form.get("tables")
-        check_keys(form, _KEYS, "top of the schema")
+        check_keys(form, _TOP_KEYS, "top of the schema")
         if not isinstance(tables, Mapping) or not tables:
             raise SchemaError(
                 "no tables; add [tables.NAME] and [tables.NAME.columns.COLUMN] for each"
             )
-        return cls._ruled(
+        return cls._with_rules(
             [LinkedTable.from_form(name, table) for name, table in tables.items()], form
         )
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> LinkedSchema:
-        """Returns the schema that :meth:`to_json` wrote; a `SchemaError` says what is wrong with it."""
-        tables = form.get("tables") if isinstance(form, Mapping) else None
-        if not isinstance(tables, list) or not all(
-            isinstance(table, Mapping) and "name" in table for table in tables
-        ):
-            raise SchemaError("`tables` must be a list of objects, each with a name")
-        check_keys(form, _KEYS, "top of the schema")
-        items = [
-            (
-                table["name"],
-                {key: value for key, value in table.items() if key != "name"},
-            )
-            for table in tables
-        ]
-        return cls._ruled(
-            [LinkedTable.from_form(name, item, listed=True) for name, item in items],
-            form,
+        """Reads the schema that `to_json` wrote, whose tables and columns are listed."""
+        items = form.get("tables") if isinstance(form, Mapping) else None
+        is_list_of_tables = isinstance(items, list) and all(
+            isinstance(item, Mapping) and "name" in item for item in items
         )
+        if not is_list_of_tables:
+            raise SchemaError("`tables` must be a list of objects, each with a name")
+        check_keys(form, _TOP_KEYS, "top of the schema")
+        tables = []
+        for item in form["tables"]:
+            fields = {key: value for key, value in item.items() if key != "name"}
+            tables.append(LinkedTable.from_form(item["name"], fields, listed=True))
+        return cls._with_rules(tables, form)
 
     @classmethod
-    def _ruled(
+    def _with_rules(
         cls, tables: Sequence[LinkedTable], form: Mapping[str, Any]
     ) -> LinkedSchema:
+        """Returns a schema of some tables, with the rules of a stored form."""
         columns = [column for table in tables for column in qualified(table)]
         return cls(tables, constraints_from_form(form, columns))
 
     def usable(self) -> LinkedSchema:
-        """Returns this schema, after what is asked of one for new records; see `Schema.usable`."""
+        """Checks what is asked of a schema for new records; see `Schema.usable`.
+
+        Returns:
+            This schema.
+        """
         for table in self.tables:
             try:
                 table.schema.usable()
@@ -184,14 +217,11 @@ class LinkedSchema(StoredSchema):
     @property
     def hardly_satisfiable(self) -> str | None:
         """Why sampling may come to nothing, or None; see `Schema.hardly_satisfiable`."""
-        return next(
-            (
-                why
-                for link in self.links
-                if (why := link.records.hardly_satisfiable) is not None
-            ),
-            None,
-        )
+        for link in self.links:
+            reason = link.records.hardly_satisfiable
+            if reason is not None:
+                return reason
+        return None
 
     def dumps(self) -> str:
         """Returns the schema as TOML text."""
@@ -201,167 +231,226 @@ class LinkedSchema(StoredSchema):
             )
             for table in self.tables
         ]
-        rules = {"constraints": [rule.form() for rule in self.constraints]}
-        return "\n".join([*blocks, *([write_toml(rules)] if self.constraints else [])])
+        if self.constraints:
+            blocks.append(write_toml(self._form_of_rules()))
+        return "\n".join(blocks)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the schema as plain JSON values."""
+        """Returns the schema as JSON values."""
         tables = [
             {"name": table.name, **table.form(), **table.schema.to_json()}
             for table in self.tables
         ]
-        rules = (
-            {"constraints": [rule.form() for rule in self.constraints]}
-            if self.constraints
-            else {}
-        )
-        return {"tables": tables} | rules
+        return {"tables": tables, **self._form_of_rules()}
+
+    def _form_of_rules(self) -> dict[str, Any]:
+        """Returns the rules between tables as they are stored; nothing without any."""
+        if not self.constraints:
+            return {}
+        return {"constraints": [rule.form() for rule in self.constraints]}
 
     def card(self) -> ResultCard:
-        """Returns what the schema says, as a card for a terminal or a notebook."""
-        facts, sheets = {}, []
+        """Returns the schema as a card for a terminal or a notebook."""
+        facts: dict[str, Any] = {}
+        sheets = []
         for table in self.tables:
-            rows = [
-                card_row(column, table.schema.label) for column in table.schema.columns
-            ]
-            sheets.append(
-                Sheet(
-                    title=f"{table.name}: {len(rows):,} columns",
-                    headings=CARD_HEADINGS,
-                    rows=rows,
-                )
-            )
-            facts[table.name] = f"{len(rows):,} columns. {self.told(table)}"
+            schema = table.schema
+            title = f"{table.name}: {len(schema.columns):,} columns"
+            rows = [card_row(column, schema.label) for column in schema.columns]
+            sheets.append(Sheet(title=title, headings=CARD_HEADINGS, rows=rows))
+            description = describe_link(table)
+            facts[table.name] = f"{len(schema.columns):,} columns. {description}"
         return ResultCard(
             title=f"Schema: {len(self.tables)} linked tables",
             facts=facts,
             sheets=sheets,
         )
 
-    def told(self, table: LinkedTable) -> str:
-        """Returns in words how the records of a table are linked to those of another."""
-        if not table.child:
-            return f"Each record is a unit of privacy, named by {' and '.join(key_parts(table.key))}."
-        ordered = (
-            "without an order" if table.order is None else f"ordered by {table.order}"
-        )
-        orphans = "are dropped" if table.orphans == "drop" else "are refused"
-        return (
-            f"Of each record of {table.parent}, named by {' and '.join(key_parts(table.parent_key))}: up to "
-            f"{table.most:,}, {ordered}. Those whose parent is not there {orphans}."
-        )
-
-    def _check_link(self, table: LinkedTable) -> None:
-        parent, where = self.table(str(table.parent)), f"table {table.name!r}"
+    def _check_since(self, table: LinkedTable) -> None:
+        """Requires that the origin of first children is a fitting column of parents."""
         if table.since is None:
             return
+        where = f"table {table.name!r}"
+        parent = self.table(str(table.parent))
         if table.since not in parent.schema.names:
-            names = choices(table.since, parent.schema.names)
             raise SchemaError(
-                f"{where}: since = {table.since!r} is not a column of {parent.name!r}; these are {names}"
+                f"{where}: since = {table.since!r} is not a column of {parent.name!r}; "
+                f"these are {choices(table.since, parent.schema.names)}"
             )
-        since, order = (
-            parent.schema.column(table.since),
-            table.schema.column(str(table.order)),
-        )
+        since = parent.schema.column(table.since)
+        order = table.schema.column(str(table.order))
         if not since.numeric or not order.numeric:
             raise SchemaError(
-                f"{where}: since = {table.since!r} is {since.kind}; name a column of numbers or dates"
+                f"{where}: since = {table.since!r} is {since.kind}; name a column of "
+                "numbers or dates"
             )
         check_origin(order, since, where)
 
-    def _link_of(self, rule: Constraint) -> str:
-        tables = {name.partition(".")[0] for name in rule.names}
+    def _child_table_of(self, rule: Constraint) -> str:
+        """Returns the table of the children in a rule between two tables.
+
+        Raises:
+            SchemaError: if the rule is not about one table and that of its parents.
+        """
+        named_tables = {name.partition(".")[0] for name in rule.names}
         for table in self.tables[1:]:
-            if tables == {table.name, table.parent}:
+            if named_tables == {table.name, table.parent}:
                 return table.name
         raise SchemaError(
-            f"constraint {rule!s}: expected columns of one table and of its parents', such as visits.day and "
-            "patients.birth; write a rule about one table under its own [[tables.NAME.constraints]]"
+            f"constraint {rule!s}: expected columns of one table and of its parents', "
+            "such as visits.day and patients.birth; write a rule about one table under "
+            "its own [[tables.NAME.constraints]]"
         )
+
+
+def describe_link(table: LinkedTable) -> str:
+    """Describes in words how the records of a table are linked to their parents."""
+    if not table.child:
+        key = " and ".join(key_parts(table.key))
+        return f"Each record is a unit of privacy, named by {key}."
+    parent_key = " and ".join(key_parts(table.parent_key))
+    if table.order is None:
+        ordered = "without an order"
+    else:
+        ordered = f"ordered by {table.order}"
+    orphans = "are dropped" if table.orphans == "drop" else "are refused"
+    return (
+        f"Of each record of {table.parent}, named by {parent_key}: up to "
+        f"{table.most:,}, {ordered}. Those whose parent is not there {orphans}."
+    )
 
 
 def linked_paths(folder: str | Path, schema: LinkedSchema) -> dict[str, Path]:
-    """Returns the one file or folder of each table: visits.csv, visits.parquet, or a folder visits."""
-    place = Path(folder)
-    if not place.is_dir():
+    """Finds the file or folder of each table: visits.csv, visits.parquet, or visits.
+
+    Args:
+        folder: Where they lie.
+        schema: Has the names of the tables.
+
+    Raises:
+        DataError: if a table has none, or several.
+    """
+    root = Path(folder)
+    if not root.is_dir():
         raise DataError(
-            f"{place}: expected a folder with a file for each of the tables {', '.join(schema.names)}"
+            f"{root}: expected a folder with a file for each of the tables "
+            f"{', '.join(schema.names)}"
         )
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for name in schema.names:
-        several = [
-            path
-            for path in (place / f"{name}{ending}" for ending in ("", *_ENDINGS))
-            if path.exists()
-        ]
-        if len(several) != 1:
-            told = " and ".join(path.name for path in several) or "no such file"
+        candidates = [root / f"{name}{suffix}" for suffix in ("", *_FILE_SUFFIXES)]
+        existing = [path for path in candidates if path.exists()]
+        if len(existing) != 1:
+            listed = " and ".join(path.name for path in existing) or "no such file"
             raise DataError(
-                f"{place}: expected one of {name}.csv, {name}.parquet or a folder {name}, found {told}"
+                f"{root}: expected one of {name}.csv, {name}.parquet or a folder "
+                f"{name}, found {listed}"
             )
-        found[name] = several[0]
-    return found
+        paths[name] = existing[0]
+    return paths
 
 
-def _in_order(tables: Any) -> tuple[LinkedTable, ...]:
-    """Returns the tables, each after that of its parents; keys of parents that were left out are filled in."""
-    left = list(tables)
-    for table in left:
+def _parents_first(tables: Any) -> tuple[LinkedTable, ...]:
+    """Orders tables such that each stands after that of its parents.
+
+    Parent keys that were left out are filled in.
+
+    Raises:
+        SchemaError: if the tables are not one tree.
+    """
+    remaining = list(tables)
+    _check_tree(remaining)
+    names = [table.name for table in remaining]
+    ordered: dict[str, LinkedTable] = {}
+    while remaining:
+        ready = [
+            table for table in remaining if not table.child or table.parent in ordered
+        ]
+        if not ready:
+            raise _detached(remaining[0], names)
+        ordered |= {table.name: _with_parent_key(table, ordered) for table in ready}
+        remaining = [table for table in remaining if table.name not in ordered]
+    return tuple(ordered.values())
+
+
+def _check_tree(tables: Sequence[Any]) -> None:
+    """Requires at least two tables, with different names, one of them without a parent."""
+    for table in tables:
         if not isinstance(table, LinkedTable):
             raise SchemaError(
-                f"expected tables such as LinkedTable(...), found {type(table).__name__}"
+                "expected tables such as LinkedTable(...), found "
+                f"{type(table).__name__}"
             )
-    names = [
-        table.name.casefold() for table in left
-    ]  # of files, on systems where case does not tell them apart
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise SchemaError(f"table {twice!r} is described more than once; keep one")
-    roots = [table.name for table in left if not table.child]
-    if len(roots) != 1 or len(left) < 2:
-        says = f"{len(roots)} of {len(left)} tables are without a parent ({', '.join(roots) or 'none'})"
+    # Tables are written to files of their names, and some systems ignore case.
+    file_names = [table.name.casefold() for table in tables]
+    for name in file_names:
+        if file_names.count(name) > 1:
+            raise SchemaError(f"table {name!r} is described more than once; keep one")
+    roots = [table.name for table in tables if not table.child]
+    if len(roots) != 1 or len(tables) < 2:
         raise SchemaError(
-            f"{says}; expected two tables or more, and one without: state parent = ... for the others"
+            f"{len(roots)} of {len(tables)} tables are without a parent "
+            f"({', '.join(roots) or 'none'}); expected two tables or more, and one "
+            "without: state parent = ... for the others"
         )
-    found: dict[str, LinkedTable] = {}
-    while left:
-        ready = [table for table in left if not table.child or table.parent in found]
-        if not ready:
-            table = left[0]
-            if table.parent == table.name:
-                raise SchemaError(
-                    f"table {table.name!r}: parent = {table.parent!r} is the table itself, whose records would have no "
-                    "first one; put the column that names another record under ignore"
-                )
-            raise SchemaError(
-                f"table {table.name!r}: parent = {table.parent!r} is not a table of the schema, or links to this one "
-                f"in a circle; the tables are {choices(table.parent, names)}"
-            )
-        found |= {table.name: _keyed(table, found) for table in ready}
-        left = [table for table in left if table.name not in found]
-    return tuple(found.values())
 
 
-def _keyed(table: LinkedTable, found: Mapping[str, LinkedTable]) -> LinkedTable:
-    """Returns a table with the name of the column that holds its parents' keys, checked against that of the parents."""
+def _detached(table: LinkedTable, names: Sequence[str]) -> SchemaError:
+    """Returns the error for a table that no path of parents connects to the root.
+
+    Args:
+        table: The table.
+        names: Names of all tables.
+    """
+    if table.parent == table.name:
+        return SchemaError(
+            f"table {table.name!r}: parent = {table.parent!r} is the table itself, whose "
+            "records would have no first one; put the column that names another record "
+            "under ignore"
+        )
+    return SchemaError(
+        f"table {table.name!r}: parent = {table.parent!r} is not a table of the schema, "
+        "or links to this one in a circle; the tables are "
+        f"{choices(str(table.parent), names)}"
+    )
+
+
+def _with_parent_key(
+    table: LinkedTable, parents: Mapping[str, LinkedTable]
+) -> LinkedTable:
+    """Fills in the parent key of a table, and checks it against the parents' key.
+
+    Args:
+        table: The table.
+        parents: Tables that stand before it, by name; that of its parents among them.
+
+    Returns:
+        The table with a `parent_key`, by default called as the parents' key.
+
+    Raises:
+        SchemaError: if the parents have no key, or one of another number of columns; or
+            if the table keeps orphans of parents that may be dropped themselves.
+    """
     if table.parent is None:
         return table
-    parent = found[table.parent]
+    parent = parents[table.parent]
     if parent.key is None:
         raise SchemaError(
-            f"table {parent.name!r}: key is missing; {table.name!r} is linked to it, so name its key"
+            f"table {parent.name!r}: key is missing; {table.name!r} is linked to it, so "
+            "name its key"
         )
     if parent.orphans == "drop" and table.orphans != "drop":
         raise SchemaError(
-            f'table {table.name!r}: orphans = "drop" is needed as in {parent.name!r}: children of dropped records go'
+            f'table {table.name!r}: orphans = "drop" is needed as in {parent.name!r}: '
+            "children of dropped records go"
         )
-    table = (
-        table if table.parent_key is not None else replace(table, parent_key=parent.key)
-    )
-    if len(key_parts(table.parent_key)) != len(key_parts(parent.key)):
+    keyed_table = table
+    if table.parent_key is None:
+        keyed_table = replace(table, parent_key=parent.key)
+    if len(key_parts(keyed_table.parent_key)) != len(key_parts(parent.key)):
         raise SchemaError(
-            f"table {table.name!r}: parent_key = {table.parent_key!r}, and the key of {parent.name!r} is "
-            f"{parent.key!r}; name a column for each of its columns, in its order"
+            f"table {table.name!r}: parent_key = {keyed_table.parent_key!r}, and the key "
+            f"of {parent.name!r} is {parent.key!r}; name a column for each of its "
+            "columns, in its order"
         )
-    return table
+    return keyed_table

@@ -1,11 +1,14 @@
-"""One table of several that are linked: its columns, how its records belong to others, and the time between these.
+"""One table of several that are linked: its columns, and how its records belong to others.
 
-Distances are counted in *ticks*, from 0 at the lower bound: ranks of a column of steps, or real differences.
+Children of one parent may have an order, by a column of numbers or dates. Then a child
+is described by a distance in place of that column, so that dates never decrease::
 
-The first child has its distance from an origin, a column of the parent or the lower
-bound, and each further one its gap to the child before, so that dates never decrease. A
-distance is counted in *ticks*, from 0 at the lower bound: ranks of a column of steps,
-or the difference itself in a column of real numbers.
+    origin ──first──► child 1 ──gap──► child 2 ──gap──► child 3
+
+The origin is a column of the parent, or the lower bound of the order. Distances are
+counted in *ticks*, from 0 at that bound: ranks in a column of integers, decimals, dates
+or moments, and the difference itself in a column of real numbers. Functions of ticks
+stand at the end of this file.
 """
 
 from __future__ import annotations
@@ -45,60 +48,91 @@ from noisegate.schema.values import (
 )
 
 Orphans = Literal["refuse", "drop"]
-Key: TypeAlias = (
-    str | Sequence[str] | None
-)  # a column that names records, or several that do so together
+Key: TypeAlias = str | Sequence[str] | None
+"""The column that names a record, or several that do so together; or none."""
+Ticks: TypeAlias = npt.NDArray[Any]
+"""Distances in ticks: int64, or float64 for a column of real numbers."""
 
-MOST_CHILDREN = (
-    100_000  # largest ``most``: a parent's children are sampled one after the other
+MAX_CHILDREN = 100_000
+"""Largest ``most``: the children of a parent are sampled one after the other."""
+
+_MICROSECONDS_PER_SECOND = 10**6
+
+# Names of tables, which are names of files too. A dot would end one in `table.column`.
+_NAME = re.compile(r"\w[\w-]*")
+_FIELDS_OF_A_CHILD = (
+    "parent_key",
+    "order",
+    "since",
+    "longest_gap",
+    "most",
+    "orphans",
 )
-
-_NAME = re.compile(
-    r"\w[\w-]*"
-)  # also of a file that holds the table; a dot would end the name in table.column
-_CHILD = ("parent_key", "order", "since", "longest_gap", "most", "orphans")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinkedTable:
     """A table, and how it is linked to the table of its parents.
 
+    Attributes:
+        name: Letters, digits, _ and -. Synthetic tables are written to files of this
+            name.
+        schema: The columns that are read, without keys, which are never encoded.
+        key: The column that names a record, or those that do so together. Needed where
+            the table has children.
+        parent: Name of the parents' table. None for the root table, whose records are
+            the units of privacy, each with all that belongs to it.
+        parent_key: The column with the key of a record's parent, or those, in the order
+            of that key; None where they have the same names.
+        order: The column of numbers, dates or moments that orders the children of a
+            parent, or None.
+        since: The parent's column that the first child's distance is counted from; None
+            for the lower bound of `order`.
+        longest_gap: The longest gap between two children that is distinguished from
+            longer ones, in numbers, days or, for moments, seconds. None for the
+            distance between the bounds of `order`.
+        most: Up to how many children of one parent are counted; synthetic parents have
+            no more.
+        orphans: What is done with records whose parent is missing: "refuse" or "drop".
+
+    Raises:
+        SchemaError: if a field is unusable, or does not go with the others.
+
     Examples:
         >>> from noisegate.schema import Integer, Schema
         >>> from noisegate.schema.linked.schema import LinkedTable
-        >>> schema = Schema([Integer(name="day", lower=0, upper=999), Integer(name="pain", lower=0, upper=10)])
-        >>> LinkedTable(name="visits", schema=schema, parent="patients", parent_key="id", order="day", most=9).child
-        True
+        >>> day = Integer(name="day", lower=0, upper=999)
+        >>> pain = Integer(name="pain", lower=0, upper=10)
+        >>> visits = LinkedTable(
+        ...     name="visits",
+        ...     schema=Schema([day, pain]),
+        ...     parent="patients",
+        ...     parent_key="id",
+        ...     order="day",
+        ...     most=9,
+        ... )
+        >>> visits.child, visits.keys
+        (True, ('id',))
     """
 
     name: str
-    """Of letters, digits, _ and -; synthetic tables are written to files of this name."""
     schema: Schema
-    """The columns that are read, without the keys, which are never encoded."""
     key: Key = None
-    """The column that names each record, or those that do so together; needed where the table has children."""
     parent: str | None = None
-    """Name of the table of the parents; None for the root table, whose records are the units of
-    privacy, each with all that belongs to it."""
     parent_key: Key = None
-    """The column, or columns, with the key of the record's parent, in the order of that; None for those called as
-    there."""
     order: str | None = None
-    """The column of numbers, dates or moments that puts the children of a parent in order, or None."""
     since: str | None = None
-    """The parent's column that the first child's distance is counted from; None for ``order``'s lower bound."""
     longest_gap: float | None = None
-    """The longest gap between two children that is told from longer ones: in numbers, days or, for moments, seconds;
-    None for the distance of the bounds of ``order``."""
     most: int | None = None
-    """How many children of one parent are told from more; synthetic parents have at most so many."""
     orphans: Orphans = "refuse"
-    """What is done with records whose parent is not there: "refuse" them, or "drop" them."""
 
     def __post_init__(self) -> None:
+        """Checks the fields, and brings them into their usual form."""
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            says = f"table {self.name!r}: the name of a table is also that of its file and stands before a dot"
-            raise SchemaError(f"{says}; use letters, digits, _ and -")
+            raise SchemaError(
+                f"table {self.name!r}: the name of a table is also that of its file and "
+                "stands before a dot; use letters, digits, _ and -"
+            )
         try:
             self._check()
         except SchemaError as error:
@@ -111,119 +145,140 @@ class LinkedTable:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The columns that are read and not encoded: those of the keys."""
+        """The columns of both keys, which are read and not encoded, each once."""
         return tuple(dict.fromkeys((*key_parts(self.parent_key), *key_parts(self.key))))
 
     def synthetic(self) -> Schema:
-        """Returns the schema of synthetic records: with keys, whole numbers from 1 on, before the other columns."""
+        """Returns the schema of synthetic records.
+
+        Keys stand before the other columns, as whole numbers from 1 on. Ignored columns
+        are left out.
+        """
         names = dict.fromkeys((*key_parts(self.key), *key_parts(self.parent_key)))
         keys = [Integer(name=name, lower=1, upper=2**53) for name in names]
         return replace(self.schema, columns=(*keys, *self.schema.columns), ignore=())
 
     def _check(self) -> None:
+        """Checks all fields but the name."""
         if not isinstance(self.schema, Schema) or self.schema.images is not None:
             raise SchemaError("expected a Schema of columns; images cannot be linked")
-        for key in ("key", "parent", "parent_key", "order", "since"):
-            value = getattr(self, key)
-            if isinstance(value, list | tuple) and key.endswith("key"):
-                names = tuple(map(checked_column_name, value))
-                if len(set(names)) < len(names) or not names:
-                    raise SchemaError(
-                        f"{key} = {list(names)!r} must name one column or more, each once"
-                    )
-                set_fields(self, **{key: names if len(names) > 1 else names[0]})
-            elif value is not None:
-                set_fields(self, **{key: checked_column_name(value)})
+        for field in ("key", "parent_key"):
+            set_fields(self, **{field: _checked_key(field, getattr(self, field))})
+        for field in ("parent", "order", "since"):
+            name = getattr(self, field)
+            if name is not None:
+                set_fields(self, **{field: checked_column_name(name)})
         if self.orphans not in get_args(Orphans):
             raise SchemaError(f'orphans = {self.orphans!r} must be "refuse" or "drop"')
         for name in self.keys:
             if name in self.schema.names:
                 raise SchemaError(
-                    f"{name!r} is a key and also a column; keys are made afresh, so take it out of these"
+                    f"{name!r} is a key and also a column; keys are made afresh, so take "
+                    "it out of these"
                 )
         if self.child:
-            self._check_child()
-        else:
-            set_here = [
-                name for name in _CHILD if getattr(self, name) != _DEFAULTS[name]
-            ]
-            if set_here:
+            self._check_children()
+            self._check_order()
+            return
+        for field in _FIELDS_OF_A_CHILD:
+            if getattr(self, field) != _DEFAULTS[field]:
                 raise SchemaError(
-                    f"{set_here[0]} is set, and it has no parent; set parent, or remove {set_here[0]}"
+                    f"{field} is set, and it has no parent; set parent, or remove "
+                    f"{field}"
                 )
 
-    def _check_child(self) -> None:
+    def _check_children(self) -> None:
+        """Checks the number of children, and that the key tells children apart."""
         if self.most is None:
             raise SchemaError(
-                "most is missing; state how many records of one parent are told from more, such as 30"
+                "most is missing; state how many records of one parent are told from "
+                "more, such as 30"
             )
         try:
-            set_fields(self, most=checked_integer("", "most", self.most))
+            most = checked_integer("", "most", self.most)
         except SchemaError:
             raise SchemaError(f"most = {self.most!r} must be a whole number") from None
-        if not 1 <= self.most <= MOST_CHILDREN:
-            raise SchemaError(f"most = {self.most} must be from 1 to {MOST_CHILDREN:,}")
-        if self.key is not None and set(key_parts(self.key)) <= set(
-            key_parts(self.parent_key)
-        ):
+        if not 1 <= most <= MAX_CHILDREN:
+            raise SchemaError(f"most = {most} must be from 1 to {MAX_CHILDREN:,}")
+        set_fields(self, most=most)
+        key_columns = set(key_parts(self.key))
+        if self.key is not None and key_columns <= set(key_parts(self.parent_key)):
             raise SchemaError(
-                f"key = {self.key!r} names a record by no more than its parent; name its own column too"
+                f"key = {self.key!r} names a record by no more than its parent; name its "
+                "own column too"
             )
-        if self.order is not None:
-            check_order(self.schema.column(self.order), "order =")
-        for name in ("since", "longest_gap"):
-            if self.order is None and getattr(self, name) is not None:
-                raise SchemaError(
-                    f"{name} is set without order; name the column that puts the records in order"
-                )
-        if self.longest_gap is not None:
-            try:
-                longest = checked_real("", "longest_gap", self.longest_gap)
-            except SchemaError:
-                longest = 0.0
-            if longest <= 0:
-                raise SchemaError(
-                    f"longest_gap = {self.longest_gap!r} must be a positive number"
-                )
-            set_fields(self, longest_gap=longest)
+
+    def _check_order(self) -> None:
+        """Checks the column that orders children, and the fields that go with it."""
+        if self.order is None:
+            for field in ("since", "longest_gap"):
+                if getattr(self, field) is not None:
+                    raise SchemaError(
+                        f"{field} is set without order; name the column that puts the "
+                        "records in order"
+                    )
+            return
+        check_order(self.schema.column(self.order), "order =")
+        if self.longest_gap is None:
+            return
+        try:
+            longest_gap = checked_real("", "longest_gap", self.longest_gap)
+        except SchemaError:
+            longest_gap = 0.0
+        if longest_gap <= 0:
+            raise SchemaError(
+                f"longest_gap = {self.longest_gap!r} must be a positive number"
+            )
+        set_fields(self, longest_gap=longest_gap)
 
     def form(self) -> dict[str, Any]:
-        """Returns the fields beside the schema, as schema files hold them; those at their default are left out."""
-        found = {
+        """Returns the fields beside name and schema, as schema files have them.
+
+        Those at their default are left out.
+        """
+        changed_fields = {
             name: getattr(self, name)
-            for name in _DEFAULTS
-            if getattr(self, name) != _DEFAULTS[name]
+            for name, default in _DEFAULTS.items()
+            if getattr(self, name) != default
         }
         return {
             name: list(value) if isinstance(value, tuple) else value
-            for name, value in found.items()
+            for name, value in changed_fields.items()
         }
 
     @classmethod
     def from_form(cls, name: str, form: Any, *, listed: bool = False) -> LinkedTable:
-        """Returns the table that ``form`` describes: the fields and the schema's, whose columns may be ``listed``."""
+        """Reads a table of a schema file.
+
+        Args:
+            name: Name of the table.
+            form: Its fields, and those of its schema.
+            listed: Whether its columns are a list of objects, as in JSON, and not a
+                table by name, as in TOML.
+
+        Raises:
+            SchemaError: if the table is not understood.
+        """
         if not isinstance(form, Mapping):
             raise SchemaError(
-                f"table {name!r}: expected [tables.{name}] with its columns, found {form!r}"
+                f"table {name!r}: expected [tables.{name}] with its columns, found "
+                f"{form!r}"
             )
-        own = {key: value for key, value in form.items() if key in _DEFAULTS}
-        rest = {key: value for key, value in form.items() if key not in own}
+        own_fields = {key: value for key, value in form.items() if key in _DEFAULTS}
+        schema_form = {
+            key: value for key, value in form.items() if key not in own_fields
+        }
         try:
-            schema = (
-                Schema.from_json(rest)
-                if listed
-                else Schema.from_form(rest, extra_keys=tuple(_DEFAULTS))
-            )
+            if listed:
+                schema = Schema.from_json(schema_form)
+            else:
+                schema = Schema.from_form(schema_form, extra_keys=tuple(_DEFAULTS))
         except SchemaError as error:
             raise SchemaError(f"table {name!r}: {error}") from None
-        return cls(name=name, schema=schema, **own)
+        return cls(name=name, schema=schema, **own_fields)
 
 
-def key_parts(key: Key) -> tuple[str, ...]:
-    """Returns the columns of a key."""
-    return () if key is None else (key,) if isinstance(key, str) else tuple(key)
-
-
+# The fields beside name and schema, with their defaults.
 _DEFAULTS: dict[str, Any] = {
     field.name: field.default
     for field in fields(LinkedTable)
@@ -231,18 +286,65 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-Ticks = npt.NDArray[Any]  # int64, or float64 for a column of real numbers
+def key_parts(key: Key) -> tuple[str, ...]:
+    """Returns the columns of a key, in their order; none where there is no key.
+
+    Examples:
+        >>> from noisegate.schema.linked.table_schema import key_parts
+        >>> key_parts("id"), key_parts(["clinic", "id"]), key_parts(None)
+        (('id',), ('clinic', 'id'), ())
+    """
+    if key is None:
+        return ()
+    if isinstance(key, str):
+        return (key,)
+    return tuple(key)
+
+
+def _checked_key(field: str, key: Any) -> Key:
+    """Checks the columns of a key.
+
+    Args:
+        field: The field of a table, for messages.
+        key: A name, a list of names, or None.
+
+    Returns:
+        A name, several as a tuple, or None.
+    """
+    if key is None:
+        return None
+    if not isinstance(key, list | tuple):
+        return checked_column_name(key)
+    names = tuple(checked_column_name(name) for name in key)
+    if len(set(names)) < len(names) or not names:
+        raise SchemaError(
+            f"{field} = {list(names)!r} must name one column or more, each once"
+        )
+    return names if len(names) > 1 else names[0]
+
+
+# Ticks: distances between children.
 
 
 def ticks_at(order: NumericColumn, positions: Floats) -> Ticks:
-    """Returns the ticks of encoded values of the column ``order``, none of them missing."""
+    """Returns how far encoded values lie above the lower bound, in ticks.
+
+    Args:
+        order: The column that orders children.
+        positions: Its values as numbers from 0 to 1, none of them missing, (rows,).
+    """
     if isinstance(order, Continuous):
         return np.asarray(numbers_at(order, positions) - order.lower)
     return ranks_at(order, positions)
 
 
 def positions_at(order: NumericColumn, ticks: Ticks) -> Floats:
-    """Returns the positions in [0, 1] of ticks; those beyond the upper bound are moved to it."""
+    """Returns encoded values, from 0 to 1, at some ticks above the lower bound.
+
+    Args:
+        order: The column that orders children.
+        ticks: Where the values lie. Those beyond the upper bound are moved to it.
+    """
     if isinstance(order, Continuous):
         return positions_of(order, order.lower + ticks)
     return positions_of_ranks(order, np.clip(ticks, 0, order.last_rank))
@@ -251,7 +353,16 @@ def positions_at(order: NumericColumn, ticks: Ticks) -> Floats:
 def origin_ticks(
     order: NumericColumn, since: NumericColumn, positions: Floats
 ) -> Ticks:
-    """Returns the ticks of ``order`` that encoded values of ``since`` stand at; at least 0, and the nearest ones."""
+    """Returns where the origins of first children lie, in ticks of their order.
+
+    Args:
+        order: The column that orders children.
+        since: The parent's column that distances are counted from.
+        positions: Its encoded values, none of them missing, (rows,).
+
+    Returns:
+        The nearest ticks, from 0 to the last.
+    """
     numbers = numbers_at(since, positions)
     if isinstance(order, Continuous):
         return np.asarray(np.clip(numbers, order.lower, order.upper) - order.lower)
@@ -259,7 +370,12 @@ def origin_ticks(
 
 
 def first_column(order: NumericColumn, name: str) -> NumericColumn:
-    """Returns the column of the first child's distance from its origin; the others have none."""
+    """Returns a column for distances of first children from their origins, in ticks.
+
+    Args:
+        order: The column that orders children.
+        name: Name of the new column, which is missing for further children.
+    """
     if isinstance(order, Continuous):
         return Continuous(
             name=name, lower=0.0, upper=order.upper - order.lower, missing=True
@@ -267,70 +383,112 @@ def first_column(order: NumericColumn, name: str) -> NumericColumn:
     return Integer(name=name, lower=0, upper=order.last_rank, missing=True)
 
 
-def gap_column(order: NumericColumn, name: str, longest: float | None) -> NumericColumn:
-    """Returns the column of the gap to the child before, up to ``longest`` (numbers, days or seconds; None for all)."""
+def gap_column(
+    order: NumericColumn, name: str, longest_gap: float | None
+) -> NumericColumn:
+    """Returns a column for gaps between a child and the one before, in ticks.
+
+    Args:
+        order: The column that orders children.
+        name: Name of the new column, which is missing for first children.
+        longest_gap: Upper bound, in numbers, days or seconds; None for the distance
+            between the bounds of `order`.
+    """
     if isinstance(order, Continuous):
-        wide = order.upper - order.lower
-        return Continuous(
-            name=name,
-            lower=0.0,
-            upper=wide if longest is None else min(longest, wide),
-            missing=True,
-        )
-    last = (
-        order.last_rank
-        if longest is None
-        else min(math.ceil(longest * ticks_per_unit(order)), order.last_rank)
-    )
-    return Integer(name=name, lower=0, upper=last, missing=True)
+        longest = order.upper - order.lower
+        if longest_gap is not None:
+            longest = min(longest_gap, longest)
+        return Continuous(name=name, lower=0.0, upper=longest, missing=True)
+    last_tick = order.last_rank
+    if longest_gap is not None:
+        last_tick = min(math.ceil(longest_gap * ticks_per_unit(order)), last_tick)
+    return Integer(name=name, lower=0, upper=last_tick, missing=True)
 
 
-def check_order(order: Any, what: str) -> NumericColumn:
-    """Requires a column of numbers or dates that is never missing and has no atoms outside its bounds."""
+def check_order(order: Any, description: str) -> NumericColumn:
+    """Requires a column that can order children: numeric, and never missing.
+
+    Args:
+        order: A column of any kind.
+        description: What the column is, at the start of messages.
+
+    Returns:
+        The column.
+
+    Raises:
+        SchemaError: if it is of another kind, may be missing, or has atoms outside its
+            bounds.
+    """
     if not order.numeric:
         raise SchemaError(
-            f"{what} {order.name!r} is {order.kind}; name a column of numbers, dates or moments"
+            f"{description} {order.name!r} is {order.kind}; name a column of numbers, "
+            "dates or moments"
         )
     if order.missing:
         raise SchemaError(
-            f"{what} {order.name!r} may be missing in the schema; leave missing = true out there"
+            f"{description} {order.name!r} may be missing in the schema; leave missing = "
+            "true out there"
         )
     if any(order.outer_atoms):
         raise SchemaError(
-            f"{what} {order.name!r} has atoms outside its bounds, which no gap leads to; remove them"
+            f"{description} {order.name!r} has atoms outside its bounds, which no gap "
+            "leads to; remove them"
         )
     column: NumericColumn = order
     return column
 
 
 def check_origin(order: NumericColumn, since: NumericColumn, where: str) -> None:
-    """Requires that distances can be counted from ``since`` to ``order``: of one kind, with bounds that meet."""
-    kinds = {
-        (column.kind, isinstance(column, Datetime) and column.aware)
-        for column in (order, since)
-    }
-    if len(kinds) > 1 and not all(
+    """Requires that distances can be counted from one column to another.
+
+    Args:
+        order: The column that orders children.
+        since: The parent's column that distances are counted from.
+        where: The table, at the start of messages.
+
+    Raises:
+        SchemaError: if the kinds differ, `since` may be missing or has atoms outside
+            its bounds, or all of it lies after all of `order`.
+    """
+    both_are_numbers = all(
         isinstance(column, Continuous | Decimal | Integer) for column in (order, since)
-    ):
-        says = f"{where}: since = {since.name!r} is {since.kind} and order = {order.name!r} is {order.kind}"
+    )
+    if not both_are_numbers and _scale_of(order) != _scale_of(since):
         raise SchemaError(
-            f"{says}; name columns of one kind, moments with or without a time zone both"
+            f"{where}: since = {since.name!r} is {since.kind} and order = "
+            f"{order.name!r} is {order.kind}; name columns of one kind, moments with or "
+            "without a time zone both"
         )
     if since.missing or any(since.outer_atoms):
         raise SchemaError(
-            f"{where}: since = {since.name!r} must be a column that is never missing and has no atoms outside its "
-            "bounds; leave since out to count from the lower bound of order"
+            f"{where}: since = {since.name!r} must be a column that is never missing and "
+            "has no atoms outside its bounds; leave since out to count from the lower "
+            "bound of order"
         )
-    if bounds_of(since)[0] >= bounds_of(order)[1]:
+    earliest_origin, _ = bounds_of(since)
+    _, latest_child = bounds_of(order)
+    if earliest_origin >= latest_child:
         raise SchemaError(
-            f"{where}: since = {since.name!r} lies after all of order = {order.name!r}; correct a bound"
+            f"{where}: since = {since.name!r} lies after all of order = "
+            f"{order.name!r}; correct a bound"
         )
+
+
+def _scale_of(column: NumericColumn) -> tuple[str, bool]:
+    """Returns what two columns must have in common to be subtracted.
+
+    That is their kind; and of moments, whether they have a time zone.
+    """
+    return column.kind, isinstance(column, Datetime) and column.aware
 
 
 def ticks_per_unit(order: NumericColumn) -> float:
-    """Returns how many ticks make one of what ``longest_gap`` counts: numbers, days or, for moments, seconds."""
+    """Returns how many ticks one unit of ``longest_gap`` has.
+
+    A unit is a number, a day or, for moments, a second.
+    """
     if isinstance(order, Continuous):
         return 1.0
-    return (
-        10**6 if isinstance(order, Datetime) else order.units_per_number
-    ) / order.spacing
+    if isinstance(order, Datetime):
+        return _MICROSECONDS_PER_SECOND / order.spacing
+    return order.units_per_number / order.spacing
