@@ -478,11 +478,11 @@ def test_whatever_is_withdrawn_is_paid_for(horizon):
             np.square(moved).sum(axis=(1, 2)).max() / (weights @ weights),
         )
     priced = Horizon(**horizon, corrections=True)
-    assert 4.99 < worst[True] <= priced.corrected(query) + 1e-9
+    assert 4.99 < worst[True] <= priced.correction_factor(query) + 1e-9
     assert (
         8.99
         < worst[False]
-        <= priced.corrected(replace(query, nonnegative=False)) + 1e-9
+        <= priced.correction_factor(replace(query, nonnegative=False)) + 1e-9
     )
 
 
