@@ -53,7 +53,7 @@ def test_a_ledger_under_a_second_name_is_refused(registered, tmp_path):
 
 def test_a_ledger_that_is_mounted_by_itself_is_refused(registered, monkeypatch):
     monkeypatch.setattr(
-        os.path, "ismount", lambda path: path == str(registered.path.resolve())
+        os.path, "ismount", lambda path: Path(path) == registered.path.resolve()
     )
     with pytest.raises(LedgerError, match="mount the folder"):
         registered.check()
