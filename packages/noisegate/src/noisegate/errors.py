@@ -14,8 +14,9 @@
     │   └── MissingExtraError an optional dependency is not installed
     └── BudgetRefusedError    the ledger refuses: the cap would be exceeded  exit code 3
 
-A message names the column, file or option, the value, what was expected, and the cure. It never quotes a value from a
-private record unless the user asked for it (``show_values``). It speaks of options as its reader does: see `said`.
+A message names the column, file or option, the value, what was expected, and the cure.
+It never quotes a value of a private record unless the user asked for it
+(``show_values``). It names options as its reader types them: see `said`.
 """
 
 from __future__ import annotations
@@ -30,13 +31,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
+# Whether messages are for a reader who typed a command; a list, so that it can be set.
 _AT_COMMAND_LINE = [False]
 
 
 @contextmanager
 def at_command_line() -> Iterator[None]:
-    """Lets messages speak of `--options` in this block: whoever reads them typed some."""
-    before, _AT_COMMAND_LINE[0] = _AT_COMMAND_LINE[0], True
+    """Lets messages name options as ``--out`` in this block, and not as ``out=``."""
+    before = _AT_COMMAND_LINE[0]
+    _AT_COMMAND_LINE[0] = True
     try:
         yield
     finally:
@@ -44,13 +47,31 @@ def at_command_line() -> Iterator[None]:
 
 
 def said(name: str, *value: object) -> str:
-    """Returns an option as whoever reads the message says it: `out='model'`, or `--out model` at the command line."""
+    """Names an option, with its value if one is given, as the reader types it.
+
+    Args:
+        name: Name of the parameter in Python.
+        value: Its value, or nothing.
+
+    Returns:
+        ``out='model'`` in Python; ``--out model`` at the command line.
+
+    Examples:
+        >>> from noisegate.errors import at_command_line, said
+        >>> said("unit_column", "patient")
+        "unit_column='patient'"
+        >>> with at_command_line():
+        ...     print(said("unit_column", "patient"))
+        --unit-column patient
+    """
     if _AT_COMMAND_LINE[0]:
-        return " ".join([f"--{name.replace('_', '-')}", *map(str, value)])
-    shown = [
-        repr(os.fspath(one) if isinstance(one, os.PathLike) else one) for one in value
+        option = f"--{name.replace('_', '-')}"
+        return " ".join([option, *(str(item) for item in value)])
+    literals = [
+        repr(os.fspath(item)) if isinstance(item, os.PathLike) else repr(item)
+        for item in value
     ]
-    return "=".join([name, *shown])
+    return "=".join([name, *literals])
 
 
 class NoisegateError(Exception):
@@ -110,23 +131,33 @@ class DivergedError(UserError):
 
 
 class LedgerWarning(UserWarning):
-    """A run is whole, but the ledger could not be told so, which counts as spent; or a data set's name may mislead."""
+    """A ledger cannot be kept as it should be.
+
+    Either a run ended well and the ledger could not be told so, which counts as spent;
+    or a data set has a name that may mislead.
+    """
 
 
 class FitWarning(UserWarning):
-    """A fit is done, and what it made should not be relied on as it is; the message says why, and what to do."""
+    """A fitted model should not be relied on as it is.
+
+    The message says why, and what to do.
+    """
 
 
 class UnbookedWarning(UserWarning):
-    """Several runs of one process were on the same records, and no ledger adds up what they cost."""
+    """Several runs of one process used the same records, and no ledger adds them up."""
 
 
 class UncoveredWarning(UserWarning):
-    """Something beside the gate was fitted on private records, which the guarantee does not cover."""
+    """Something was fitted on private records beside the gate, without a guarantee."""
 
 
 class SlowKernelsWarning(UserWarning):
-    """On this machine only one record at a time can be computed in the same bits wherever it stands."""
+    """This machine must compute one record at a time.
+
+    In larger batches its kernels round by the place of a record in the batch.
+    """
 
 
 class MissingExtraError(UserError):
@@ -134,9 +165,15 @@ class MissingExtraError(UserError):
 
     @classmethod
     def of(cls, package: str, what: str) -> MissingExtraError:
-        """Returns the error that says how to install a package; `what` needs it."""
+        """Returns the error that says how to install a package.
+
+        Args:
+            package: The package, one of `EXTRAS`.
+            what: What needs it.
+        """
         return cls(
-            f"{what} needs {package}; install it with: pip install 'noisegate[{EXTRAS[package]}]'"
+            f"{what} needs {package}; install it with: pip install "
+            f"'noisegate[{EXTRAS[package]}]'"
         )
 
 
@@ -167,7 +204,7 @@ EXTRAS = {
 
 
 def installed(package: str) -> bool:
-    """Returns whether a package can be imported; does not import it."""
+    """Tells whether a package can be imported; does not import it."""
     try:
         return find_spec(package) is not None
     except ModuleNotFoundError:
@@ -175,7 +212,15 @@ def installed(package: str) -> bool:
 
 
 def require(package: str, what: str) -> None:
-    """Makes sure that an optional package, one of `EXTRAS`, is there; a MissingExtraError says that `what` needs it."""
+    """Requires an optional package to be installed.
+
+    Args:
+        package: The package, one of `EXTRAS`.
+        what: What needs it, for the message.
+
+    Raises:
+        MissingExtraError: if it is not installed.
+    """
     if not installed(package):
         raise MissingExtraError.of(package, what)
 
@@ -188,9 +233,11 @@ class BudgetRefusedError(NoisegateError):
         >>> from noisegate.privacy.events import ZeroConcentratedEvent
         >>> ledger = Ledger("budget.sqlite")
         >>> ledger.register("survey", epsilon=0.5, delta=1e-5)
-        >>> dear = ZeroConcentratedEvent(name="marginals", rho=0.1, mechanism="MST")
+        >>> costly = ZeroConcentratedEvent(name="tables", rho=0.1, mechanism="MST")
         >>> try:
-        ...     ledger.reserve("survey", [dear], adjacency="add-remove", purpose="marginals")
+        ...     ledger.reserve(
+        ...         "survey", [costly], adjacency="add-remove", purpose="tables"
+        ...     )
         ... except BudgetRefusedError as error:
         ...     print(error.exit_code, ledger.show("survey")[0].spent)
         3 0.0
@@ -199,8 +246,21 @@ class BudgetRefusedError(NoisegateError):
     exit_code: ClassVar[int] = 3
 
 
-def choices(found: object, names: Iterable[str]) -> str:
-    """Returns the names that may be given in place of `found`, and which of them is nearest to it."""
-    listed = list(names)
-    near = difflib.get_close_matches(str(found), listed, n=1)
-    return ", ".join(listed) + (f" (did you mean {near[0]}?)" if near else "")
+def choices(given: object, names: Iterable[str]) -> str:
+    """Lists the names that may be given in place of one, with a guess which was meant.
+
+    Args:
+        given: What was given.
+        names: The names.
+
+    Examples:
+        >>> from noisegate.errors import choices
+        >>> choices("aeg", ["age", "sex"])
+        'age, sex (did you mean age?)'
+    """
+    listed_names = list(names)
+    text = ", ".join(listed_names)
+    nearest_names = difflib.get_close_matches(str(given), listed_names, n=1)
+    if nearest_names:
+        text += f" (did you mean {nearest_names[0]}?)"
+    return text

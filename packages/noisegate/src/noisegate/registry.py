@@ -1,4 +1,9 @@
-"""What installed packages add: methods, models, verbs and pages, each by its entry point, ours as a stranger's."""
+"""What installed packages add: methods, models, verbs and pages, by entry points.
+
+Ours are found as a stranger's are. An entry point has a group, such as
+``noisegate.methods``, a name in it, and the object that it stands for; nothing is
+imported before it is used. `Registry` is a mapping of classes over one group.
+"""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +24,10 @@ _K = TypeVar("_K")
 
 
 def extensions(group: str) -> Mapping[str, EntryPoint]:
-    """Returns the entry points of a group by name, unloaded; of two with one name an `OptionError` tells.
+    """Returns the entry points of a group by name, unloaded.
+
+    Raises:
+        OptionError: if two packages give one name to different objects.
 
     Examples:
         >>> from noisegate.registry import extensions
@@ -29,62 +37,81 @@ def extensions(group: str) -> Mapping[str, EntryPoint]:
     return _extensions(group, tuple(sys.path))
 
 
+@cache
+def _extensions(group: str, _path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    """Returns the entry points of a group; searched anew when `sys.path` changes."""
+    points: dict[str, EntryPoint] = {}
+    for point in entry_points(group=group):
+        other = points.setdefault(point.name, point)
+        if other.value != point.value:
+            raise OptionError(
+                f"{group}: two installed packages add {point.name!r}, {other.value} and "
+                f"{point.value}; uninstall one."
+            )
+    return points
+
+
 def one_name_each(group: str) -> list[str]:
-    """Returns the names of a group, one for each object that entry points stand for."""
-    return sorted(
-        {
-            point.value: name
-            for name, point in sorted(extensions(group).items(), reverse=True)
-        }.values()
-    )
+    """Returns the names of a group without aliases, sorted.
+
+    Of several names of one object the first in the alphabet counts.
+    """
+    name_of_object: dict[str, str] = {}
+    for name, point in sorted(extensions(group).items()):
+        name_of_object.setdefault(point.value, name)
+    return sorted(name_of_object.values())
 
 
-def extension(group: str, name: str, what: str) -> Any:
-    """Returns what an entry point stands for; a MissingExtraError, that `what` needs it, if no package has it."""
+def extension(group: str, name: str, description: str) -> Any:
+    """Loads what an entry point stands for.
+
+    Args:
+        group: The group.
+        name: Name in the group.
+        description: What needs it, for the message.
+
+    Raises:
+        MissingExtraError: if no installed package has it.
+    """
     point = extensions(group).get(name)
     if point is None:
-        raise MissingExtraError(f"{what} is not installed{more() or '.'}")
+        raise MissingExtraError(f"{description} is not installed{more() or '.'}")
     return point.load()
 
 
 def more() -> str:
-    """Returns how to install those packages of ours that are not here, to follow what was not found; "" for none.
+    """Says how to install those of our packages that are missing.
+
+    Returns:
+        What follows a message about something that was not found; empty if no package
+        is missing.
 
     Examples:
         >>> from noisegate.registry import more
         >>> more()
         ''
     """
-    lacking = [
+    missing_extras = [
         f"'noisegate[{extra}]'"
         for package, extra in PACKAGES.items()
         if not installed(package)
     ]
-    return (
-        f"; more is installed with: pip install {' '.join(lacking)}" if lacking else ""
-    )
-
-
-@cache
-def _extensions(group: str, _path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
-    named: dict[str, EntryPoint] = {}
-    for point in entry_points(group=group):
-        other = named.setdefault(point.name, point)
-        if other.value != point.value:
-            says = f"{group}: two installed packages add {point.name!r}, {other.value} and {point.value}"
-            raise OptionError(f"{says}; uninstall one.")
-    return named
+    if not missing_extras:
+        return ""
+    return f"; more is installed with: pip install {' '.join(missing_extras)}"
 
 
 class Registry(Mapping[str, type[_T]], Generic[_T]):
-    """Classes by name, those of installed packages by their entry points; each is imported when it is looked for.
+    """Classes by name; each is imported when it is looked up.
 
-    A package adds a class, with a decorator or without, by an entry point that is called like it:
+    A package adds a class by an entry point, with the decorator `register` or without::
 
         [project.entry-points."noisegate.methods"]
         dp-example = "their_package.module:DPExample"
 
-    The ``group`` is that of the entry points; ``kind`` says what the classes are, for messages.
+    Args:
+        group: Group of the entry points.
+        kind: What the classes are, for messages.
 
     Examples:
         >>> from noisegate.methods.registry import METHODS
@@ -95,22 +122,29 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
     """
 
     def __init__(self, group: str, kind: str) -> None:
-        self._group, self._kind = group, kind
+        self._group = group
+        self._kind = kind
         self._classes: dict[str, type[_T]] = {}
 
     def register(self, name: str, *aliases: str) -> Callable[[type[_K]], type[_K]]:
-        """Returns a decorator that adds a class, whose ``name`` becomes `name`; it is found by the aliases too."""
+        """Returns a decorator that adds a class under a name.
+
+        Args:
+            name: Becomes the class's attribute ``name``.
+            aliases: Further names that it is found by.
+
+        Raises:
+            OptionError: if another class has one of the names.
+        """
 
         def add(cls: type[_K]) -> type[_K]:
-            for each in (name, *aliases):
-                other: Any = self._classes.get(each, cls)
-                if (other.__module__, other.__qualname__) != (
-                    cls.__module__,
-                    cls.__qualname__,
-                ):
-                    says = f"{self._kind}={each!r} is {other.__module__}.{other.__qualname__} already"
+            for key in (name, *aliases):
+                registered: Any = self._classes.get(key, cls)
+                # A module that is imported again makes another object of its class.
+                if _path_of(registered) != _path_of(cls):
                     raise OptionError(
-                        f"{says}; give {cls.__module__}.{cls.__qualname__} another name."
+                        f"{self._kind}={key!r} is {_path_of(registered)} already; give "
+                        f"{_path_of(cls)} another name."
                     )
             cls.name = name  # type: ignore[attr-defined]
             self._classes |= dict.fromkeys((name, *aliases), cls)  # type: ignore[arg-type]
@@ -119,30 +153,53 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         return add
 
     def find(self, name: Any, *also: str) -> type[_T]:
-        """Returns the class called `name`; the message names what may be given in its place, ``also`` other things."""
+        """Returns a class by a name that a user gave.
+
+        Args:
+            name: The name, of whatever type.
+            also: Further names that the option takes, for the message.
+
+        Raises:
+            OptionError: if there is no such class; the message lists the names.
+        """
         try:
             return self[name]
         except (KeyError, TypeError, AttributeError):
-            known = choices(name, [*also, *self])
+            listed_names = choices(name, [*also, *self])
             raise OptionError(
-                f"{self._kind}={name!r} is not known; choose one of {known}{more()}."
+                f"{self._kind}={name!r} is not known; choose one of "
+                f"{listed_names}{more()}."
             ) from None
 
     def __getitem__(self, name: str) -> type[_T]:
+        """Returns a class by its name, and imports it if need be.
+
+        Raises:
+            KeyError: if there is none.
+            OptionError: if it cannot be imported.
+        """
         point = extensions(self._group).get(name)
         if point is not None:
             try:
-                found = point.load()
+                loaded_class = point.load()
             except (ImportError, AttributeError) as error:
                 raise OptionError(
-                    f"{self._kind}={name!r} of an installed package cannot be loaded: {error}."
+                    f"{self._kind}={name!r} of an installed package cannot be loaded: "
+                    f"{error}."
                 ) from None
-            if self._classes.get(name) is not found:
-                self.register(name)(found)
+            if self._classes.get(name) is not loaded_class:
+                self.register(name)(loaded_class)
         return self._classes[name]
 
     def __iter__(self) -> Iterator[str]:
+        """Iterates over the names of all classes, imported or not, sorted."""
         return iter(sorted({*self._classes, *extensions(self._group)}))
 
     def __len__(self) -> int:
+        """Returns the number of names."""
         return len(list(iter(self)))
+
+
+def _path_of(cls: type[Any]) -> str:
+    """Returns the module and the name of a class, with a dot between them."""
+    return f"{cls.__module__}.{cls.__qualname__}"
