@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisegate.app.cli.console import OUT, print_json, steps
-from noisegate.app.cli.options import Json, Public, Settings, method_settings
+from noisegate.app.cli.console import OUT, print_json, show_progress
+from noisegate.app.cli.options import Json, Public, Settings, parse_settings
 
 if TYPE_CHECKING:
     from noisegate_evaluate.auditing.measure import AuditReport
@@ -72,13 +72,13 @@ def audit_command(
     """
     from noisegate_evaluate.auditing.run import audit as attack
 
-    begun, given = time.monotonic(), method_settings(settings, public)
+    begun, given = time.monotonic(), parse_settings(settings, public)
 
     def note(done: int, total: int) -> str:
         left = (time.monotonic() - begun) / max(done, 1) * (total - done)
         return f"{done} of {total} runs, about {left:.0f} s left"
 
-    with steps("Auditing", None) as update:
+    with show_progress("Auditing", None) as update:
         claim: dict[str, Any] = {
             "epsilon": epsilon,
             "delta": delta,

@@ -14,12 +14,12 @@ from typer import Argument, Option
 from noisegate.app.cli.console import (
     ERR,
     OUT,
+    announce_files,
     print_json,
-    say_files,
+    show_progress,
     show_verdict,
-    steps,
 )
-from noisegate.app.cli.options import Json, SchemaOption, one_by_one, require_schema
+from noisegate.app.cli.options import Json, SchemaOption, expand_options, require_schema
 from noisegate.atomic import new_file
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.progress import spinner
@@ -187,14 +187,16 @@ class EvaluateOptions:
         **more: Any,
     ) -> Any:
         """Returns the report, made under a line of progress."""
-        with steps(doing, suite.count * (1 if self.train is None else 2)) as update:
+        with show_progress(
+            doing, suite.count * (1 if self.train is None else 2)
+        ) as update:
             progress: Any = lambda name, done, _: update(done, name)  # noqa: E731
             return evaluate(
                 *records, classifiers=suite, seed=self.seed, progress=progress, **more
             )
 
 
-@one_by_one
+@expand_options
 def evaluate_command(options: EvaluateOptions, as_json: Json = False) -> None:
     """Train on synthetic, test on real, and compare marginals.
 
@@ -259,7 +261,7 @@ def _tables(
             if schema.images is None
             else (),
         ):
-            say_files(path)
+            announce_files(path)
         read = partial(read_table, schema=schema, show_values=options.show_values)
         measure, look = evaluate_tables, compared
         doing, more = (
@@ -403,7 +405,7 @@ def report_command(
     for path in (test, train):
         if path is not None and path.is_dir():
             with suppress(DataError):  # a folder of images stands for itself
-                say_files(path)
+                announce_files(path)
     asked: dict[str, Any] = {
         "test": test,
         "train": train,
@@ -411,7 +413,7 @@ def report_command(
         "show_values": show_values,
     }
     asked |= {"title": title, "owner": owner}
-    with steps(
+    with show_progress(
         "Drawing the page" if test is None else "Training classifiers and comparing",
         None,
     ) as update:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from noisegate.app.cli.console import OUT, print_json, say, steps, table
+from noisegate.app.cli.console import OUT, print_json, say, show_progress, table
 from noisegate.app.cli.options import Json
 from noisegate.atomic import check_outside, new_file
 from noisegate.errors import OptionError
@@ -154,7 +154,7 @@ def predict_command(
     done = right = 0
     with (
         table_writer(out, Schema((label,))) as write,
-        steps("Predicting", None) as progress,
+        show_progress("Predicting", None) as progress,
     ):
         for records, labels in _labelled(
             data, classifier, labelled=score, show_values=show_values

@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option, Typer
 
-from noisegate.app.cli.console import OUT, Verbs, print_json, say, warn
-from noisegate.app.cli.console import steps as progress_of
+from noisegate.app.cli.console import (
+    OUT,
+    VerbGroup,
+    print_json,
+    say,
+    show_progress,
+    warn,
+)
 from noisegate.app.cli.options import Json
 from noisegate.atomic import new_file
 from noisegate.errors import OptionError
@@ -32,7 +38,7 @@ OnError = Annotated[
 ]
 
 app = Typer(
-    cls=Verbs,
+    cls=VerbGroup,
     no_args_is_help=True,
     help="Train a network on public images: an encoder of them, or a decoder of its features.\n\nNever give private "
     "images: what is trained here has no privacy of its own.",
@@ -257,7 +263,7 @@ def _train(
     if fitting.step:
         say(f"Going on after {fitting.step} of {fitting.steps} steps.")
     saved, loss = time.monotonic(), float("nan")
-    with progress_of("Training", fitting.steps) as progress:
+    with show_progress("Training", fitting.steps) as progress:
 
         def report(done: int, found: float) -> None:
             nonlocal saved, loss

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 import noisegate
-from noisegate.app.cli.console import ERR, OUT, print_json, say, steps
+from noisegate.app.cli.console import ERR, OUT, print_json, say, show_progress
 from noisegate.app.cli.options import Json
 from noisegate.errors import OptionError, require
 from noisegate.progress import spinner
@@ -253,7 +253,9 @@ def fit_with_messages(
         f"{release.certificate.epsilon:g}. The {records} are not used again."
     )
     fitting = method.fitting(release)
-    with steps(f"3. Fitting a {model} to the {sums}", fitting.steps) as progress:
+    with show_progress(
+        f"3. Fitting a {model} to the {sums}", fitting.steps
+    ) as progress:
         fitting.run(lambda state: progress(state.step, state.closeness))
     say(f"3. A {model}, fitted to the {sums} in {fitting.step} steps.")
     return method.synthesizer(release, fitting)

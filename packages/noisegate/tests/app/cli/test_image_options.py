@@ -31,4 +31,4 @@ GIVEN = {
 @pytest.mark.parametrize("case", GIVEN)
 def test_options_say_what_a_schema_says(case):
     options, expected = GIVEN[case]
-    assert RunOptions(**options).known() == expected
+    assert RunOptions(**options).read_schema() == expected

@@ -15,11 +15,11 @@ import typer
 from noisegate.app.cli.console import (
     ERR,
     OUT,
+    announce_files,
     print_json,
     say,
-    say_files,
+    show_progress,
     show_verdict,
-    steps,
     warn,
     warn_about_constraints,
 )
@@ -28,10 +28,10 @@ from noisegate.app.cli.options import (
     EngineOption,
     FitOptions,
     Json,
-    by_table,
-    chosen_engine,
-    one_by_one,
+    expand_options,
+    parse_table_paths,
     required,
+    select_engine,
 )
 from noisegate.app.cli.plan import show_plan, warn_about_delta
 from noisegate.errors import OptionError
@@ -50,7 +50,7 @@ ShowValues = Annotated[
 ]
 
 
-@one_by_one
+@expand_options
 def fit_command(
     context: typer.Context,
     out: Annotated[Path, typer.Option("--out", "-o", help="Model folder to make.")],
@@ -128,12 +128,12 @@ def fit_command(
     started = time.monotonic()
     folder = RunFolder(out, observer=console_observer(options.method, as_json))
     told: dict[str, Any] = {"device": device, "show_values": show_values}
-    chosen = chosen_engine(engine, address)
+    chosen = select_engine(engine, address)
     if resume:
         model = resume_run(
             folder,
             one_place(data),
-            given=options.typed(context),
+            given=options.explicit_options(context),
             ledger=options.ledger,
             engine=chosen,
             **told,
@@ -147,7 +147,7 @@ def fit_command(
         )
     else:
         required(data or tables, DATA)  # before a schema is read
-        run = options.run(epsilon)
+        run = options.to_run(epsilon)
         model = start_run(
             run, records_at(run.schema, data, tables), folder, engine=chosen, **told
         )
@@ -166,7 +166,7 @@ def records_at(
                 f"--table {tables[0]} is for linked tables, and the schema describes one table."
             )
         return one_place(data)
-    paths = by_table(tables or ())
+    paths = parse_table_paths(tables or ())
     if (
         data
         and len(data) == 1
@@ -206,7 +206,7 @@ def console_observer(asked: str, as_json: bool) -> Observer:
             staticmethod(say),
             staticmethod(warn),
             staticmethod(warn),
-            staticmethod(steps),
+            staticmethod(show_progress),
         )
 
         def option(self, name: str, *value: Any) -> str:
@@ -235,7 +235,7 @@ def console_observer(asked: str, as_json: bool) -> Observer:
                     f"Linked tables: {', '.join(f'{name} ({path})' for name, path in data.items())}."
                 )
             elif gate.schema.images is None:
-                say_files(data)
+                announce_files(data)
             if not as_json:
                 if asked == AUTO and (
                     why := run.method.why(gate.schema, gate.budget.epsilon)

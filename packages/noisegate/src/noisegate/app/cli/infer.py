@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisegate.app.cli.console import OUT, print_json, say, steps, table
+from noisegate.app.cli.console import OUT, print_json, say, show_progress, table
 from noisegate.app.cli.options import Json, RunOptions
 from noisegate.errors import OptionError
 
@@ -130,7 +130,7 @@ def copies_command(
     made = copies(model, number, rows, seed=seed)
     with (
         table_writer(out, model.schema) as write,
-        steps("Copies", number + 1) as progress,
+        show_progress("Copies", number + 1) as progress,
     ):
         for place, table in enumerate(made):
             numbered = table.add_column(0, ".id", pa.array(range(1, rows + 1)))
@@ -149,21 +149,21 @@ def price_command(
     """Prints the least ε that gives answers as exact as they are wanted; see `noisegate.app.analyses`."""
     from noisegate.app.analyses import EPSILONS, SHARES, price, read_want
 
-    if set(options.chosen) - {"moments_share"}:
+    if set(options.method_settings) - {"moments_share"}:
         raise OptionError(
             "--want takes no --set but moments_share, and no --analyses; leave out what else is given."
         )
     records = _checked("--want", schema, options)
     asked = [read_want(text, schema) for text in wants]
-    with steps("Trying", None) as progress:
+    with show_progress("Trying", None) as progress:
         found = price(
             asked,
             schema,
             records,
             stand_in=stand_in,
             shares=tuple(
-                options.chosen[name]
-                for name in options.chosen
+                options.method_settings[name]
+                for name in options.method_settings
                 if name == "moments_share"
             )
             or SHARES,
@@ -213,9 +213,9 @@ def widths_command(
         "delta": options.delta,
         "adjacency": options.adjacency,
     }
-    with steps("Trying", None):
+    with show_progress("Trying", None):
         met = expected(
-            asked, schema, records, options.chosen, stand_in=stand_in, **budget
+            asked, schema, records, options.method_settings, stand_in=stand_in, **budget
         )
     if not as_json:
         _show_widths(epsilon, met)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from noisegate.app.cli.console import OUT, Verbs, print_json, say, table, warn
+from noisegate.app.cli.console import OUT, VerbGroup, print_json, say, table, warn
 from noisegate.app.cli.options import Adjacency, Delta, Json, LedgerOption, Unit
 from noisegate.errors import LedgerWarning, OptionError
 from noisegate.ledger.accounts import Account, Kind
@@ -19,7 +19,7 @@ from noisegate.privacy.accounting import upwards
 from noisegate.privacy.events import RECORD, event_to_json
 
 app = typer.Typer(
-    cls=Verbs,
+    cls=VerbGroup,
     no_args_is_help=True,
     help="Track privacy budgets and their use.",
     rich_markup_mode="markdown",

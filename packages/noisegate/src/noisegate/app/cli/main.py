@@ -15,7 +15,7 @@ import typer
 from rich.markup import escape
 
 from noisegate._version import __version__
-from noisegate.app.cli.console import ERR, Verbs, discard, print_json
+from noisegate.app.cli.console import ERR, VerbGroup, discard_output, print_json
 from noisegate.errors import (
     EXTRAS,
     PACKAGES,
@@ -99,7 +99,7 @@ def _loaded(name: str) -> typer.Typer | Callable[..., None]:
         return lacking
 
 
-class _InOrder(Verbs):
+class _InOrder(VerbGroup):
     def list_commands(self, ctx: object) -> list[str]:
         return _verbs()
 
@@ -220,7 +220,7 @@ def _end(action: Callable[[], object]) -> int:
     except NoisegateError as error:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:
-        discard(sys.stdout)
+        discard_output(sys.stdout)
         return 0
     except SystemExit as end:  # of rich, from whose help nobody reads any more
         if not isinstance(end.__context__, BrokenPipeError):
@@ -228,7 +228,7 @@ def _end(action: Callable[[], object]) -> int:
         return 0
     except OSError as error:
         if error.filename is None:
-            discard(sys.stdout)
+            discard_output(sys.stdout)
         return _fail(
             f"{error.filename or 'the output'} cannot be used: {error.strerror or type(error).__name__}.",
             2,

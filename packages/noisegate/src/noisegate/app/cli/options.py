@@ -1,4 +1,17 @@
-"""Options that several verbs share, so that they read the same everywhere."""
+"""Options that several verbs share, so that they read the same everywhere.
+
+An option that a few verbs have is an annotated type, as `Json`. Those that describe one
+run are fields of a dataclass, each with its type, default and help::
+
+    ImageOptions     --size, --classes ...     a schema of images, without a file
+        │
+    RunOptions       --schema, --method ...    what `plan` and `fit` ask for alike
+        │
+    FitOptions       --dataset, --seed ...     what `fit` and `release` ask for beside
+
+A verb takes such a dataclass as its parameter `options`; `expand_options` puts the
+fields on its command line.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
 
 from typer import Context, Option
 
@@ -22,6 +35,7 @@ if TYPE_CHECKING:
     from noisegate.gate.sums import Engine
     from noisegate.ledger.ledger import Ledger
     from noisegate.schema import Schema
+    from noisegate.schema.pixels import Resize
 
 SchemaOption = Annotated[
     Path | None,
@@ -38,7 +52,8 @@ Delta = Annotated[
 Adjacency = Annotated[
     str,
     Option(
-        help="add-remove (default; the number of records stays private) or replace-one (it is public)."
+        help="add-remove (default; the number of records stays private) or replace-one "
+        "(it is public)."
     ),
 ]
 Unit = Annotated[
@@ -56,7 +71,8 @@ Public = Annotated[
     str | None,
     Option(
         metavar="FILE_OR_FOLDER",
-        help="Public records with the same schema, for methods that use them, such as dp-dre; none may be private.",
+        help="Public records with the same schema, for methods that use them, such as "
+        "dp-dre; none may be private.",
     ),
 ]
 Json = Annotated[
@@ -67,7 +83,8 @@ LedgerOption = Annotated[
     Option(
         envvar="NOISEGATE_LEDGER",
         show_envvar=True,
-        help="Ledger: an SQLite file or a postgresql:// URL. Default: a file in your user data folder.",
+        help="Ledger: an SQLite file or a postgresql:// URL. Default: a file in your "
+        "user data folder.",
     ),
 ]
 EngineOption = Annotated[
@@ -81,19 +98,28 @@ Address = Annotated[
     str | None,
     Option(
         metavar="HOST:PORT|auto",
-        help="With --engine ray: the head of the cluster, or auto on one of its machines. Default: this machine.",
+        help="With --engine ray: the head of the cluster, or auto on one of its "
+        "machines. Default: this machine.",
     ),
 ]
-FOR_INFERENCE = 0.43
-"""Of second moments, beside shares that sum to about 1: three tenths of all."""
-_EXAMPLE = "for instance --size 28 --channels 1 --classes 10"
-_of_images = partial(
+_MOMENTS_SHARE = 0.43
+"""Budget share that --for-inference gives to second moments. The other shares sum to
+about 1, so it is three tenths of all."""
+_IMAGES_EXAMPLE = "for instance --size 28 --channels 1 --classes 10"
+_ImageOption = partial(
     Option, rich_help_panel="Images: public knowledge, instead of --schema"
 )
 
 
 def method_names(incomplete: str) -> list[str]:
-    """Returns the methods whose names begin so, those of other packages too, for completion by the shell."""
+    """Returns the methods whose names begin with a text, for completion by the shell.
+
+    Args:
+        incomplete: What was typed of the name so far.
+
+    Returns:
+        Names of methods of all installed packages, and "auto"; in alphabetical order.
+    """
     return sorted(
         name
         for name in ("auto", *one_name_each("noisegate.methods"))
@@ -103,123 +129,157 @@ def method_names(incomplete: str) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageOptions:
-    """What a schema file would say of images, said on the command line."""
+    """What a schema file would state of images, stated on the command line.
+
+    Examples:
+        >>> from noisegate.app.cli.options import ImageOptions
+        >>> options = ImageOptions(size="28", classes="cat,dog", convert=True)
+        >>> options.as_typed()
+        '--size 28 --classes cat,dog --convert'
+        >>> options.to_schema().images.labels
+        ('cat', 'dog')
+    """
 
     size: Annotated[
         str | None,
-        _of_images(
+        _ImageOption(
             metavar="N|HEIGHT,WIDTH", help="Height and width in pixels: 28, or 32,48."
         ),
     ] = None
     channels: Annotated[
-        int | None, _of_images(help="1 for grey (default), 3 for colour.")
+        int | None, _ImageOption(help="1 for grey (default), 3 for colour.")
     ] = None
     classes: Annotated[
         str | None,
-        _of_images(
+        _ImageOption(
             metavar="N|NAME,NAME,...",
             help="All possible labels: 10 for 0 to 9, or their names, as in cat,dog.",
         ),
     ] = None
     label: Annotated[
         str | None,
-        _of_images(
-            help="Name of the label column, in DATA (Parquet) and in the output. Default: label."
+        _ImageOption(
+            help="Name of the label column, in DATA (Parquet) and in the output. "
+            "Default: label."
         ),
     ] = None
     unlabelled: Annotated[
         bool,
-        _of_images(
+        _ImageOption(
             "--unlabelled", help="The images have no labels; so does --label ''."
         ),
     ] = False
     resize: Annotated[
         str | None,
-        _of_images(
+        _ImageOption(
             metavar="RULE",
             help="Images of another size: refuse (default), stretch, crop or pad.",
         ),
     ] = None
     convert: Annotated[
         bool,
-        _of_images(
+        _ImageOption(
             "--convert", help="Turn colour into grey, or grey into colour, as needed."
         ),
     ] = False
 
-    def given(self) -> dict[str, Any]:
-        """Returns the options that describe images and were given, by name."""
-        given = {
+    def specified(self) -> dict[str, Any]:
+        """Returns the options that describe images and were specified, by name.
+
+        An option of a subclass, such as `method`, describes no images.
+        """
+        values = {
             field.name: getattr(self, field.name) for field in fields(ImageOptions)
         }
         return {
             name: value
-            for name, value in given.items()
+            for name, value in values.items()
             if value is not None and value is not False
         }
 
-    def written(self) -> str:
-        """Returns them as they stand on a command line."""
-        given = self.given().items()
-        return " ".join(
-            f"--{name}" if value is True else f"--{name} {value}"
-            for name, value in given
-        )
+    def as_typed(self) -> str:
+        """Returns the specified options as they stand on a command line."""
+        words = []
+        for name, value in self.specified().items():
+            is_flag = value is True
+            words.append(f"--{name}" if is_flag else f"--{name} {value}")
+        return " ".join(words)
 
-    def described(self) -> Schema:
-        """Returns the schema of images that they describe."""
+    def to_schema(self) -> Schema:
+        """Returns the schema of images that the options describe.
+
+        Raises:
+            OptionError: if one is missing, has an unusable value, or contradicts
+                another.
+        """
         from noisegate.schema import pixel_schema
 
-        if self.size is None:
-            raise OptionError(
-                f"{self.written()} describes images, whose --size is missing; {_EXAMPLE}."
-            )
-        sides = [side.strip() for side in self.size.split(",")]
-        if len(sides) > 2 or not all(
-            side.isascii() and side.isdecimal() for side in sides
-        ):
-            raise OptionError(
-                f"--size {self.size!r} must be a number of pixels, as 28, or HEIGHT,WIDTH, as 32,48."
-            )
-        height, width = int(sides[0]), int(sides[-1])
-        rules: dict[str, Any] = {
-            name: value
-            for name, value in self.given().items()
-            if name in ("resize", "convert")
-        }
+        height, width = self._image_sides()
         channels = 1 if self.channels is None else self.channels
         if channels not in (1, 3):
             raise OptionError(
                 f"--channels {channels} must be 1 for grey or 3 for colour."
             )
-        if self.unlabelled or self.label == "":
+        labels = self._labels()
+        resize = "refuse" if self.resize is None else self.resize
+        schema = pixel_schema(
+            height,
+            width,
+            channels,
+            labels=labels,
+            label="label" if self.label is None else self.label,
+            resize=cast("Resize", resize),  # the schema refuses any other word
+            convert=self.convert,
+        )
+        return schema if labels is None else schema.usable()
+
+    def _image_sides(self) -> tuple[int, int]:
+        """Returns the height and width in pixels that --size states."""
+        if self.size is None:
+            raise OptionError(
+                f"{self.as_typed()} describes images, whose --size is missing; "
+                f"{_IMAGES_EXAMPLE}."
+            )
+        sides = [side.strip() for side in self.size.split(",")]
+        are_numbers = all(side.isascii() and side.isdecimal() for side in sides)
+        if len(sides) > 2 or not are_numbers:
+            raise OptionError(
+                f"--size {self.size!r} must be a number of pixels, as 28, or "
+                "HEIGHT,WIDTH, as 32,48."
+            )
+        # One number is the side of a square.
+        return int(sides[0]), int(sides[-1])
+
+    def _labels(self) -> list[str] | list[int] | None:
+        """Returns every label that an image may have; None if images have none."""
+        has_no_labels = self.unlabelled or self.label == ""
+        if has_no_labels:
             if self.classes is not None or self.label:
-                cure = "leave them out."
                 raise OptionError(
-                    f"--unlabelled: images without labels have no --classes and no --label; {cure}"
+                    "--unlabelled: images without labels have no --classes and no "
+                    "--label; leave them out."
                 )
-            return pixel_schema(height, width, channels, labels=None, **rules)
+            return None
         if self.classes is None:
             raise OptionError(
-                "--classes is missing: which labels there may be is public knowledge; read off private images it would "
-                "tell that somebody has a rare one. Give their number or their names, or --unlabelled."
+                "--classes is missing: which labels there may be is public knowledge; "
+                "read off private images it would tell that somebody has a rare one. "
+                "Give their number or their names, or --unlabelled."
             )
-        label = "label" if self.label is None else self.label
-        return pixel_schema(
-            height, width, channels, labels=_labels(self.classes), label=label, **rules
-        ).usable()
+        return _parse_labels(self.classes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(ImageOptions):
-    """What a plan and a fit are told alike."""
+    """What a plan and a fit ask for alike."""
 
     schema: SchemaOption = None
     delta: Delta = 1e-5
     method: Annotated[
         str,
         Option(
-            help="Method: auto (the choice is explained), or a name of `noisegate methods`.",
+            help="Method: auto (the choice is explained), or a name of "
+            "`noisegate methods`.",
             metavar="NAME",
             autocompletion=method_names,
         ),
@@ -229,13 +289,15 @@ class RunOptions(ImageOptions):
     records: Annotated[
         int | None,
         Option(
-            help="Number of records if publicly known; needed for replace-one and for forecasts."
+            help="Number of records if publicly known; needed for replace-one and for "
+            "forecasts."
         ),
     ] = None
     unit_column: Annotated[
         str | None,
         Option(
-            help="Column that identifies the person: protects all records of one person. Not in the schema."
+            help="Column that identifies the person: protects all records of one "
+            "person. Not in the schema."
         ),
     ] = None
     contributions: Annotated[
@@ -245,96 +307,144 @@ class RunOptions(ImageOptions):
     report_share: Annotated[
         float | None,
         Option(
-            help="With pairwise: budget share, such as 0.05, of counts held out of the fit, by which the public page "
-            "scores the copy; the other shares sum to about 1."
+            help="With pairwise: budget share, such as 0.05, of counts held out of the "
+            "fit, by which the public page scores the copy; the other shares sum to "
+            "about 1."
         ),
     ] = None
     for_inference: Annotated[
         bool,
         Option(
             "--for-inference",
-            help="With pairwise: three tenths of the budget for second moments of all columns, from which `infer` "
-            'answers more exactly; --set moments=["age","wage"] for some of them.',
+            help="With pairwise: three tenths of the budget for second moments of all "
+            "columns, from which `infer` answers more exactly; --set "
+            'moments=["age","wage"] for some of them.',
         ),
     ] = False
     analyses: Annotated[
         Path | None,
         Option(
             metavar="FILE",
-            help="With pairwise: a TOML file of [[analyses]], each a query for `infer`, or kind, outcome and terms. "
-            "The budget goes to their columns, and `plan` predicts the precision of the answers.",
+            help="With pairwise: a TOML file of [[analyses]], each a query for "
+            "`infer`, or kind, outcome and terms. The budget goes to their columns, "
+            "and `plan` predicts the precision of the answers.",
         ),
     ] = None
     settings: Settings = None
 
     @property
-    def book(self) -> Ledger | None:
-        """The ledger that records the cost; None where none is named."""
+    def run_ledger(self) -> Ledger | None:
+        """The ledger that records the cost of the run; None for none."""
         return None
 
     @property
-    def chosen(self) -> dict[str, Any]:
-        """The settings of the method that were given."""
-        given = ["--for-inference"] * self.for_inference + ["--analyses"] * (
-            self.analyses is not None
-        )
-        if given and self.method not in ("auto", "pairwise"):
+    def method_settings(self) -> dict[str, Any]:
+        """The settings of the method, of --set and of the options that stand for some.
+
+        Raises:
+            OptionError: if an option belongs to another method than --method, or a
+                value cannot be read.
+        """
+        pairwise_options = []
+        if self.for_inference:
+            pairwise_options.append("--for-inference")
+        if self.analyses is not None:
+            pairwise_options.append("--analyses")
+        if pairwise_options and self.method not in ("auto", "pairwise"):
             raise OptionError(
-                f"{given[0]} belongs to pairwise, and --method is {self.method}; omit one of them."
+                f"{pairwise_options[0]} belongs to pairwise, and --method is "
+                f"{self.method}; omit one of them."
             )
-        share = {} if self.report_share is None else {"report_share": self.report_share}
-        share |= {"moments_share": FOR_INFERENCE} if self.for_inference else {}
+
+        settings: dict[str, Any] = {}
+        if self.report_share is not None:
+            settings["report_share"] = self.report_share
+        if self.for_inference:
+            settings["moments_share"] = _MOMENTS_SHARE
         if self.analyses is not None:
             from noisegate.app.analyses import settings_for
 
-            share |= settings_for(self.analyses)
-        return {**share, **method_settings(self.settings, self.public)}
+            settings |= settings_for(self.analyses)
+        # What --set states of the same setting counts.
+        return settings | parse_settings(self.settings, self.public)
 
-    def known(self) -> Any:
-        """Returns the schema in a file, of one table or of linked ones, or the one that the options describe."""
+    def read_schema(self) -> Any:
+        """Reads the schema file, or builds the schema of images that options describe.
+
+        Returns:
+            A `Schema`, or a `LinkedSchema` for linked tables.
+
+        Raises:
+            OptionError: if the schema is missing or there twice, or this machine lacks
+                the memory for a fit to such images.
+            SchemaError: if the schema is unusable.
+        """
         from noisegate.schema.pixels import check_machine_memory, estimated_fit_bytes
         from noisegate.schema.schema import is_linked, read_schema
 
-        if self.given() and self.schema is not None:
-            cure = "leave one of them out. (`noisegate schema init --images` writes the options into a file.)"
+        describes_images = bool(self.specified())
+        if describes_images and self.schema is not None:
             raise OptionError(
-                f"--schema {self.schema} and {self.written()} both describe the records; {cure}"
+                f"--schema {self.schema} and {self.as_typed()} both describe the "
+                "records; leave one of them out. (`noisegate schema init --images` "
+                "writes the options into a file.)"
             )
-        schema = (
-            self.described()
-            if self.given()
-            else read_schema(require_schema(self.schema))
-        )
+        if describes_images:
+            schema = self.to_schema()
+        else:
+            schema = read_schema(require_schema(self.schema))
         if not is_linked(schema) and schema.images is not None:
-            check_machine_memory(
-                schema.images.shape,
-                estimated_fit_bytes(schema.images.shape),
-                "a fit to them",
-            )
+            shape = schema.images.shape
+            check_machine_memory(shape, estimated_fit_bytes(shape), "a fit to them")
         return schema
 
-    def run(self, epsilon: float | None) -> Run:
-        """Returns what they ask for."""
+    def to_run(self, epsilon: float | None) -> Run:
+        """Returns the run that the options ask for.
+
+        Args:
+            epsilon: ε of the guarantee, which each verb has as an option of its own.
+
+        Raises:
+            OptionError: if the schema or ε is missing, or an option is unusable.
+        """
+        return self._to_run(
+            epsilon, seed=0, unit=RECORD, dataset=None, on_error="refuse"
+        )
+
+    def _to_run(
+        self,
+        epsilon: float | None,
+        *,
+        seed: int,
+        unit: str,
+        dataset: str | None,
+        on_error: str,
+    ) -> Run:
+        """Returns the run, with what a fit alone has as options."""
         from noisegate.app.runs.folder import Run
 
-        schema = self.known()
-        asked = {
-            name: value
-            for name, value in vars(self).items()
-            if name in Run.__dataclass_fields__
-        }
-        asked |= {
-            "schema": self.schema or schema,
-            "epsilon": required(epsilon, "--epsilon"),
-            "ledger": self.book,
-        }
-        settings = {"seed": getattr(self, "seed", 0), **self.chosen}
-        return Run.of(settings=settings, **{"unit": RECORD, "dataset": None, **asked})
+        schema = self.read_schema()
+        return Run.of(
+            method=self.method,
+            # By its path, since a discovery of the schema lies beside the file.
+            schema=self.schema or schema,
+            epsilon=required(epsilon, "--epsilon"),
+            delta=self.delta,
+            adjacency=self.adjacency,
+            records=self.records,
+            unit=unit,
+            unit_column=self.unit_column,
+            contributions=self.contributions,
+            dataset=dataset,
+            ledger=self.run_ledger,
+            on_error=on_error,
+            settings={"seed": seed, **self.method_settings},
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions(RunOptions):
-    """What a fit is told beside it."""
+    """What a fit asks for beside its plan."""
 
     unit: Unit = "record"
     dataset: Annotated[
@@ -353,83 +463,168 @@ class FitOptions(RunOptions):
         str,
         Option(
             metavar="refuse|skip",
-            help="Unreadable images: refuse the run (default), or skip them; only you are told how many.",
+            help="Unreadable images: refuse the run (default), or skip them; only you "
+            "are told how many.",
         ),
     ] = "refuse"
 
     @property
-    def book(self) -> Ledger | None:
-        """The ledger that records the cost; None without a data set."""
+    def run_ledger(self) -> Ledger | None:
+        """The ledger that records the cost of the run; None without a data set."""
         from noisegate.ledger.ledger import Ledger
 
         return None if self.dataset is None else Ledger(self.ledger)
 
-    def typed(self, context: Context) -> dict[str, Any]:
-        """Returns the options that stand on the command line; those that describe images are a schema."""
-        images = self.given()
-        typed: dict[str, Any] = {
+    def to_run(self, epsilon: float | None) -> Run:
+        """Returns the run that the options ask for; see `RunOptions.to_run`."""
+        return self._to_run(
+            epsilon,
+            seed=self.seed,
+            unit=self.unit,
+            dataset=self.dataset,
+            on_error=self.on_error,
+        )
+
+    def explicit_options(self, context: Context) -> dict[str, Any]:
+        """Collects the options that stand on the command line, without any default.
+
+        They are compared with what an interrupted run, a stream or a published plan
+        states already.
+
+        Args:
+            context: Context of the verb.
+
+        Returns:
+            Values by the names of the parameters. Options that belong to the method are
+            under ``settings``, by setting; those that describe images are the schema
+            ``schema``.
+        """
+        images = self.specified()
+        explicit = {
             name: value
             for name, value in context.params.items()
-            if getattr(context.get_parameter_source(name), "name", None)
-            == "COMMANDLINE"
-            and name not in images
+            if name not in images and _is_on_command_line(context, name)
         }
-        settings = self.chosen | {name: self.seed for name in typed if name == "seed"}
+        settings = self.method_settings
+        if "seed" in explicit:
+            settings["seed"] = self.seed
         for name in ("seed", "public", "report_share", "for_inference", "analyses"):
-            typed.pop(name, None)
-        return (
-            typed
-            | {"settings": settings}
-            | ({"schema": self.known()} if images else {})
-        )
+            explicit.pop(name, None)
+        explicit["settings"] = settings
+        if images:
+            explicit["schema"] = self.read_schema()
+        return explicit
+
+
+def _is_on_command_line(context: Context, name: str) -> bool:
+    """Returns whether a value was typed, and is no default or environment variable."""
+    # By the name of the source: Typer may bring its own copy of click.
+    source = context.get_parameter_source(name)
+    return getattr(source, "name", None) == "COMMANDLINE"
 
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 _T = TypeVar("_T")
 
 
-def one_by_one(verb: _Verb) -> _Verb:
-    """Returns a verb whose parameter `options`, a dataclass, stands on the command line as its fields."""
+def expand_options(verb: _Verb) -> _Verb:
+    """Puts the fields of a dataclass on the command line of a verb.
+
+    Typer reads the options of a verb off its signature. So the verb is wrapped in a
+    function whose signature has, in place of the parameter ``options``, one keyword for
+    each field of its dataclass, with the annotation and default of the field.
+
+    Args:
+        verb: A function with a parameter ``options`` that is annotated with a
+            dataclass.
+
+    Returns:
+        The verb as Typer takes it: called with the fields by name.
+
+    Examples:
+        >>> import inspect
+        >>> from dataclasses import dataclass
+        >>> from noisegate.app.cli.options import expand_options
+        >>> @dataclass(frozen=True, kw_only=True)
+        ... class Size:
+        ...     height: int
+        ...     width: int = 28
+        >>> @expand_options
+        ... def area(options: Size, *, twice: bool = False) -> int:
+        ...     return options.height * options.width
+        >>> str(inspect.signature(area))
+        '(*, height: int, width: int = 28, twice: bool = False)'
+        >>> area(height=2)
+        56
+    """
     signature = inspect.signature(verb, eval_str=True)
-    kind = signature.parameters["options"].annotation
-    hints, options = get_type_hints(kind, include_extras=True), []
-    for field in fields(kind):
-        default = inspect.Parameter.empty if field.default is MISSING else field.default
-        options.append(
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=default,
-                annotation=hints[field.name],
-            )
-        )
-    shown = []
-    for name, one in signature.parameters.items():
-        shown += (
-            options
-            if name == "options"
-            else [one.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
-        )
+    options_class = signature.parameters["options"].annotation
+    option_parameters = _field_parameters(options_class)
+    parameters = []
+    for name, parameter in signature.parameters.items():
+        if name == "options":
+            parameters.extend(option_parameters)
+        else:
+            # Fields with and without defaults stand in any order as keywords only.
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
     @wraps(verb)
-    def command(**given: Any) -> Any:
-        return verb(
-            options=kind(**{one.name: given.pop(one.name) for one in options}), **given
-        )
+    def command(**values: Any) -> Any:
+        option_values = {
+            parameter.name: values.pop(parameter.name)
+            for parameter in option_parameters
+            if parameter.name in values
+        }
+        return verb(options=options_class(**option_values), **values)
 
-    command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in shown}
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {
+        parameter.name: parameter.annotation for parameter in parameters
+    }
     return command  # type: ignore[return-value]
 
 
-def method_settings(pairs: list[str] | None, public: str | None) -> dict[str, Any]:
-    """Returns the settings given as NAME=VALUE, whose values are JSON, or text when they are not, and --public."""
+def _field_parameters(options_class: type[Any]) -> list[inspect.Parameter]:
+    """Returns a keyword parameter for each field of a dataclass."""
+    hints = get_type_hints(options_class, include_extras=True)
+    parameters = []
+    for field in fields(options_class):
+        has_default = field.default is not MISSING
+        parameter = inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default if has_default else inspect.Parameter.empty,
+            annotation=hints[field.name],
+        )
+        parameters.append(parameter)
+    return parameters
+
+
+def parse_settings(pairs: list[str] | None, public: str | None) -> dict[str, Any]:
+    """Reads the settings of a method.
+
+    Args:
+        pairs: Values of --set, each NAME=VALUE.
+        public: Value of --public, which is a setting too; None if it is left out.
+
+    Returns:
+        Values by setting. They are read as JSON, and are text if they are not JSON.
+
+    Raises:
+        OptionError: if a pair is no NAME=VALUE.
+
+    Examples:
+        >>> from noisegate.app.cli.options import parse_settings
+        >>> parse_settings(["cells=32", "kernel=gauss"], public="survey.csv")
+        {'public': 'survey.csv', 'cells': 32, 'kernel': 'gauss'}
+    """
     settings: dict[str, Any] = {} if public is None else {"public": public}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise OptionError(
-                f"--set {pair!r} must look like NAME=VALUE, for instance --set cells=32."
+                f"--set {pair!r} must look like NAME=VALUE, for instance --set "
+                "cells=32."
             )
         try:
             settings[name] = json.loads(value)
@@ -438,12 +633,24 @@ def method_settings(pairs: list[str] | None, public: str | None) -> dict[str, An
     return settings
 
 
-def chosen_engine(engine: str, address: str | None) -> Engine | None:
-    """Returns where sums run; None for this machine."""
-    added = extensions("noisegate.engines")
-    known = ("local", "ray", *added)
-    if engine not in known:
-        raise OptionError(f"--engine {engine!r} must be {' or '.join(known)}.")
+def select_engine(engine: str, address: str | None) -> Engine | None:
+    """Returns the engine that takes the sums over all records.
+
+    Args:
+        engine: "local", "ray", or the name of an engine of an installed package.
+        address: Where the cluster is; None for this machine.
+
+    Returns:
+        The engine, not opened yet; None for this machine.
+
+    Raises:
+        OptionError: if there is no such engine, or "local" is given an address.
+        MissingExtraError: if Ray is not installed.
+    """
+    installed_engines = extensions("noisegate.engines")
+    names = ("local", "ray", *installed_engines)
+    if engine not in names:
+        raise OptionError(f"--engine {engine!r} must be {' or '.join(names)}.")
     if engine == "local":
         if address is not None:
             raise OptionError(f"--address {address} needs --engine ray as well.")
@@ -452,57 +659,98 @@ def chosen_engine(engine: str, address: str | None) -> Engine | None:
         from noisegate.gate.engines.ray import RayEngine
 
         return RayEngine(address=address)
-    engine_class: Callable[..., Engine] = added[engine].load()
+    engine_class: Callable[..., Engine] = installed_engines[engine].load()
     return engine_class(address=address)
 
 
-def by_table(tables: Sequence[str]) -> dict[str, str]:
-    """Returns the paths given as --table NAME=PATH."""
-    found: dict[str, str] = {}
+def parse_table_paths(tables: Sequence[str]) -> dict[str, str]:
+    """Reads the paths of linked tables.
+
+    Args:
+        tables: Values of --table, each NAME=PATH; blanks around both are left out.
+
+    Returns:
+        Paths by table, in their order.
+
+    Raises:
+        OptionError: if one is no NAME=PATH, or a table is named twice.
+    """
+    paths: dict[str, str] = {}
     for text in tables:
         name, equals, path = (part.strip() for part in text.partition("="))
         if not equals or not name or not path:
             raise OptionError(
-                f"--table {text!r} must look like NAME=PATH, for instance --table visits=2024/visits.csv."
+                f"--table {text!r} must look like NAME=PATH, for instance --table "
+                "visits=2024/visits.csv."
             )
-        if name in found:
+        if name in paths:
             raise OptionError(f"--table names {name!r} twice; give one path for it.")
-        found[name] = path
-    return found
+        paths[name] = path
+    return paths
 
 
 def required(value: _T | None, what: str) -> _T:
-    """Returns `value`, without which there is no fit."""
+    """Returns a value without which there is no fit.
+
+    Args:
+        value: The value; None if it was left out.
+        what: What the message calls it, as in "--epsilon".
+
+    Raises:
+        OptionError: if it was left out.
+    """
     if value is None:
         raise OptionError(
-            f"{what} is missing; for instance: noisegate fit data.csv --schema schema.toml --epsilon 1 --out model"
+            f"{what} is missing; for instance: noisegate fit data.csv --schema "
+            "schema.toml --epsilon 1 --out model"
         )
     return value
 
 
 def require_schema(path: Path | None) -> Path:
-    """Returns `path`, or explains why there is no way without a schema."""
+    """Returns the path of a schema file, or explains why a schema is needed.
+
+    Args:
+        path: Value of --schema; None if it was left out.
+
+    Raises:
+        OptionError: if it was left out.
+    """
     if path is None:
         raise OptionError(
-            "--schema is required. Bounds, levels and missing-ness read off private data would leak it: an outlier's "
-            "value, a rare diagnosis, that somebody answered at all. Write down what is publicly known; "
-            "`noisegate schema init PUBLIC.csv -o schema.toml` drafts it from a file that is public. Images are "
-            f"described by options instead, {_EXAMPLE}."
+            "--schema is required. Bounds, levels and missing-ness read off private "
+            "data would leak it: an outlier's value, a rare diagnosis, that somebody "
+            "answered at all. Write down what is publicly known; `noisegate schema "
+            "init PUBLIC.csv -o schema.toml` drafts it from a file that is public. "
+            f"Images are described by options instead, {_IMAGES_EXAMPLE}."
         )
     return path
 
 
-def _labels(text: str) -> list[str] | list[int]:
+def _parse_labels(text: str) -> list[str] | list[int]:
+    """Reads the value of --classes.
+
+    Args:
+        text: The number of labels, or all labels, separated by commas.
+
+    Returns:
+        All labels: of "3" 0, 1 and 2; of "3,7" these two numbers; of "cat,7" the texts.
+
+    Raises:
+        OptionError: if it is neither.
+    """
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise OptionError(
-            f"--classes {text!r}: a name is empty; give a number, or names as in cat,dog."
+            f"--classes {text!r}: a name is empty; give a number, or names as in "
+            "cat,dog."
         )
-    numbers = all(name.isascii() and name.isdecimal() for name in names)
+    are_numbers = all(name.isascii() and name.isdecimal() for name in names)
     if len(names) > 1:
-        return [int(name) for name in names] if numbers else names
-    if not numbers or int(text) < 1:
+        return [int(name) for name in names] if are_numbers else names
+    if not are_numbers or int(text) < 1:
         raise OptionError(
-            f"--classes {text!r} must be the number of labels, 1 or more, or all their names: cat,dog."
+            f"--classes {text!r} must be the number of labels, 1 or more, or all their "
+            "names: cat,dog."
         )
     return list(range(int(text)))

@@ -17,7 +17,7 @@ from noisegate.app.cli.console import (
     warn,
     warn_about_constraints,
 )
-from noisegate.app.cli.options import Json, RunOptions, one_by_one
+from noisegate.app.cli.options import Json, RunOptions, expand_options
 from noisegate.errors import OptionError
 from noisegate.privacy.events import describe_unit
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from noisegate.privacy.plan import PricedPlan
 
 
-@one_by_one
+@expand_options
 def plan_command(
     options: RunOptions,
     epsilon: Annotated[
@@ -95,7 +95,7 @@ def plan_command(
     records = options.records
     if records is not None and records < 1:
         raise OptionError(f"--records {records} must be a positive whole number.")
-    schema: Any = options.known()
+    schema: Any = options.read_schema()
     if like is not None and not want and options.analyses is None:
         raise OptionError(
             f"--like {like} goes with --want or --analyses; give one of them, or leave it out."
@@ -119,7 +119,7 @@ def plan_command(
         raise OptionError(
             "--epsilon is missing: the ε of the guarantee, such as 1; or say what is wanted by --want."
         )
-    run = options.run(epsilon)
+    run = options.to_run(epsilon)
     answers: dict[str, Any] = {}
     if options.analyses is not None:
         from noisegate.app.cli.infer import widths_command

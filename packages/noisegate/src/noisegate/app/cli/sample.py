@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisegate.app.cli.console import print_json, say, steps, warn
+from noisegate.app.cli.console import print_json, say, show_progress, warn
 from noisegate.app.cli.options import Json
 from noisegate.atomic import new_file, unwritable
 from noisegate.errors import OptionError
@@ -332,7 +332,7 @@ def _write(
             None if shown is None else files.enter_context(new_file(shown.out, "grid"))
         )
         write = files.enter_context(sample_writer(out, synthesizer.schema, n, metadata))
-        progress, done = files.enter_context(steps("Sampling", n)), 0
+        progress, done = files.enter_context(show_progress("Sampling", n)), 0
         for batch in batches:
             write(batch)
             if shown is not None:

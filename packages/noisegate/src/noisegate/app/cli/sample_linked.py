@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from noisegate.app.cli.console import print_json, say, steps, warn
+from noisegate.app.cli.console import print_json, say, show_progress, warn
 from noisegate.atomic import new_folder
 from noisegate.errors import OptionError
 
@@ -48,7 +48,7 @@ def sample_linked(
             )
             for table in made.schema.tables
         }
-        progress = files.enter_context(steps("Sampling", n))
+        progress = files.enter_context(show_progress("Sampling", n))
         for batch in made.batches(n, seed=seed, where=conditions, dropped=dropped):
             for name, part in batch.items():
                 writers[name](part)

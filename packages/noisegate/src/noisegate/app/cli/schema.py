@@ -10,12 +10,12 @@ from typer import Argument, Option, Typer
 
 from noisegate.app.cli.console import (
     OUT,
-    Verbs,
-    pictured,
+    VerbGroup,
+    announce_files,
+    describe_images,
     print_json,
     say,
-    say_files,
-    steps,
+    show_progress,
     table,
     warn,
     warn_about_constraints,
@@ -27,7 +27,7 @@ from noisegate.app.cli.options import (
     Json,
     LedgerOption,
     Unit,
-    one_by_one,
+    expand_options,
 )
 from noisegate.atomic import new_file
 from noisegate.errors import OptionError
@@ -43,7 +43,7 @@ _ROOM = (
 _MOST_SHOWN = 500
 
 app = Typer(
-    cls=Verbs,
+    cls=VerbGroup,
     no_args_is_help=True,
     help="Describe the columns: public knowledge only.",
     rich_markup_mode="markdown",
@@ -97,7 +97,7 @@ class DiscoverOptions:
 
 
 @app.command("discover")
-@one_by_one
+@expand_options
 def discover(
     data: Annotated[
         Path,
@@ -137,7 +137,7 @@ def discover(
     told: dict[str, Any] = vars(options) | {"kinds": _kinds(options.kinds or [])}
     told["ledger"] = Ledger(options.ledger) if options.dataset is not None else None
     beside = certificate_path(out)
-    say_files(data)
+    announce_files(data)
     with held() as may_stop:
         gate = SchemaGate(data, epsilon=epsilon, **told, progress=lambda _: may_stop())
         if price:
@@ -205,7 +205,7 @@ def _bought(gate: SchemaGate, out: Path, beside: Path, *, force: bool) -> Discov
                 warn(
                     "no --dataset: the cost is in no ledger. Costs of several runs on the same records add up."
                 )
-            with steps("Reading records", None):
+            with show_progress("Reading records", None):
                 found = gate.discover()
             path.write_bytes(found.toml.encode())
             proof.write_bytes(certificate_text(found.certificate).encode())
@@ -281,7 +281,9 @@ def check(
     elif linked:
         _show_linked(linked)
     elif schema.images is not None:
-        OUT.print(f"{path}: {pictured(schema)}. The schema is good.", markup=False)
+        OUT.print(
+            f"{path}: {describe_images(schema)}. The schema is good.", markup=False
+        )
     else:
         _show_columns(str(path), schema)
         if schema.constraints:

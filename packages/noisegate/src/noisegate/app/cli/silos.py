@@ -16,9 +16,9 @@ from noisegate.app.cli.options import (
     EngineOption,
     FitOptions,
     Json,
-    chosen_engine,
-    one_by_one,
+    expand_options,
     required,
+    select_engine,
 )
 from noisegate.errors import OptionError
 
@@ -111,7 +111,7 @@ def sign_command(
     )
 
 
-@one_by_one
+@expand_options
 def release_command(
     context: Context,
     data: Annotated[
@@ -168,9 +168,9 @@ def release_command(
     from noisegate.app.silos.rounds import next_round, read_release, release_round
     from noisegate.gate.silos.keys import silo_key
 
-    chosen = chosen_engine(engine, address)
+    chosen = select_engine(engine, address)
     run = (
-        options.run(required(epsilon, "--epsilon or --plan"))
+        options.to_run(required(epsilon, "--epsilon or --plan"))
         if plan is None
         else _planned(context, options, plan)
     )
@@ -201,7 +201,7 @@ def release_command(
 def _planned(context: Context, options: FitOptions, plan: Path) -> Run:
     from noisegate.app.silos.shared_plan import read_plan
 
-    typed = options.typed(context)
+    typed = options.explicit_options(context)
     twice = [*(set(typed) - _BESIDE_A_PLAN), *typed["settings"]]
     if twice:
         cure = "leave it out. Of it, only --epsilon and --delta may be a silo's own."
@@ -214,7 +214,7 @@ def _planned(context: Context, options: FitOptions, plan: Path) -> Run:
     return read_plan(
         plan,
         dataset=options.dataset,
-        ledger=options.book,
+        ledger=options.run_ledger,
         on_error=options.on_error,
         **own,
     )

@@ -60,7 +60,7 @@ def next_period(
         options: Of the verb; those that the plan of the stream states are refused.
         run_options: As `start_run` takes them, and the `withdrawn` records.
     """
-    typed = options.typed(context)
+    typed = options.explicit_options(context)
     stream = Path(typed["stream"]) if "stream" in typed else None
     after = Path(typed["after"]) if "after" in typed else None
     if stream is None and after is None:
@@ -84,7 +84,9 @@ def next_period(
             "this folder; add --stream FILE."
         )
     withdrawn = run_options.pop("withdrawn")
-    run, period = open_period(plan, after, withdrawn, options.dataset, options.book)
+    run, period = open_period(
+        plan, after, withdrawn, options.dataset, options.run_ledger
+    )
     model = start_run(run, data, folder, ask=period, **run_options)
     remaining = period.horizon.periods - period.facts.period
     folder.observer.say(

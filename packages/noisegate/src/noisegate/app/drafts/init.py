@@ -7,8 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from noisegate.app.cli.console import pictured, print_json, say, say_files, steps, warn
-from noisegate.app.cli.options import ImageOptions, Json, one_by_one
+from noisegate.app.cli.console import (
+    announce_files,
+    describe_images,
+    print_json,
+    say,
+    show_progress,
+    warn,
+)
+from noisegate.app.cli.options import ImageOptions, Json, expand_options
 from noisegate.atomic import new_file
 from noisegate.errors import OptionError
 
@@ -27,7 +34,7 @@ class InitOptions(ImageOptions):
     ] = None
 
 
-@one_by_one
+@expand_options
 def init(
     out: Annotated[Path, typer.Option("--out", "-o", help="Schema file to write.")],
     options: InitOptions,
@@ -97,18 +104,18 @@ def init(
         )
         raise OptionError(f"{' and '.join(given)} each describe the records; {cure}.")
     of_images = replace(options, label=None)
-    if not images and of_images.given():
+    if not images and of_images.specified():
         raise OptionError(
-            f"{of_images.written()} describes images; add --images, or leave it out."
+            f"{of_images.as_typed()} describes images; add --images, or leave it out."
         )
     if table is not None and dictionary is None:
         raise OptionError(
             f"--table {table!r} chooses a part of a --dictionary; give one, or leave it out."
         )
     if images:
-        described = options.described()
+        described = options.to_schema()
         _write(out, described.dumps())
-        say(f"Wrote {out}: {pictured(described)}. Keep it with the data.")
+        say(f"Wrote {out}: {describe_images(described)}. Keep it with the data.")
         told = {"columns": len(described.columns), "constraints": [], "remarks": []}
     elif dictionary is not None:
         told = _of_dictionary(dictionary, table, options.label, out)
@@ -131,8 +138,8 @@ def _of_records(public: Path, label: str | None, out: Path) -> dict[str, Any]:
     from noisegate.app.drafts.draft import draft
 
     with new_file(out) as path:
-        say_files(public)
-        with steps("Reading records", None):
+        announce_files(public)
+        with show_progress("Reading records", None):
             found = draft(public, label=label)
         path.write_bytes(found.toml().encode())
     _warn_about_copies(f"{public}")
@@ -162,7 +169,7 @@ def _of_linked(public: list[Path], label: str | None, out: Path) -> dict[str, An
             f"--label {label}: is of one table, and {len(public)} files are given; {cure}"
         )
     with new_file(out) as path:
-        with steps("Reading records", None):
+        with show_progress("Reading records", None):
             found = draft_linked(table_names(public))
         path.write_bytes(found.toml().encode())
     _warn_about_copies(", ".join(map(str, public)), "all of them")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from noisegate.app.cli.console import say
-from noisegate.app.cli.options import one_by_one
+from noisegate.app.cli.options import expand_options
 from noisegate.app.start.questions import (
     ASKED,
     SOURCES,
@@ -37,7 +37,7 @@ _PLAIN = (
 )
 
 
-@one_by_one
+@expand_options
 def start_command(context: typer.Context, options: StartOptions) -> None:
     """Make a private copy of a table, question by question: describe it, see the price, fit, look, verify.
 
