@@ -147,10 +147,10 @@ def test_a_private_value_is_told_on_request(desk, cli, case):
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 @pytest.mark.parametrize("count", [10**12, 10**15, 10**30])
 def test_more_records_than_a_disk_holds(desk, fitted, cli, count, ending, monkeypatch):
-    import noisegate.app.cli.sample as sample
+    import noisegate.app.cli.sample_files as sample_files
 
     monkeypatch.setattr(
-        sample, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, 10**9)
+        sample_files, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, 10**9)
     )
     says = ("GB free", "synthetic") if count < 2**53 else ("at most",)
     refused(

@@ -1,6 +1,6 @@
 """What a plan forecasts: time of questions that no method of the command line asks alone, and error bounds."""
 
-from noisegate.app.cli.plan import show_plan
+from noisegate.app.cli.show_plan import show_plan
 from noisegate.methods.registry import METHODS
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.shard_plan import ShardPlan

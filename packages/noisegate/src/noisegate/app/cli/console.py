@@ -121,6 +121,21 @@ def warn_about_constraints(schema: Schema) -> None:
         warn(schema.hardly_satisfiable)
 
 
+def warn_about_delta(delta: float, records: float | None) -> None:
+    """Warns if δ is no longer small beside one record.
+
+    Args:
+        delta: δ of the guarantee.
+        records: Number of records, public or noisy; None if it is not known.
+    """
+    if records is not None and delta >= 1 / records:
+        warn(
+            f"delta={delta:g} is at least 1/(number of records) = {1 / records:.3g}: "
+            "publishing one record outright would satisfy such a guarantee. Choose a "
+            "smaller --delta."
+        )
+
+
 def show_verdict(verdict: Verdict | None) -> None:
     """Prints a verdict for people; nothing if there is none."""
     if verdict is not None:

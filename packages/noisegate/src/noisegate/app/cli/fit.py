@@ -1,4 +1,14 @@
-"""`noisegate fit`: spend ε once, then fit as long as it takes."""
+"""`noisegate fit`: spend ε once, then fit as long as it takes.
+
+One command starts a run in one of three ways::
+
+    fit DATA --schema ... --epsilon ...   a new run             `start_run`
+    fit --resume --out DIR                an interrupted run    `resume_run`
+    fit DATA --stream / --continue        a period of a stream  `fit_next_period`
+
+`ConsoleObserver` words what the run has to say for the command line, and `report_fit`
+prints what it has made; `release` and `merge` use both too.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +32,7 @@ from noisegate.app.cli.console import (
     show_verdict,
     warn,
     warn_about_constraints,
+    warn_about_delta,
 )
 from noisegate.app.cli.options import (
     Address,
@@ -33,18 +44,20 @@ from noisegate.app.cli.options import (
     required,
     select_engine,
 )
-from noisegate.app.cli.plan import show_plan, warn_about_delta
+from noisegate.app.cli.show_plan import show_plan
 from noisegate.errors import OptionError
-from noisegate.progress import reading
+from noisegate.progress import Tell, reading
 
 if TYPE_CHECKING:
     from noisegate.app.runs.folder import Observer, Run, RunFolder
     from noisegate.gate.gate import Gate
+    from noisegate.models.checkpoint import FitSummary
     from noisegate.models.record_model import FittedModel
     from noisegate.privacy.plan import PricedPlan
     from noisegate.privacy.release import Release
 
-DATA = "DATA, the private records,"
+_DATA = "DATA, the private records,"
+"""What messages call the argument of the private records."""
 ShowValues = Annotated[
     bool, typer.Option("--show-values", help="Let errors quote private values.")
 ]
@@ -57,9 +70,11 @@ def fit_command(
     data: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Private records: a CSV or Parquet file, or a folder of them. Private images: a folder of class "
-            "folders or with labels.csv, Parquet with an image column, an .npz file, or MNIST's idx files on "
-            "disk. Linked tables: a file or a folder for each, called like it, or one folder that holds these."
+            help="Private records: a CSV or Parquet file, or a folder of them. Private "
+            "images: a folder of class folders or with labels.csv, Parquet with an "
+            "image column, an .npz file, or MNIST's idx files on disk. Linked tables: "
+            "a file or a folder for each, called like it, or one folder that holds "
+            "these."
         ),
     ] = None,
     epsilon: Annotated[
@@ -85,7 +100,8 @@ def fit_command(
         bool,
         typer.Option(
             "--resume",
-            help="Go on with an interrupted fit; costs nothing. Reads DATA again where queries or steps are left.",
+            help="Go on with an interrupted fit; costs nothing. Reads DATA again where "
+            "queries or steps are left.",
         ),
     ] = False,
     stream: Annotated[
@@ -115,159 +131,228 @@ def fit_command(
 ) -> None:
     """Fit a model to private records: spends ε once, then only what has left the gate is used.
 
-    Example: `noisegate fit patients.csv --schema schema.toml --epsilon 1 --out model --dataset clinic-2026`
+    Example: `noisegate fit patients.csv --schema schema.toml --epsilon 1 --out model
+    --dataset clinic-2026`
 
-    Linked tables: `noisegate fit patients.csv visits.csv --schema clinic.toml --epsilon 1 --out model`
+    Linked tables: `noisegate fit patients.csv visits.csv --schema clinic.toml
+    --epsilon 1 --out model`
 
-    Images: `noisegate fit scans/ --size 28 --channels 1 --classes 10 --epsilon 1 --out model`, or with the same in a
-    file: `noisegate fit scans/ --schema images.toml --epsilon 1 --out model`
+    Images: `noisegate fit scans/ --size 28 --channels 1 --classes 10 --epsilon 1
+    --out model`, or with the same in a file: `noisegate fit scans/ --schema images.toml
+    --epsilon 1 --out model`
     """
     from noisegate.app.runs.folder import RunFolder
     from noisegate.app.runs.work import resume_run, start_run
 
     started = time.monotonic()
     folder = RunFolder(out, observer=console_observer(options.method, as_json))
-    told: dict[str, Any] = {"device": device, "show_values": show_values}
-    chosen = select_engine(engine, address)
+    selected_engine = select_engine(engine, address)
+    is_of_stream = stream is not None or after is not None or withdrawn is not None
     if resume:
         model = resume_run(
             folder,
-            one_place(data),
+            one_path(data),
             given=options.explicit_options(context),
+            device=device,
             ledger=options.ledger,
-            engine=chosen,
-            **told,
+            show_values=show_values,
+            engine=selected_engine,
         )
-    elif stream is not None or after is not None or withdrawn is not None:
-        path = required(one_place(data), DATA)
-        from noisegate.app.cli.streams import next_period
+    elif is_of_stream:
+        path = required(one_path(data), _DATA)
+        from noisegate.app.cli.streams import fit_next_period
 
-        model = next_period(
-            context, path, folder, options, withdrawn=withdrawn, engine=chosen, **told
+        model = fit_next_period(
+            context,
+            path,
+            folder,
+            options,
+            withdrawn=withdrawn,
+            device=device,
+            show_values=show_values,
+            engine=selected_engine,
         )
     else:
-        required(data or tables, DATA)  # before a schema is read
+        required(data or tables, _DATA)  # before a schema is read
         run = options.to_run(epsilon)
         model = start_run(
-            run, records_at(run.schema, data, tables), folder, engine=chosen, **told
+            run,
+            locate_records(run.schema, data, tables),
+            folder,
+            device=device,
+            show_values=show_values,
+            engine=selected_engine,
         )
     report_fit(model, out, time.monotonic() - started, as_json)
 
 
-def records_at(
+def locate_records(
     schema: Any, data: Sequence[str] | None, tables: Sequence[str] | None
 ) -> Any:
-    """Returns the path of the records; of linked tables exactly one for each, by name."""
+    """Returns the path of the private records, or of each linked table; reads nothing.
+
+    Args:
+        schema: A `Schema`, or a `LinkedSchema` for linked tables.
+        data: Values of DATA.
+        tables: Values of --table, each NAME=PATH.
+
+    Returns:
+        Of one table or of images the path, None if there is none. Of linked tables a
+        mapping from each table of the schema to its path: that of --table, else the
+        file in DATA that is called like the table.
+
+    Raises:
+        OptionError: if there are several paths for one table.
+        DataError: if a linked table has no path, or a path no table.
+    """
     from noisegate.schema.schema import is_linked
 
     if not is_linked(schema):
         if tables:
             raise OptionError(
-                f"--table {tables[0]} is for linked tables, and the schema describes one table."
+                f"--table {tables[0]} is for linked tables, and the schema describes "
+                "one table."
             )
-        return one_place(data)
+        return one_path(data)
+
     paths = parse_table_paths(tables or ())
-    if (
-        data
-        and len(data) == 1
-        and Path(data[0]).is_dir()
-        and Path(data[0]).name not in schema.names
-        and not paths
-    ):
-        return schema.parts(data[0])
+    is_one_folder = data is not None and len(data) == 1 and Path(data[0]).is_dir()
+    if data and is_one_folder and not paths:
+        # A folder that is called like a table holds the files of that table.
+        holds_all_tables = Path(data[0]).name not in schema.names
+        if holds_all_tables:
+            return schema.parts(data[0])
     for path in data or ():
         name = Path(path).stem
         if name in paths:
             raise OptionError(
-                f"DATA {path}: there is another path for the table {name!r}, {paths[name]}; give one."
+                f"DATA {path}: there is another path for the table {name!r}, "
+                f"{paths[name]}; give one."
             )
         paths[name] = path
     return schema.parts(paths)
 
 
-def one_place(data: Sequence[str] | None) -> str | None:
-    """Returns the one path that is given, or None."""
-    if data and len(data) > 1:
-        cure = "put its files into one folder, or give a schema of linked tables."
+def one_path(data: Sequence[str] | None) -> str | None:
+    """Returns the only path in DATA; None if there is none.
+
+    Raises:
+        OptionError: if there are several.
+    """
+    if not data:
+        return None
+    if len(data) > 1:
         raise OptionError(
-            f"DATA: {len(data)} paths are given, and the schema describes one table; {cure}"
+            f"DATA: {len(data)} paths are given, and the schema describes one table; "
+            "put its files into one folder, or give a schema of linked tables."
         )
-    return data[0] if data else None
+    return data[0]
 
 
-def console_observer(asked: str, as_json: bool) -> Observer:
-    """Returns what tells a run to the operator; `asked` is the method's name, and with JSON no plan is shown."""
+def console_observer(method_name: str, as_json: bool) -> Observer:
+    """Creates the observer that tells a run to the operator, and words its options.
+
+    Args:
+        method_name: Value of --method; of "auto" the choice is explained.
+        as_json: Whether JSON is printed, which leaves the plan out.
+    """
     from noisegate.app.runs.folder import Observer
     from noisegate.methods.registry import AUTO
 
     class ConsoleObserver(Observer):
-        watched = ERR.is_terminal
-        say, warn, fitted, working = (
-            staticmethod(say),
-            staticmethod(warn),
-            staticmethod(warn),
-            staticmethod(show_progress),
-        )
+        """Tells a run on standard error, in the words of the command line."""
+
+        @property
+        def watched(self) -> bool:
+            """Whether anybody sees the progress."""
+            return ERR.is_terminal
+
+        def say(self, text: str) -> None:
+            """Prints what an operator may want to know."""
+            say(text)
+
+        def warn(self, text: str) -> None:
+            """Prints what an operator must know."""
+            warn(text)
+
+        def fitted(self, text: str) -> None:
+            """Prints what is wrong with a fit."""
+            warn(text)
+
+        def working(
+            self, title: str, total: int | None
+        ) -> AbstractContextManager[Tell]:
+            """Shows the progress of a block of work, in a terminal."""
+            return show_progress(title, total)
 
         def option(self, name: str, *value: Any) -> str:
+            """Returns an option as it is typed, with its value if there is one.
+
+            For example ``option("unit_column", "id")`` is ``--unit-column id``.
+            """
             if name == "data":
-                return DATA
-            if name == "schema" and value and not isinstance(value[0], str | Path):
+                return _DATA
+            is_schema_object = bool(value) and not isinstance(value[0], str | Path)
+            if name == "schema" and is_schema_object:
                 return "What --size, --classes and the like describe"
             return " ".join([f"--{name.replace('_', '-')}", *map(str, value)])
 
         def setting(self, name: str, value: Any) -> str:
-            return (
-                f"--{name} {value}"
-                if name in ("seed", "public")
-                else f"--set {name} {value}"
-            )
+            """Returns a setting of the method as it is typed."""
+            has_own_option = name in ("seed", "public")
+            return f"--{name} {value}" if has_own_option else f"--set {name} {value}"
 
         def call(self, folder: RunFolder, data: Any = None) -> str:
+            """Returns the command that resumes a run, with the records if needed."""
             records = "" if data is None else f"{shlex.quote(str(data))} "
-            return (
-                f"noisegate fit --resume {records}--out {shlex.quote(str(folder.out))}"
-            )
+            out = shlex.quote(str(folder.out))
+            return f"noisegate fit --resume {records}--out {out}"
 
         def planned(self, run: Run, gate: Gate, plan: PricedPlan, data: Any) -> None:
+            """Shows what a run will read and spend, before it does."""
             if isinstance(data, dict):
-                say(
-                    f"Linked tables: {', '.join(f'{name} ({path})' for name, path in data.items())}."
-                )
+                tables = [f"{name} ({path})" for name, path in data.items()]
+                say(f"Linked tables: {', '.join(tables)}.")
             elif gate.schema.images is None:
                 announce_files(data)
             if not as_json:
-                if asked == AUTO and (
-                    why := run.method.why(gate.schema, gate.budget.epsilon)
-                ):
-                    say(why)
+                if method_name == AUTO:
+                    reason = run.method.why(gate.schema, gate.budget.epsilon)
+                    if reason:
+                        say(reason)
                 show_plan(plan, gate.records)
             if run.on_error == "skip" and not ERR.is_terminal:
                 say(
-                    "Images that cannot be used are left out; how many is private, and only said in a terminal."
+                    "Images that cannot be used are left out; how many is private, and "
+                    "only said in a terminal."
                 )
             warn_about_delta(gate.budget.delta, gate.records)
             warn_about_constraints(gate.schema)
             if run.dataset is None:
                 warn(
-                    "no --dataset: the cost is in no ledger. Costs of several runs on the same records add up."
+                    "no --dataset: the cost is in no ledger. Costs of several runs on "
+                    "the same records add up."
                 )
 
         def reading(
             self, about: int | None
         ) -> AbstractContextManager[Callable[[int], None]]:
+            """Shows how many records were read, in a terminal alone."""
             return reading(about, ERR)
 
         def queried(self, gate: Gate) -> None:
-            if (
-                gate.skipped and ERR.is_terminal
-            ):  # what is redirected is kept and sent on
-                left_out = (
-                    f"{gate.skipped:,} images could not be used and were left out."
+            """Tells how many images were left out, to a terminal alone.
+
+            The number is private, and what is redirected is stored and sent on.
+            """
+            if gate.skipped and ERR.is_terminal:
+                warn(
+                    f"{gate.skipped:,} images could not be used and were left out. "
+                    "How many is private: keep it to yourself."
                 )
-                warn(f"{left_out} How many is private: keep it to yourself.")
 
         def kept(self, error: BaseException, text: str, call: str) -> None:
+            """Prints how to resume a run that an error stops."""
             say(text)
             say(f"  {call}")
 
@@ -275,65 +360,99 @@ def console_observer(asked: str, as_json: bool) -> Observer:
 
 
 def report_fit(model: FittedModel, out: Path, seconds: float, as_json: bool) -> None:
-    """Tells what a fit made."""
+    """Prints what a fit has made: its cost, how close it came, and what to do next.
+
+    Args:
+        model: The fitted model.
+        out: Its folder.
+        seconds: How long the fit took.
+        as_json: Whether to print JSON for programs instead.
+    """
+    release = model.release
+    certificate = release.certificate
+    # A classifier has no summary of a fit to a release.
+    summary: FitSummary | None = getattr(model, "summary", None)
+    record_count = _record_count(release)
+    is_count_public = certificate.public.get("records") is not None
+    # A public number was compared with δ before the run.
+    if not is_count_public:
+        warn_about_delta(certificate.delta, record_count)
+    if as_json:
+        warnings = []
+        if summary is not None and "warning" in summary.notes:
+            warnings.append(summary.notes["warning"])
+        print_json(
+            {
+                "model": str(out),
+                "seconds": seconds,
+                "fit": None if summary is None else summary.to_json(),
+                "noisy_records": record_count,
+                "warnings": warnings,
+                "certificate": certificate.to_json(),
+            }
+        )
+        return
+    _show_fit(release, summary, out, seconds)
+
+
+def _record_count(release: Release) -> float | None:
+    """Returns the number of records: the public one, else the noisy one, 1 or more.
+
+    None if neither was released.
+    """
+    public_count: int | None = release.certificate.public.get("records")
+    if public_count:
+        return public_count
+    counts = release.values.get("counts")
+    return None if counts is None else max(float(counts.sum()), 1.0)
+
+
+def _show_fit(
+    release: Release, summary: FitSummary | None, out: Path, seconds: float
+) -> None:
+    """Prints what a fit has made, for people."""
     from noisegate.models.folder import PUBLIC_PAGE
 
-    release, summary = model.release, getattr(model, "summary", None)
-    certificate, counts = release.certificate, release.values.get("counts")
-    records = certificate.public.get("records") or (
-        None if counts is None else max(float(counts.sum()), 1.0)
+    certificate = release.certificate
+    done = (
+        f"[green]Done[/green] in {seconds:.0f} s: epsilon = {certificate.epsilon:g}, "
+        f"delta = {certificate.delta:g}, {certificate.adjacency.value}."
     )
-    if certificate.public.get("records") is None:
-        warn_about_delta(certificate.delta, records)
-    discrepancy = (
-        summary.discrepancy
-        if summary is not None and math.isfinite(summary.discrepancy)
-        else None
-    )
-    if as_json:
-        fit = None if summary is None else summary.to_json()
-        told = {
-            "model": str(out),
-            "seconds": seconds,
-            "fit": fit,
-            "noisy_records": records,
-        }
-        told["warnings"] = (
-            [summary.notes["warning"]]
-            if summary is not None and "warning" in summary.notes
-            else []
+    # The discrepancy is infinite if it was not measured.
+    if summary is not None and math.isfinite(summary.discrepancy):
+        done += (
+            f" The distance to the release is {summary.discrepancy:.2f} times what its "
+            f"noise explains, after {summary.step} steps."
         )
-        print_json(told | {"certificate": certificate.to_json()})
-        return
-    done = f"[green]Done[/green] in {seconds:.0f} s: epsilon = {certificate.epsilon:g}, delta = {certificate.delta:g}, "
-    close = ""
-    if summary is not None and discrepancy is not None:
-        close = f" The distance to the release is {discrepancy:.2f} times what its noise explains, after "
-        close += f"{summary.step} steps."
-    OUT.print(f"{done}{certificate.adjacency.value}.{close}")
-    notes = {} if summary is None else summary.notes
-    if "effective_references" in notes:
+    OUT.print(done)
+    if summary is not None and "effective_references" in summary.notes:
+        notes = summary.notes
         OUT.print(
-            f"Of {notes['references']:,} public records, {notes['effective_references']:,.0f} count (effective sample "
-            f"size); the heaviest has {notes['largest_share']:.2%} of the weight."
+            f"Of {notes['references']:,} public records, "
+            f"{notes['effective_references']:,.0f} count (effective sample size); the "
+            f"heaviest has {notes['largest_share']:.2%} of the weight."
         )
     show_verdict(None if summary is None else summary.verdict)
-    following = (
-        f"explain {out}"
-        if summary is None
-        else f"sample {out} -n 10000 -o {_synthetic(release)}"
-    )
+    if summary is None:
+        next_command = f"explain {out}"
+    else:
+        next_command = f"sample {out} -n 10000 -o {_synthetic_name(release)}"
     OUT.print(
-        f"Model and certificate: {out}, {out / 'certificate.md'}. Next: noisegate {following}"
+        f"Model and certificate: {out}, {out / 'certificate.md'}. Next: noisegate "
+        f"{next_command}"
     )
     if (out / PUBLIC_PAGE).exists():
         OUT.print(f"A page that may be published with it: {out / PUBLIC_PAGE}")
 
 
-def _synthetic(release: Release) -> str:
+def _synthetic_name(release: Release) -> str:
+    """Returns a name for synthetic records, with the ending that suits them.
+
+    Linked tables are written into a folder, which has no ending.
+    """
     from noisegate.schema.schema import is_linked
 
     schema = release.stated_schema
-    return "synthetic" + (
-        "" if is_linked(schema) else ".parquet" if schema.images else ".csv"
-    )
+    if is_linked(schema):
+        return "synthetic"
+    return "synthetic.parquet" if schema.images else "synthetic.csv"

@@ -1,22 +1,24 @@
-"""`noisegate infer`: answers with error bars."""
+"""`noisegate infer`: answers with error bars.
+
+An answer is an estimate with its confidence interval, or a test with its p-value; a
+query has one for each group, coefficient or pair. Those of one query are one table,
+with what the noise hides below it.
+"""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noisegate.app.cli.console import OUT, print_json, say, show_progress, table
-from noisegate.app.cli.options import Json, RunOptions
+from noisegate.app.cli.console import OUT, print_json, say, table
+from noisegate.app.cli.options import Json
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
     from noisegate.answers.answers import Estimate
-    from noisegate.app.analyses import Met
-    from noisegate.models.synthesizer import Synthesizer
-    from noisegate.schema import EncodedTable
 
 
 def infer_command(
@@ -24,8 +26,9 @@ def infer_command(
     questions: Annotated[
         list[str] | None,
         typer.Argument(
-            help="'mean(wage) by sex', 'quantile(wage, 0.9)', 'share(job = nurse)', 'corr(age, wage)', "
-            "'wage ~ age + sex', 'logit(ill) ~ age', 'chi2(job, ill)' and others; a wrong one lists them all."
+            help="'mean(wage) by sex', 'quantile(wage, 0.9)', 'share(job = nurse)', "
+            "'corr(age, wage)', 'wage ~ age + sex', 'logit(ill) ~ age', 'chi2(job, "
+            "ill)' and others; a wrong one lists them all."
         ),
     ] = None,
     file: Annotated[
@@ -36,32 +39,27 @@ def infer_command(
         bool,
         typer.Option(
             "--finite",
-            help="About the records themselves, not the population that they are a sample of.",
+            help="About the records themselves, not the population that they are a "
+            "sample of.",
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Answer queries with valid confidence intervals, from what was released. Costs no privacy; reads no private data.
 
-    P-values and standard errors of synthetic rows are wrong, however many rows there are. These account for the noise
-    of the release, for the sampling of the records and for the width of cells. `fit --for-inference` narrows them.
+    P-values and standard errors of synthetic rows are wrong, however many rows there
+    are. These account for the noise of the release, for the sampling of the records and
+    for the width of cells. `fit --for-inference` narrows them.
 
     Example: `noisegate infer model "mean(wage) by sex" "wage ~ age + sex"`
     """
     from noisegate.answers.infer import infer
     from noisegate.models.synthesizer import Synthesizer
 
-    asked = list(questions or [])
+    queries = list(questions or [])
     if file is not None:
-        try:
-            asked += [
-                line.strip()
-                for line in file.read_text(encoding="utf-8-sig").splitlines()
-                if line.strip()
-            ]
-        except (OSError, UnicodeDecodeError) as error:
-            raise OptionError(f"--file {file} cannot be read: {error}.") from None
-    answers = infer(Synthesizer.load(model), *asked, level=level, finite=finite)
+        queries += _read_queries(file)
+    answers = infer(Synthesizer.load(model), *queries, level=level, finite=finite)
     if as_json:
         print_json(
             {
@@ -71,212 +69,90 @@ def infer_command(
             }
         )
         return
-    for question in dict.fromkeys(answer.question for answer in answers):
-        _show(
-            [answer for answer in answers if answer.question == question],
-            question,
-            level,
-        )
+    answers_by_question: dict[str, list[Estimate]] = {}
+    for answer in answers:
+        answers_by_question.setdefault(answer.question, []).append(answer)
+    for question, its_answers in answers_by_question.items():
+        _show_answers(question, its_answers, level)
 
 
-def _show(answers: list[Estimate], question: str, level: float) -> None:
-    shown = [[one.name, *_numbers(one)] for one in answers if one.refused is None]
-    tested = any(one.p is not None for one in answers)
-    heads = (
-        ["chi-squared", "p"]
-        if tested
-        else ["estimate", f"{level:.0%} from", "to", "by noise", "by sampling"]
-    )
-    if shown:
-        OUT.print(table(question, {"": "left", **dict.fromkeys(heads, "right")}, shown))
-    for one in answers:
-        if one.refused is not None:
-            OUT.print(f"[yellow]{one.name}[/yellow]: {one.refused}.", highlight=False)
-    for note in dict.fromkeys(note for one in answers for note in one.notes):
+def _read_queries(file: Path) -> list[str]:
+    """Reads a text file with one query per line; blank lines are left out."""
+    try:
+        # As of Windows editors, which write a byte order mark.
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"--file {file} cannot be read: {error}.") from None
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _show_answers(question: str, answers: list[Estimate], level: float) -> None:
+    """Prints the answers to one query: a table, why others are missing, and notes.
+
+    Args:
+        question: The query.
+        answers: Its answers, one or more.
+        level: Of the intervals, between 0 and 1.
+    """
+    rows = [
+        [answer.name, *_answer_cells(answer)]
+        for answer in answers
+        if answer.refused is None
+    ]
+    is_test = any(answer.p is not None for answer in answers)
+    if is_test:
+        headings = ["chi-squared", "p"]
+    else:
+        headings = ["estimate", f"{level:.0%} from", "to", "by noise", "by sampling"]
+    if rows:
+        sides = {"": "left", **dict.fromkeys(headings, "right")}
+        OUT.print(table(question, sides, rows))
+    for answer in answers:
+        if answer.refused is not None:
+            OUT.print(
+                f"[yellow]{answer.name}[/yellow]: {answer.refused}.", highlight=False
+            )
+    notes = [note for answer in answers for note in answer.notes]
+    for note in dict.fromkeys(notes):
         say(f"{note}.")
 
 
-def _numbers(answer: Estimate) -> list[str]:
+def _answer_cells(answer: Estimate) -> list[str]:
+    """Returns the figures of an answer, as text.
+
+    Args:
+        answer: An answer that was not refused.
+
+    Returns:
+        Of a test the statistic and its p-value. Else the estimate, both ends of its
+        interval, and its standard errors by noise and by sampling, empty if both are 0.
+    """
     if answer.p is not None:
         return [f"{answer.value:.4g}", f"{answer.p:.2g}"]
-    errors = (
-        [f"{answer.noise:.2g}", f"{answer.sampling:.2g}"]
-        if answer.noise or answer.sampling
-        else ["", ""]
-    )
-    # As many digits as the interval leaves: the mean of dates is a large number of days.
-    low, high = answer.low or 0.0, answer.high or 0.0
-    wide, largest = high - low, max(abs(low), abs(high))
-    digits = (
-        max(4, math.ceil(math.log10(largest / wide)) + 2)
-        if 0 < wide < math.inf and largest
-        else 4
-    )
-    return [
-        *(f"{one:.{min(digits, 15)}g}" for one in (answer.value, low, high)),
-        *errors,
-    ]
+    low = answer.low or 0.0
+    high = answer.high or 0.0
+    digits = _significant_digits(low, high)
+    ends = [f"{number:.{digits}g}" for number in (answer.value, low, high)]
+    has_errors = bool(answer.noise or answer.sampling)
+    errors = ["", ""]
+    if has_errors:
+        errors = [f"{answer.noise:.2g}", f"{answer.sampling:.2g}"]
+    return [*ends, *errors]
 
 
-def copies_command(
-    model: Synthesizer, rows: int, number: int, out: Path, seed: int | None
-) -> None:
-    """Writes a copy of a model and one of each of its refits into one file; see `noisegate.app.copies`."""
-    import pyarrow as pa
+def _significant_digits(low: float, high: float) -> int:
+    """Returns how many digits of an estimate its interval leaves, from 4 to 15.
 
-    from noisegate.app.copies import copies
-    from noisegate.models.output.sample_file import table_writer
+    The mean of dates is a large number of days: of the interval 18,000.1 to 18,000.9
+    with 4 digits both ends would be 18000, while 7 digits show them.
 
-    made = copies(model, number, rows, seed=seed)
-    with (
-        table_writer(out, model.schema) as write,
-        show_progress("Copies", number + 1) as progress,
-    ):
-        for place, table in enumerate(made):
-            numbered = table.add_column(0, ".id", pa.array(range(1, rows + 1)))
-            write(numbered.add_column(0, ".imp", pa.array([place] * rows)))
-            progress(place + 1, "")
-
-
-def price_command(
-    wants: list[str],
-    stand_in: EncodedTable | None,
-    schema: Any,
-    options: RunOptions,
-    *,
-    as_json: bool = False,
-) -> None:
-    """Prints the least ε that gives answers as exact as they are wanted; see `noisegate.app.analyses`."""
-    from noisegate.app.analyses import EPSILONS, SHARES, price, read_want
-
-    if set(options.method_settings) - {"moments_share"}:
-        raise OptionError(
-            "--want takes no --set but moments_share, and no --analyses; leave out what else is given."
-        )
-    records = _checked("--want", schema, options)
-    asked = [read_want(text, schema) for text in wants]
-    with show_progress("Trying", None) as progress:
-        found = price(
-            asked,
-            schema,
-            records,
-            stand_in=stand_in,
-            shares=tuple(
-                options.method_settings[name]
-                for name in options.method_settings
-                if name == "moments_share"
-            )
-            or SHARES,
-            progress=lambda said: progress(0, said),
-            delta=options.delta,
-            adjacency=options.adjacency,
-        )
-    if as_json:
-        print_json(
-            {"epsilon": found.epsilon if found.reached else None, **found.to_json()}
-        )
-        return
-    _show_widths(found.epsilon, found.met)
-    if found.reached:
-        least = (
-            "the least that was tried"
-            if found.epsilon == EPSILONS[0]
-            else "the least of those tried that do"
-        )
-        OUT.print(
-            f"epsilon = {found.epsilon:g} is {least}:\n  noisegate fit --epsilon {found.epsilon:g} --method pairwise "
-            f"--set moments_share={found.moments_share:g}",
-            highlight=False,
-        )
-    else:
-        OUT.print(f"No epsilon up to {EPSILONS[-1]:g} does.")
-    say(_judged(stand_in))
-
-
-def widths_command(
-    stand_in: EncodedTable | None,
-    schema: Any,
-    options: RunOptions,
-    epsilon: float,
-    *,
-    as_json: bool,
-) -> list[dict[str, Any]]:
-    """Returns how exact the answers of --analyses will be, and prints it where JSON is not asked for."""
-    from noisegate.app.analyses import Price, expected, read_analyses
-
-    records, asked = (
-        _checked("--analyses", schema, options),
-        read_analyses(options.analyses or ""),
-    )
-    budget: dict[str, Any] = {
-        "epsilon": epsilon,
-        "delta": options.delta,
-        "adjacency": options.adjacency,
-    }
-    with show_progress("Trying", None):
-        met = expected(
-            asked, schema, records, options.method_settings, stand_in=stand_in, **budget
-        )
-    if not as_json:
-        _show_widths(epsilon, met)
-        say(_judged(stand_in))
-    told: list[dict[str, Any]] = Price(
-        epsilon=epsilon, moments_share=0.0, met=met
-    ).to_json()["wants"]
-    return told
-
-
-def _checked(option: str, schema: Any, options: RunOptions) -> int:
-    """Returns the public number of records, for which trials are made; an OptionError where they cannot be."""
-    from noisegate.methods.registry import AUTO
-    from noisegate.schema.schema import is_linked
-
-    if (
-        is_linked(schema)
-        or schema.images is not None
-        or options.method not in (AUTO, "pairwise")
-    ):
-        raise OptionError(
-            f"{option} is of answers of one table by 'pairwise'; leave it out."
-        )
-    if options.unit_column or options.contributions:
-        raise OptionError(
-            f"{option} is of one record each; leave out --unit-column and --contributions."
-        )
-    if (
-        options.records is None or options.records > 2_000_000
-    ):  # as many stand in for them, in memory
-        raise OptionError(
-            f"{option} needs --records, about how many the public knows of, up to 2,000,000."
-        )
-    return options.records
-
-
-def _show_widths(epsilon: float, met: tuple[Met, ...]) -> None:
-    shown = [
-        [
-            one.want.text,
-            *(
-                "-" if half is None else f"{half:.3g}"
-                for half in (one.want.most, one.half)
-            ),
-            _verdict(one),
-        ]
-        for one in met
-    ]
-    heads = {"answer": "left", "at most": "right", "promised": "right", "": "left"}
-    OUT.print(table(f"half widths at epsilon = {epsilon:g}", heads, shown))
-
-
-def _judged(stand_in: EncodedTable | None) -> str:
-    made_up = (
-        "made-up records: numbers even between their bounds, levels equally common"
-    )
-    judges = made_up if stand_in is None else "public records"
-    return f"Judged by {judges}. Where records vary more, intervals are wider."
-
-
-def _verdict(one: Met) -> str:
-    if one.met:
-        return "" if one.want.most is None else "met"
-    return "no answer" if one.records is None else f"with about {one.records:,} records"
+    Args:
+        low: Lower end of the interval.
+        high: Upper end.
+    """
+    width = high - low
+    largest = max(abs(low), abs(high))
+    if not 0 < width < math.inf or not largest:
+        return 4
+    digits = math.ceil(math.log10(largest / width)) + 2
+    return min(max(4, digits), 15)

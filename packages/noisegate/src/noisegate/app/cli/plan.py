@@ -1,8 +1,16 @@
-"""`noisegate plan`: see the price before paying, and publish what several silos are to ask; `noisegate methods`."""
+"""`noisegate plan`: see the price before paying. `noisegate methods`: list methods.
+
+A plan follows from public facts alone: the schema, the budget and the method. Nothing
+private is read, and nothing is spent, so that it can be asked for as often as one
+likes. With --save the plan becomes a file, under which several silos release, or the
+periods of a stream one after the other.
+
+`show_plan` prints a plan, and `precision` has the options --want and --analyses.
+"""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,15 +22,18 @@ from noisegate.app.cli.console import (
     print_json,
     show_verdict,
     table,
-    warn,
     warn_about_constraints,
+    warn_about_delta,
 )
 from noisegate.app.cli.options import Json, RunOptions, expand_options
+from noisegate.app.cli.show_plan import show_plan
 from noisegate.errors import OptionError
-from noisegate.privacy.events import describe_unit
 
 if TYPE_CHECKING:
-    from noisegate.privacy.plan import PricedPlan
+    from noisegate.app.runs.folder import Run
+    from noisegate.methods.method import Method, Planned
+    from noisegate.privacy.continual_plan import Horizon
+    from noisegate.schema import EncodedTable
 
 
 @expand_options
@@ -36,22 +47,25 @@ def plan_command(
         list[str] | None,
         Option(
             metavar="ANSWER",
-            help="In place of --epsilon: find the least that answers as exactly as this, for instance 'mean(wage) by "
-            "sex ±2 % at 95 %' (of the range of wage) or 'wage ~ age + sex +- 0.05'; with --records. Repeatable.",
+            help="In place of --epsilon: find the least that answers as exactly as "
+            "this, for instance 'mean(wage) by sex ±2 % at 95 %' (of the range of "
+            "wage) or 'wage ~ age + sex +- 0.05'; with --records. Repeatable.",
         ),
     ] = None,
     like: Annotated[
         Path | None,
         Option(
             metavar="FILE",
-            help="With --want or --analyses: public records, whose spread stands in for the private ones'.",
+            help="With --want or --analyses: public records, whose spread stands in "
+            "for the private ones'.",
         ),
     ] = None,
     save: Annotated[
         Path | None,
         Option(
             metavar="FILE",
-            help="Write the plan, for several silos to release under, or with --periods.",
+            help="Write the plan, for several silos to release under, or with "
+            "--periods.",
         ),
     ] = None,
     periods: Annotated[
@@ -81,105 +95,165 @@ def plan_command(
 
     Example: `noisegate plan --schema schema.toml --epsilon 1 --records 30000`
 
-    A registry that grows: `noisegate plan --schema schema.toml --epsilon 1 --periods 24 --save registry.json`
+    A registry that grows: `noisegate plan --schema schema.toml --epsilon 1 --periods 24
+    --save registry.json`
 
-    From required precision: `noisegate plan --schema schema.toml --records 30000 --want "mean(age) by sex ±2 %"`
+    From required precision: `noisegate plan --schema schema.toml --records 30000
+    --want "mean(age) by sex ±2 %"`
 
-    Images: `noisegate plan --size 28 --channels 1 --classes 10 --epsilon 1 --records 60000`
+    Images: `noisegate plan --size 28 --channels 1 --classes 10 --epsilon 1
+    --records 60000`
     """
     from noisegate.methods.registry import AUTO
-    from noisegate.schema import EncodedTable
-    from noisegate.schema.schema import is_linked
-    from noisegate.sources.tables.tables import TableSource
 
     records = options.records
     if records is not None and records < 1:
         raise OptionError(f"--records {records} must be a positive whole number.")
-    schema: Any = options.read_schema()
+    schema = options.read_schema()
     if like is not None and not want and options.analyses is None:
         raise OptionError(
-            f"--like {like} goes with --want or --analyses; give one of them, or leave it out."
+            f"--like {like} goes with --want or --analyses; give one of them, or leave "
+            "it out."
         )
-    read = (
-        []
-        if like is None or is_linked(schema)
-        else list(TableSource(like, schema).batches())
-    )
-    stand_in = EncodedTable.concatenate(read) if read else None
+    stand_in = None if like is None else _read_stand_in(like, schema)
     if want:
         if epsilon is not None or save is not None:
-            raise OptionError(
-                f"--want finds an epsilon: leave out {'--save' if epsilon is None else '--epsilon'}."
-            )
-        from noisegate.app.cli.infer import price_command
+            unwanted = "--save" if epsilon is None else "--epsilon"
+            raise OptionError(f"--want finds an epsilon: leave out {unwanted}.")
+        from noisegate.app.cli.precision import show_smallest_epsilon
 
-        price_command(want, stand_in, schema, options, as_json=as_json)
+        show_smallest_epsilon(want, stand_in, schema, options, as_json=as_json)
         return
     if epsilon is None:
         raise OptionError(
-            "--epsilon is missing: the ε of the guarantee, such as 1; or say what is wanted by --want."
+            "--epsilon is missing: the ε of the guarantee, such as 1; or say what is "
+            "wanted by --want."
         )
     run = options.to_run(epsilon)
-    answers: dict[str, Any] = {}
+    analyses: list[dict[str, Any]] | None = None
     if options.analyses is not None:
-        from noisegate.app.cli.infer import widths_command
+        from noisegate.app.cli.precision import predict_widths
 
-        answers["analyses"] = widths_command(
-            stand_in, schema, options, epsilon, as_json=as_json
-        )
-    published, stream, method, budget = None, None, run.method, run.budget
-    if periods is not None:
-        from noisegate.app.cli.streams import horizon_of
+        analyses = predict_widths(stand_in, schema, options, epsilon, as_json=as_json)
 
-        stream = horizon_of(periods, window, corrections)
-    elif window is not None or corrections:
-        raise OptionError(
-            "--window and --corrections need --periods N or --periods open."
-        )
-    if save is not None and stream is not None:
-        from noisegate.app.streams.published import publish_stream
-
-        published = publish_stream(run, stream, save)
-    elif save is not None:
-        from noisegate.app.silos.shared_plan import publish_plan
-
-        method, published = publish_plan(run, save)
-    if stream is not None:
-        budget = stream.at_once(budget)
-    planned = method.planned(schema, budget, records, reason=options.method == AUTO)
-    if stream is not None:
-        from noisegate.app.silos.shared_plan import calibrated_plan
-
-        once = calibrated_plan(method, schema, run.budget)
-        planned = replace(planned, plan=stream.plan(once))
+    horizon = _read_horizon(periods, window, corrections)
+    method = run.method
+    plan_id: str | None = None
+    if save is not None:
+        method, plan_id = _publish(run, horizon, save)
+    explains_choice = options.method == AUTO
+    planned = _plan(run, method, horizon, explains_choice=explains_choice)
     warn_about_delta(options.delta, records)
     warn_about_constraints(schema)
     if as_json:
         fields: dict[str, Any] = planned.to_json()
-        if published is not None:
-            fields |= {"plan": published, "saved": str(save)}
-        if stream is not None:
-            fields["stream"] = stream.to_json()
-        print_json(fields | answers)
+        if plan_id is not None:
+            fields["plan"] = plan_id
+            fields["saved"] = str(save)
+        if horizon is not None:
+            fields["stream"] = horizon.to_json()
+        if analyses is not None:
+            fields["analyses"] = analyses
+        print_json(fields)
         return
+
     if planned.reason:
         OUT.print(planned.reason)
     show_verdict(planned.verdict)
     show_plan(planned.plan, records, details=details)
     for bound in planned.error_bounds:
         OUT.print(bound.text())
-    if stream is not None:
-        OUT.print(stream.text())
-    if published is not None:
-        following = (
-            f"Each silo: noisegate release DATA --plan {save} --silo NAME --out DIR"
+    if horizon is not None:
+        OUT.print(horizon.text())
+    if plan_id is not None:
+        if horizon is None:
+            next_step = (
+                f"Each silo: noisegate release DATA --plan {save} --silo NAME --out DIR"
+            )
+        else:
+            next_step = f"First period: noisegate fit DATA --stream {save} --out DIR"
+        OUT.print(f"Plan {plan_id} is in {save}. {next_step}")
+
+
+def _read_stand_in(path: Path, schema: Any) -> EncodedTable | None:
+    """Reads the public records that stand in for the private ones.
+
+    Args:
+        path: Value of --like.
+        schema: A `Schema`, or a `LinkedSchema` for linked tables.
+
+    Returns:
+        The encoded records; None if there are none, or the tables are linked, of which
+        no precision is predicted.
+    """
+    from noisegate.schema import EncodedTable
+    from noisegate.schema.schema import is_linked
+    from noisegate.sources.tables.tables import TableSource
+
+    if is_linked(schema):
+        return None
+    batches = list(TableSource(path, schema).batches())
+    return EncodedTable.concatenate(batches) if batches else None
+
+
+def _read_horizon(
+    periods: str | None, window: int | None, corrections: bool
+) -> Horizon | None:
+    """Returns the horizon of a stream; None if the plan is not one of a stream."""
+    if periods is not None:
+        from noisegate.app.cli.streams import parse_horizon
+
+        return parse_horizon(periods, window, corrections)
+    if window is not None or corrections:
+        raise OptionError(
+            "--window and --corrections need --periods N or --periods open."
         )
-        following = (
-            following
-            if stream is None
-            else f"First period: noisegate fit DATA --stream {save} --out DIR"
-        )
-        OUT.print(f"Plan {published} is in {save}. {following}")
+    return None
+
+
+def _publish(run: Run, horizon: Horizon | None, save: Path) -> tuple[Method, str]:
+    """Writes the plan of a run to a file, for silos, or for the periods of a stream.
+
+    Args:
+        run: The run that is planned.
+        horizon: That of the stream; None for silos.
+        save: The new file.
+
+    Returns:
+        The method as it will run, and the identifier of the plan. For silos each
+        setting that follows from ε is fixed, as the silos may differ in ε.
+    """
+    if horizon is not None:
+        from noisegate.app.streams.published import publish_stream
+
+        return run.method, publish_stream(run, horizon, save)
+    from noisegate.app.silos.shared_plan import publish_plan
+
+    return publish_plan(run, save)
+
+
+def _plan(
+    run: Run, method: Method, horizon: Horizon | None, *, explains_choice: bool
+) -> Planned:
+    """Returns what a run would release, at what cost, and how accurate it would be.
+
+    Args:
+        run: The run that is planned.
+        method: Its method, or the one that was published.
+        horizon: That of the stream; None for a single release.
+        explains_choice: Whether to say why this method was chosen.
+    """
+    schema = run.schema
+    if horizon is None:
+        return method.planned(schema, run.budget, run.records, reason=explains_choice)
+    from noisegate.app.silos.shared_plan import calibrated_plan
+
+    # Noise grows over the periods, so accuracy is stated for the last release. Its
+    # noise is that of a single release at a smaller ε.
+    last_budget = horizon.at_once(run.budget)
+    planned = method.planned(schema, last_budget, run.records, reason=explains_choice)
+    single_plan = calibrated_plan(method, schema, run.budget)
+    return replace(planned, plan=horizon.plan(single_plan))
 
 
 def methods_command(
@@ -194,218 +268,40 @@ def methods_command(
     """
     from noisegate.methods.registry import list_methods, method_named
 
-    told: list[Any] = list_methods() if name is None else method_named(name).describe()
-    if as_json:
-        print_json(
-            {
-                "methods": told
-                if name is None
-                else [{"name": method_named(name).name, "settings": told}]
-            }
-        )
+    if name is None:
+        methods = list_methods()
+        if as_json:
+            print_json({"methods": methods})
+            return
+        columns = {"name": "name", "what it is": "summary"}
+        _show_fields("Methods", columns, methods)
         return
-    shown = {
+    method = method_named(name)
+    settings = method.describe()
+    if as_json:
+        print_json({"methods": [{"name": method.name, "settings": settings}]})
+        return
+    columns = {
         "setting": "name",
         "default": "default",
         "meaning": "meaning",
         "expected": "expected",
     }
-    shown = {"name": "name", "what it is": "summary"} if name is None else shown
-    rows = [
-        [
-            "" if (value := one[key]) in (None, ()) else str(value)
-            for key in shown.values()
-        ]
-        for one in told
-    ]
-    OUT.print(
-        table(
-            "Methods" if name is None else f"Settings of {name}",
-            dict.fromkeys(shown, "left"),
-            rows,
-        )
-    )
+    _show_fields(f"Settings of {name}", columns, settings)
 
 
-def warn_about_delta(delta: float, records: float | None) -> None:
-    """Warns when δ is no longer small against one record."""
-    if records is not None and delta >= 1 / records:
-        warn(
-            f"delta={delta:g} is at least 1/(number of records) = {1 / records:.3g}: publishing one record outright "
-            "would satisfy such a guarantee. Choose a smaller --delta."
-        )
+def _show_fields(
+    title: str, columns: Mapping[str, str], objects: Sequence[Mapping[str, Any]]
+) -> None:
+    """Prints a table with a row for each JSON object.
 
-
-def show_plan(plan: PricedPlan, records: int | None, *, details: bool = False) -> None:
-    """Prints a plan for people in a line, or with `details` query by query."""
-    data, budget = plan.describe(records), plan.budget
-    if "rho" in data:
-        _show_marginals(data)
-        return
-    title = f"ε = {budget.epsilon:g}, δ = {budget.delta:g}, {budget.adjacency.value}"
-    if budget.contributions is not None:
-        title += f", privacy unit: {describe_unit(budget.unit, budget.contributions)}"
-    queries, steps = data["releases"], data.get("steps")
-    if not details:
-        values = sum(query["dim"] * query["columns"] for query in queries)
-        told = (
-            []
-            if steps is None
-            else [
-                f"{steps:,} noisy sums of {_VECTORS[data.get('vectors_of', 'records')][0]}"
-            ]
-        )
-        told += (
-            [f"{len(queries)} queries, {values:,} noisy values at most"]
-            if queries
-            else []
-        )
-        OUT.print(f"{title}: {', '.join(told)}.", soft_wrap=True)
-    elif steps is None:
-        _show_queries(title, queries)
-    if steps is not None:
-        _show_steps(title, data, details=details)
-    elif records is not None:
-        OUT.print(
-            f"About {data['seconds_at_the_gate']:.0f} s and {data['megabytes_at_the_gate']:.0f} MB at the gate for "
-            f"{records:,} records; fitting takes additional time and costs no privacy."
-        )
-
-
-def _show_queries(title: str, releases: list[dict[str, Any]]) -> None:
-    samplers = list(dict.fromkeys(release["sampler"] for release in releases))
-    told = {"sampler": "left"} if len(samplers) > 1 else {}
-    rows = [
-        [
-            release["name"],
-            f"{'≤ ' * release['adaptive']}{release['dim']} x {release['columns']}",
-            *(
-                f"{release[name]:.4g}"
-                for name in ("sensitivity", "noise_std", "noise_multiplier")
-            ),
-            "-"
-            if release["signal_to_noise"] is None
-            else f"{release['signal_to_noise']:.3g}",
-            *(release[name] for name in told),
-        ]
-        for release in releases
-    ]
-    numbers = dict.fromkeys(
-        ("values", "sensitivity", "noise", "multiplier", "signal"), "right"
-    )
-    OUT.print(table(title, {"query": "left", **numbers, **told}, rows))
-    OUT.print(
-        "noise: standard deviation of each value; multiplier: noise / sensitivity; "
-        "signal: norm of the sum / norm of its noise, at most."
-        + ("" if told else f" Sampler: {samplers[0]}.")
-    )
-
-
-_VECTORS = {
-    "records": ("gradients", "gradient of a record"),
-    "samples": ("vectors, each of a whole sample", "vector of a sample"),
-    "shards": ("answers of teachers", "answer of a teacher"),
-}
-"""What a plan of steps adds up, by `vectors_of` in its description, and one of them."""
-
-_DROWNED = 0.5
-"""Noise over all steps beside what teachers say, of which generators of images learn next to nothing. On simulated
-digits DataLens' labels reached .36, .22 and .10 at 0.11, 0.33 and 0.84 (of logistic regression, by chance .10)."""
-
-
-def _show_steps(title: str, data: dict[str, Any], *, details: bool) -> None:
-    of_shards = data.get("vectors_of") == "shards"
-    if details:
-        OUT.print(
-            table(
-                title,
-                {"training": "left", "": "right", "what it is": "left"},
-                _step_rows(data),
-            )
-        )
-        if data["releases"]:
-            _show_queries("Further queries, within the same ε", data["releases"])
-    if of_shards:
-        over_all = data["noise_norm_over_clipping_norm"] / math.sqrt(data["steps"])
-        if over_all > _DROWNED:
-            OUT.print(
-                "The noise exceeds what the teachers say: if all agreed in every step, the noise of all steps together "
-                f"would be {over_all:.2g} times their sum. Use more teachers, fewer values or a larger epsilon."
-            )
-    elif data["records_a_step"] is None:
-        OUT.print(
-            "A fit needs --records: sums are divided by the expected number of records of a step."
-        )
-    goes_on = "cannot be resumed" if data["releases"] or of_shards else "can be resumed"
-    OUT.print(
-        f"Every step uses the records, which are read once and kept in memory. An interrupted training {goes_on}."
-    )
-
-
-def _step_rows(data: dict[str, Any]) -> list[list[str]]:
-    of = data.get("vectors_of", "records")
-    (vectors, vector), sampled, ratio = (
-        _VECTORS[of],
-        data["records_a_step"],
-        data["noise_norm_over_clipping_norm"],
-    )
-    chosen = (
-        "that a step queries a teacher"
-        if of == "shards"
-        else "that a step's sample includes a record"
-    )
-    rows = [
-        [
-            "steps",
-            f"{data['steps']:,}",
-            f"noisy sums of {vectors}, one after the other",
-        ],
-        ["sampling rate", f"{data['rate']:.4g}", f"probability {chosen}"],
-    ]
-    if data.get("shards", 1) > 1:
-        rows.append(["shards", f"{data['shards']:,}", "disjoint parts of the records"])
-    if sampled is not None:
-        rows.append(
-            [
-                "records a step",
-                f"{sampled:,.0f}",
-                "expected; how many they are stays private",
-            ]
-        )
-    rows += [
-        [
-            "clipping norm",
-            f"{data['clipping_norm']:.4g}",
-            f"most that the {vector} may have",
-        ],
-        ["values", f"{data['parameters']:,}", f"in the {vector}"],
-        [
-            "noise multiplier",
-            f"{data['noise_multiplier']:.4g}",
-            "noise on each value of a sum / sensitivity",
-        ],
-    ]
-    if ratio is not None:
-        rows.append(
-            [
-                "noise / mean",
-                f"{ratio:.3g}",
-                f"norms, of the mean of a step's {vectors}, at least",
-            ]
-        )
-    return rows
-
-
-def _show_marginals(data: dict[str, Any]) -> None:
-    tables, whole = (
-        data["megabytes_of_tables_at_the_gate"],
-        data["megabytes_at_the_gate"],
-    )
-    OUT.print(
-        f"ε = {data['epsilon']:g}, δ = {data['delta']:g}, {data['adjacency']}: {data['mechanism']} spends rho = "
-        f"{data['rho']:.4g} (zCDP) on counts of tables of columns, which it chooses on the way. The columns have "
-        f"{', '.join(map(str, data['cells']))} cells.\n"
-        f"It holds all records in memory, {data['bytes_per_record_at_the_gate']} bytes each, beside {tables:.0f} MB of "
-        f"exact tables{'' if whole is None else f': about {whole:.0f} MB'}. After each choice a model is fitted, "
-        "which may take minutes in all."
-    )
+    Args:
+        title: Of the table.
+        columns: For each heading the field that is shown under it.
+        objects: The objects; a field that is None or () is shown as an empty cell.
+    """
+    rows = []
+    for item in objects:
+        values = [item[field] for field in columns.values()]
+        rows.append(["" if value in (None, ()) else str(value) for value in values])
+    OUT.print(table(title, dict.fromkeys(columns, "left"), rows))

@@ -1,30 +1,43 @@
-"""`noisegate sample`: make synthetic records."""
+"""`noisegate sample`: make synthetic records.
+
+What the command writes depends on the model and on the options::
+
+    a model of one table or of images   one file                   `sample_files`
+      with --package                    a folder to hand out       `sample_files`
+      with --copies                     one file with all copies   `sample_copies`
+    a model of linked tables            a folder of files          `sample_linked`
+
+All of it is drawn from what was released, so it costs no privacy.
+"""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from shutil import disk_usage
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisegate.app.cli.console import print_json, say, show_progress, warn
+from noisegate.app.cli.console import print_json, say, warn
 from noisegate.app.cli.options import Json
-from noisegate.atomic import new_file, unwritable
+from noisegate.app.cli.sample_files import (
+    Conditions,
+    SampleRequest,
+    check_disk_space,
+    csv_metadata,
+    output_file,
+    write_records,
+)
 from noisegate.errors import OptionError
-from noisegate.registry import extension
 from noisegate.seeds import MOST_SEED
 
 if TYPE_CHECKING:
+    from noisegate.answers.worth import Guard
     from noisegate.models.synthesizer import Synthesizer
 
-# Cells from which the size of the file is estimated first, and cells of the file that it is estimated by.
-_MANY_NUMBERS, _PROBE_NUMBERS = 50_000_000, 100_000
+_CONDITION = re.compile(r"\s*(.+?)\s*(>=|<=|=)\s*(.*?)\s*", re.DOTALL)
+"""A value of --where: the column, the sign, and the value, which may be empty."""
 
 
 def sample_command(
@@ -36,7 +49,8 @@ def sample_command(
         typer.Option(
             "--records",
             "-n",
-            help="Number of synthetic records; of linked tables, of those of the first.",
+            help="Number of synthetic records; of linked tables, of those of the "
+            "first.",
         ),
     ],
     out: Annotated[
@@ -44,17 +58,19 @@ def sample_command(
         typer.Option(
             "--out",
             "-o",
-            help="File to write: .csv or .parquet. Images: .parquet (an image column), .npz (arrays `images` and "
-            "`labels`), .csv (a column for each pixel), or no ending for PNG files in class folders. Linked tables: a "
-            "new folder, with a CSV file for each; Parquet files if its name ends in .parquet.",
+            help="File to write: .csv or .parquet. Images: .parquet (an image column), "
+            ".npz (arrays `images` and `labels`), .csv (a column for each pixel), or "
+            "no ending for PNG files in class folders. Linked tables: a new folder, "
+            "with a CSV file for each; Parquet files if its name ends in .parquet.",
         ),
     ] = None,
     package: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="New folder to hand out: the records, as synthetic.csv (images: synthetic.parquet) or under the name "
-            "that --out says, datapackage.json (Frictionless), croissant.json (MLCommons) and the certificate.",
+            help="New folder to hand out: the records, as synthetic.csv (images: "
+            "synthetic.parquet) or under the name that --out says, datapackage.json "
+            "(Frictionless), croissant.json (MLCommons) and the certificate.",
         ),
     ] = None,
     licence: Annotated[
@@ -73,14 +89,16 @@ def sample_command(
         list[str] | None,
         typer.Option(
             metavar="CONDITION",
-            help="Only records with this value: --where sex=Female, --where 'age>=18', --where age=18..30. Repeatable.",
+            help="Only records with this value: --where sex=Female, --where 'age>=18', "
+            "--where age=18..30. Repeatable.",
         ),
     ] = None,
     even: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="As many records with each value of this column, whatever their shares: --even diagnosis.",
+            help="As many records with each value of this column, whatever their "
+            "shares: --even diagnosis.",
         ),
     ] = None,
     independent: Annotated[
@@ -96,8 +114,9 @@ def sample_command(
             metavar="M",
             min=2,
             max=1000,
-            help="Write a copy of the model and one of each of M refits to it, each with -n records, one below the "
-            "other: their spread tells the error of whatever is computed from each. A refit takes as long as the fit.",
+            help="Write a copy of the model and one of each of M refits to it, each "
+            "with -n records, one below the other: their spread tells the error of "
+            "whatever is computed from each. A refit takes as long as the fit.",
         ),
     ] = None,
     grid: Annotated[
@@ -114,261 +133,235 @@ def sample_command(
 
     Linked tables: `noisegate sample model -n 10000 -o synthetic`
 
-    With descriptions for programs: `noisegate sample model -n 10000 --package handout --license CC-BY-4.0`
+    With descriptions for programs: `noisegate sample model -n 10000 --package handout
+    --license CC-BY-4.0`
     """
     from noisegate.models.folder import LINKED, kind_in
     from noisegate.models.synthesizer import MOST_ROWS, Synthesizer, model_path
 
     if out is None and package is None:
         raise OptionError(
-            "--out is missing: the file to write, such as synthetic.csv; or give --package DIR."
+            "--out is missing: the file to write, such as synthetic.csv; or give "
+            "--package DIR."
         )
     if licence is not None and package is None:
         raise OptionError(
-            f"--license {licence} stands in the descriptions of --package DIR; give it, or leave it out."
+            f"--license {licence} stands in the descriptions of --package DIR; give "
+            "it, or leave it out."
         )
     if n >= MOST_ROWS:
         raise OptionError(
-            f"-n {n:,}: at most {MOST_ROWS - 1:,} records are made at once; ask for fewer."
+            f"-n {n:,}: at most {MOST_ROWS - 1:,} records are made at once; ask for "
+            "fewer."
         )
     if n < 1:
         raise OptionError(f"-n {n}: the number of records must be at least 1.")
-    asked: dict[str, Any] = {"where": read_conditions(where), "even": even}
-    if kind_in(model_path(model)) == LINKED:
-        refused = {
-            "--package": package,
-            "--even": even,
-            "grid": grid,
-            "--independent": independent or None,
-            "--copies": copies,
-        }
-        given = {"where": where, "conditions": asked["where"]}
+    conditions = read_conditions(where)
+
+    is_linked = kind_in(model_path(model)) == LINKED
+    if is_linked:
+        unusable = _first_specified(
+            {
+                "--package": package,
+                "--even": even,
+                "--grid": grid,
+                "--independent": independent,
+                "--copies": copies,
+            }
+        )
+        if unusable is not None:
+            raise OptionError(
+                f"{unusable} is of one table, and {model} makes linked ones; leave it "
+                "out, and give --out FOLDER."
+            )
+        assert out is not None  # without --out there is --package
         from noisegate.app.cli.sample_linked import sample_linked
 
         sample_linked(
-            model, n, out, seed=seed, as_json=as_json, refused=refused, **given
+            model,
+            n,
+            out,
+            seed=seed,
+            conditions=conditions,
+            where=where or [],
+            as_json=as_json,
         )
         return
+
     synthesizer = Synthesizer.load(model)
-    if grid is not None and synthesizer.schema.images is None:
+    makes_images = synthesizer.schema.images is not None
+    if grid is not None and not makes_images:
         raise OptionError(
             f"--grid {grid} shows images, and {model} makes a table; leave it out."
         )
     if copies is not None:
-        for name, value in {
-            "--package": package,
-            "--where": where,
-            "--even": even,
-            "--grid": grid,
-        }.items():
-            if value is not None:
-                raise OptionError(
-                    f"{name} does not go with --copies; leave one of them out."
-                )
-        from noisegate.app.cli.infer import copies_command
-
-        assert out is not None  # Without --out there is --package, refused above.
-        copies_command(synthesizer, n, copies, out, seed)
-        if as_json:
-            print_json(
-                {
-                    "records": n,
-                    "out": str(out),
-                    "seed": seed,
-                    "where": [],
-                    "even": None,
-                    "copies": copies,
-                }
-            )
-        else:
-            say(
-                f"Wrote {copies + 1:,} copies of {n:,} records to {out}: .imp is 0 for the model's own, then counts."
-            )
-            say(
-                "How to combine what is computed from each: docs/inference.md, noisegate.app.copies.combine."
-            )
-        return
-    guard: Any = None
-    if synthesizer.schema.images is None:
-        asked["independent"] = independent
-        from noisegate.answers.worth import guard as guard_of_rows
-
-        guard = guard_of_rows(synthesizer, n)
-    elif independent:
-        raise OptionError(
-            f"--independent is of tables, and {model} makes images, which are; leave it out."
+        unusable = _first_specified(
+            {"--package": package, "--where": where, "--even": even, "--grid": grid}
         )
-    metadata = {} if guard is None else guard.metadata
+        if unusable is not None:
+            raise OptionError(
+                f"{unusable} does not go with --copies; leave one of them out."
+            )
+        assert out is not None  # without --out there is --package
+        _sample_copies(synthesizer, n, copies, out, seed, as_json=as_json)
+        return
+    if independent and makes_images:
+        raise OptionError(
+            f"--independent is of tables, and {model} makes images, which are; leave "
+            "it out."
+        )
+
+    guard = _guard_rows(synthesizer, n)
+    metadata: Mapping[str, str] = {} if guard is None else guard.metadata
+    request = SampleRequest(
+        n=n, seed=seed, where=conditions, even=even, independent=independent
+    )
     with (
-        _place(synthesizer, out, package, licence) as (file, shown),
-        _described(file, metadata, package),
+        output_file(synthesizer, out, package, licence) as (file, final_path),
+        csv_metadata(file, metadata, package),
     ):
-        _check_room(synthesizer, n, file)
-        _write(synthesizer, n, file, seed, asked, grid, metadata)
+        check_disk_space(synthesizer, n, file)
+        write_records(synthesizer, request, file, grid=grid, metadata=metadata)
     if synthesizer.often_broken is not None:
         warn(synthesizer.often_broken)
     if guard is not None and guard.warning is not None:
         warn(guard.warning)
     if as_json:
-        given = {"grid": grid, "package": package}
-        more: dict[str, Any] = {
-            name: str(path) for name, path in given.items() if path is not None
+        fields: dict[str, Any] = {
+            "records": n,
+            "out": str(final_path),
+            "seed": seed,
+            "where": where or [],
+            "even": even,
         }
+        if grid is not None:
+            fields["grid"] = str(grid)
+        if package is not None:
+            fields["package"] = str(package)
         if synthesizer.schema.constraints:
-            more["kept_share"] = synthesizer.kept_share
+            fields["kept_share"] = synthesizer.kept_share
         if guard is not None:
-            more["effective_n"] = guard.told
+            fields["effective_n"] = guard.told
+        print_json(fields)
+        return
+    if package is None:
+        advice = f"Share {model / 'certificate.md'} with them."
+    else:
+        advice = (
+            f"{package} describes them, and holds the certificate: hand it over whole."
+        )
+    say(f"Wrote {n:,} synthetic records to {final_path}. {advice}")
+    if guard is not None:
+        say(guard.sentence)
+
+
+def _first_specified(options: Mapping[str, object]) -> str | None:
+    """Returns the first of some options that was specified; None if none was.
+
+    Args:
+        options: Values by option: None, False or an empty list if it was left out.
+    """
+    return next((name for name, value in options.items() if value), None)
+
+
+def _sample_copies(
+    synthesizer: Synthesizer,
+    n: int,
+    refit_count: int,
+    out: Path,
+    seed: int | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Writes a copy of a model and one of each of its refits, and says how to use them.
+
+    Args:
+        synthesizer: The model.
+        n: Number of records of each copy.
+        refit_count: Value of --copies.
+        out: New file.
+        seed: Value of --seed.
+        as_json: Whether to print JSON for programs instead of text for people.
+    """
+    from noisegate.app.cli.sample_copies import write_copies
+
+    write_copies(synthesizer, n, refit_count, out, seed)
+    if as_json:
         print_json(
             {
                 "records": n,
-                "out": str(shown),
+                "out": str(out),
                 "seed": seed,
-                "where": where or [],
-                "even": even,
-                **more,
+                "where": [],
+                "even": None,
+                "copies": refit_count,
             }
         )
-    else:
-        inside = (
-            f"{package} describes them, and holds the certificate: hand it over whole."
-        )
-        hand_over = (
-            f"Share {model / 'certificate.md'} with them."
-            if package is None
-            else inside
-        )
-        say(f"Wrote {n:,} synthetic records to {shown}. {hand_over}")
-        if guard is not None:
-            say(guard.sentence)
-
-
-@contextmanager
-def _described(
-    file: Path, metadata: Mapping[str, str], package: Path | None
-) -> Iterator[None]:
-    """Writes what rows are worth beside a CSV file, where CSVW looks for it; the block refuses one that cannot be."""
-    if (
-        not metadata
-        or package is not None
-        or file.suffix != ".csv"
-        or file.exists()
-        or not file.parent.is_dir()
-    ):
-        yield
         return
-    told = {name.partition(".")[2]: text for name, text in metadata.items()}
-    told["effective_n"] = json.loads(told["effective_n"])
-    page = {"@context": "http://www.w3.org/ns/csvw", "url": file.name, "notes": [told]}
-    with new_file(file.with_name(f"{file.name}-metadata.json")) as beside:
-        yield
-        beside.write_text(
-            json.dumps(page, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+    say(
+        f"Wrote {refit_count + 1:,} copies of {n:,} records to {out}: .imp is 0 for "
+        "the model's own, then counts."
+    )
+    say(
+        "How to combine what is computed from each: docs/inference.md, "
+        "noisegate.app.copies.combine."
+    )
 
 
-@contextmanager
-def _place(
-    synthesizer: Synthesizer,
-    out: Path | None,
-    package: Path | None,
-    licence: str | None,
-) -> Iterator[tuple[Path, Path]]:
-    """Yields the file to write, and where it will lie in the end; a package appears when the block ends well."""
-    if package is None:
-        assert out is not None  # one of both is given
-        yield out, out
-        return
-    from noisegate.models.package import new_package
+def _guard_rows(synthesizer: Synthesizer, n: int) -> Guard | None:
+    """Returns how many records so many rows are worth.
 
-    with new_package(package, out, synthesizer.release, licence=licence) as file:
-        yield file, package / file.name
+    None for images, and where the method released nothing that tells.
+    """
+    if synthesizer.schema.images is not None:
+        return None
+    from noisegate.answers.worth import guard
+
+    return guard(synthesizer, n)
 
 
-def _check_room(synthesizer: Synthesizer, n: int, out: Path) -> None:
-    """Finds a file that the disk could not hold, by the size of a small one of the same kind."""
-    if (
-        n * len(synthesizer.schema.columns) < _MANY_NUMBERS
-        or not out.absolute().parent.is_dir()
-    ):
-        return
-    rows = max(_PROBE_NUMBERS // len(synthesizer.schema.columns), 10)
-    with TemporaryDirectory() as folder:
-        probe = Path(folder) / f"probe{out.suffix}"
-        _write(synthesizer, rows, probe, 0, {}, None, {})
-        files = [path for path in Path(folder).rglob("*") if path.is_file()]
-        size = n / rows * sum(path.stat().st_size for path in files)
-    free = disk_usage(out.absolute().parent).free
-    if size > free:
-        says = f"-n {n:,}: {out} would have about {size / 1e9:,.1f} GB, and there are {free / 1e9:,.1f} GB free"
-        raise OptionError(f"{says}; ask for fewer records, or choose another disk.")
+def read_conditions(texts: list[str] | None) -> Conditions:
+    """Reads the conditions that synthetic records shall meet.
 
+    Args:
+        texts: Values of --where: NAME=VALUE, NAME>=VALUE or NAME<=VALUE.
 
-def _write(
-    synthesizer: Synthesizer,
-    n: int,
-    out: Path,
-    seed: int | None,
-    asked: Mapping[str, Any],
-    grid: Path | None,
-    metadata: Mapping[str, str],
-) -> None:
-    from noisegate.models.output.sample_file import sample_writer
+    Returns:
+        Conditions by column, as the parameter ``where`` of `Synthesizer.sample` takes
+        them.
 
-    form = synthesizer.schema.images
-    shown: Any = None
-    if grid is not None and form is not None:
-        shown = extension("noisegate.pictures", "grid", f"what draws --grid {grid}")(
-            form=form, out=grid
-        )
-        if len(form.labels) > shown.most_classes:
-            say(
-                f"{grid} shows the first {shown.most_classes} of {len(form.labels):,} classes."
-            )
-    batches: Iterator[Any] = (
-        synthesizer.batches if form is None else synthesizer.images
-    )(n, seed=seed, **asked)
-    with ExitStack() as files:
-        drawing = (
-            None if shown is None else files.enter_context(new_file(shown.out, "grid"))
-        )
-        write = files.enter_context(sample_writer(out, synthesizer.schema, n, metadata))
-        progress, done = files.enter_context(show_progress("Sampling", n)), 0
-        for batch in batches:
-            write(batch)
-            if shown is not None:
-                shown.add(batch)
-            done += len(batch)
-            progress(done, "")
-        if shown is not None and drawing is not None:
-            # Here, where neither file is in its place yet, so that a full disk leaves none of them.
-            try:
-                shown.draw().save(drawing, format="png")
-            except OSError as error:
-                raise unwritable(shown.out, "grid", error) from None
+    Raises:
+        OptionError: if one has another form, or there are two for one end of a column.
 
-
-_CONDITION = re.compile(r"\s*(.+?)\s*(>=|<=|=)\s*(.*?)\s*", re.DOTALL)
-
-
-def read_conditions(
-    texts: list[str] | None,
-) -> dict[str, str | tuple[str | None, str | None]]:
-    """Returns what each column shall be by conditions such as `age>=18`, as `Synthesizer.sample` takes it."""
-    said: dict[str, dict[str, str]] = {}
+    Examples:
+        >>> from noisegate.app.cli.sample import read_conditions
+        >>> read_conditions(["sex=Female", "age>=18", "age<=30", "wage <= 900"])
+        {'sex': 'Female', 'age': ('18', '30'), 'wage': (None, '900')}
+    """
+    values_by_sign: dict[str, dict[str, str]] = {}
     for text in texts or []:
         match = _CONDITION.fullmatch(text)
+        # An empty value is that of a missing cell, and no end of an interval.
         if match is None or (match[2] != "=" and not match[3]):
             raise OptionError(
-                f"--where {text!r} must look like NAME=VALUE, NAME>=VALUE or NAME<=VALUE."
+                f"--where {text!r} must look like NAME=VALUE, NAME>=VALUE or "
+                "NAME<=VALUE."
             )
         name, sign, value = match.groups()
-        signs = said.setdefault(name, {})
-        if sign in signs or "=" in signs or (sign == "=" and signs):
+        signs = values_by_sign.setdefault(name, {})
+        # Only one >= and one <= go together.
+        goes_with_others = sign != "=" and "=" not in signs and sign not in signs
+        if signs and not goes_with_others:
             raise OptionError(
-                f"--where {text!r} speaks of column {name!r} once more; say it in one condition."
+                f"--where {text!r} speaks of column {name!r} once more; say it in one "
+                "condition."
             )
         signs[sign] = value
-    return {
-        name: signs["="] if "=" in signs else (signs.get(">="), signs.get("<="))
-        for name, signs in said.items()
-    }
+
+    conditions: Conditions = {}
+    for name, signs in values_by_sign.items():
+        if "=" in signs:
+            conditions[name] = signs["="]
+        else:
+            conditions[name] = (signs.get(">="), signs.get("<="))
+    return conditions

@@ -1,20 +1,32 @@
-"""Streams on the command line: `plan --periods`, `fit --stream`, `fit --continue`."""
+"""Streams on the command line: `plan --periods`, `fit --stream`, `fit --continue`.
+
+The plan of a stream is published once. Each period is a fit to its own records, and
+names the model of the period before::
+
+    plan ... --periods 24 --save registry.json
+    fit january.csv  --stream registry.json --out january
+    fit february.csv --continue january     --out february
+
+So a fit of a stream has only those options that its plan does not state.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from typer import Context
+
+from noisegate.app.cli.options import FitOptions
 from noisegate.app.runs.folder import RunFolder
 from noisegate.app.runs.work import start_run
 from noisegate.app.streams.periods import open_period, verified_release
 from noisegate.app.streams.published import read_stream, stream_id
 from noisegate.errors import ModelError, OptionError
+from noisegate.gate.sums import Engine
 from noisegate.models.record_model import FittedModel
 from noisegate.privacy.continual_plan import Horizon
 from noisegate.privacy.events import MOST_PERIODS
 
-# Options of `fit` that go with a stream; all others are in its plan.
-_OPTIONS_OF_A_PERIOD = {
+_PERIOD_OPTIONS = {
     "address",
     "after",
     "as_json",
@@ -29,15 +41,24 @@ _OPTIONS_OF_A_PERIOD = {
     "stream",
     "withdrawn",
 }
+"""Options of `fit` that go with a stream, as parameters; all others are in its plan."""
 
 
-def horizon_of(periods: str, window: int | None, corrections: bool) -> Horizon:
-    """Returns the horizon that options of `plan` describe.
+def parse_horizon(periods: str, window: int | None, corrections: bool) -> Horizon:
+    """Reads the options of `plan` that describe how long a stream is.
 
     Args:
-        periods: A number in decimal, or "open" where it is not known.
+        periods: A number in decimal, or "open" if it is not known.
         window: How many of the last periods each release is about; None for all.
         corrections: Whether a record may be withdrawn or amended once.
+
+    Raises:
+        OptionError: if a number is none, or is out of range.
+
+    Examples:
+        >>> from noisegate.app.cli.streams import parse_horizon
+        >>> parse_horizon("24", window=None, corrections=False).periods
+        24
     """
     if periods != "open" and not periods.isdecimal():
         raise OptionError(
@@ -48,46 +69,73 @@ def horizon_of(periods: str, window: int | None, corrections: bool) -> Horizon:
     return Horizon(periods=count, window=window, corrections=corrections)
 
 
-def next_period(
-    context: Any, data: Any, folder: RunFolder, options: Any, **run_options: Any
+def fit_next_period(
+    context: Context,
+    data: str,
+    folder: RunFolder,
+    options: FitOptions,
+    *,
+    withdrawn: str | None,
+    device: str,
+    show_values: bool,
+    engine: Engine | None,
 ) -> FittedModel:
-    """Fits a period, as `fit` with --stream or --continue.
+    """Fits the first period of a stream, or the one behind a model, and says which.
 
     Args:
-        context: Of the verb.
-        data: The records of the period.
+        context: Context of the verb `fit`.
+        data: Path of the records of the period.
         folder: Where the run is written to.
-        options: Of the verb; those that the plan of the stream states are refused.
-        run_options: As `start_run` takes them, and the `withdrawn` records.
+        options: Of the verb.
+        withdrawn: Path of the records that leave the stream; None for none.
+        device: Where to fit.
+        show_values: Whether errors may quote private values.
+        engine: Where sums run; None for this machine.
+
+    Returns:
+        The model of all periods so far, or of those in the window.
+
+    Raises:
+        OptionError: if an option is one that the plan of the stream states, or the plan
+            is not found.
     """
-    typed = options.explicit_options(context)
-    stream = Path(typed["stream"]) if "stream" in typed else None
-    after = Path(typed["after"]) if "after" in typed else None
+    explicit = options.explicit_options(context)
+    stream = Path(explicit["stream"]) if "stream" in explicit else None
+    after = Path(explicit["after"]) if "after" in explicit else None
     if stream is None and after is None:
         raise OptionError("--withdrawn is of a stream; give --continue DIR beside it.")
     stated_twice = [
-        folder.observer.option(name)
-        for name in sorted(set(typed) - _OPTIONS_OF_A_PERIOD)
+        folder.observer.option(name) for name in sorted(set(explicit) - _PERIOD_OPTIONS)
     ]
     stated_twice += [
-        folder.observer.setting(*item) for item in typed["settings"].items()
+        folder.observer.setting(name, value)
+        for name, value in explicit["settings"].items()
     ]
     if stated_twice:
         raise OptionError(
             f"{stated_twice[0]}: the plan of the stream says what is queried; leave it "
             "out."
         )
-    plan = stream or next(_plans_near(Path(after or "")), None)
+    plan = stream
+    if plan is None and after is not None:
+        plan = next(_plans_near(after), None)
     if plan is None:
         raise OptionError(
             f"--continue {after}: the plan of its stream lies neither beside it nor in "
             "this folder; add --stream FILE."
         )
-    withdrawn = run_options.pop("withdrawn")
     run, period = open_period(
         plan, after, withdrawn, options.dataset, options.run_ledger
     )
-    model = start_run(run, data, folder, ask=period, **run_options)
+    model = start_run(
+        run,
+        data,
+        folder,
+        device=device,
+        show_values=show_values,
+        engine=engine,
+        ask=period,
+    )
     remaining = period.horizon.periods - period.facts.period
     folder.observer.say(
         f"Period {period.facts.period} of {period.horizon.periods}; {remaining} are "
@@ -100,7 +148,8 @@ def next_period(
 def _plans_near(model: Path) -> Iterator[Path]:
     """Yields the plan of the stream that a model folder belongs to.
 
-    It is looked for beside the folder and in the current one.
+    Plans are searched for beside the folder and in the current one; each has a folder
+    of its exact state beside it, as registry.private beside registry.json.
     """
     facts = verified_release(model).certificate.stream
     if facts is None:

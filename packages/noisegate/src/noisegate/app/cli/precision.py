@@ -1,0 +1,225 @@
+"""`noisegate plan --want` and `--analyses`: how exact answers will be, and at what ε.
+
+An answer is as exact as its confidence interval is narrow: its half width is how far it
+reaches to either side of the estimate. It is predicted by trial: records that stand in
+for the private ones are released at an ε and answered from, as in `app.analyses`. They
+are public ones, or made up by the schema.
+
+- `show_smallest_epsilon` finds the smallest ε at which all answers are as exact as
+  they are wanted.
+- `predict_widths` tells how exact the answers of given analyses are at one ε.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from noisegate.app.cli.console import OUT, print_json, say, show_progress, table
+from noisegate.app.cli.options import RunOptions
+from noisegate.errors import OptionError
+
+if TYPE_CHECKING:
+    from noisegate.app.analyses import Met, Price
+    from noisegate.schema import EncodedTable, Schema
+
+_MAX_STAND_INS = 2_000_000
+"""Records that stand in for the private ones at most: they are held in memory."""
+
+
+def show_smallest_epsilon(
+    wants: list[str],
+    stand_in: EncodedTable | None,
+    schema: Any,
+    options: RunOptions,
+    *,
+    as_json: bool,
+) -> None:
+    """Prints the smallest ε at which answers are as exact as they are wanted.
+
+    Args:
+        wants: Values of --want, such as ``mean(wage) by sex ±2 % at 95 %``.
+        stand_in: Public records; None for made-up ones.
+        schema: A `Schema`, or a `LinkedSchema`, which is refused.
+        options: Of the verb; the number of records is among them.
+        as_json: Whether to print JSON for programs instead.
+
+    Raises:
+        OptionError: if an answer cannot be tried, or another option contradicts.
+    """
+    from noisegate.app.analyses import SHARES, price, read_want
+
+    settings = options.method_settings
+    if set(settings) - {"moments_share"}:
+        raise OptionError(
+            "--want takes no --set but moments_share, and no --analyses; leave out "
+            "what else is given."
+        )
+    records = _stand_in_count("--want", schema, options)
+    shares: Sequence[float] = SHARES
+    if "moments_share" in settings:
+        shares = (settings["moments_share"],)
+    parsed_wants = [read_want(text, schema) for text in wants]
+    with show_progress("Trying", None) as progress:
+        smallest = price(
+            parsed_wants,
+            schema,
+            records,
+            stand_in=stand_in,
+            shares=shares,
+            progress=lambda note: progress(0, note),
+            delta=options.delta,
+            adjacency=options.adjacency,
+        )
+    if as_json:
+        epsilon = smallest.epsilon if smallest.reached else None
+        print_json({"epsilon": epsilon, **smallest.to_json()})
+        return
+    _show_widths(smallest.epsilon, smallest.met)
+    _show_command(smallest)
+    say(_describe_stand_in(stand_in))
+
+
+def _show_command(smallest: Price) -> None:
+    """Prints the smallest ε, and the fit that spends it."""
+    from noisegate.app.analyses import EPSILONS
+
+    if not smallest.reached:
+        OUT.print(f"No epsilon up to {EPSILONS[-1]:g} does.")
+        return
+    if smallest.epsilon == EPSILONS[0]:
+        qualification = "the least that was tried"
+    else:
+        qualification = "the least of those tried that do"
+    OUT.print(
+        f"epsilon = {smallest.epsilon:g} is {qualification}:\n"
+        f"  noisegate fit --epsilon {smallest.epsilon:g} --method pairwise "
+        f"--set moments_share={smallest.moments_share:g}",
+        highlight=False,
+    )
+
+
+def predict_widths(
+    stand_in: EncodedTable | None,
+    schema: Any,
+    options: RunOptions,
+    epsilon: float,
+    *,
+    as_json: bool,
+) -> list[dict[str, Any]]:
+    """Predicts how exact the answers of --analyses will be.
+
+    Args:
+        stand_in: Public records; None for made-up ones.
+        schema: A `Schema`, or a `LinkedSchema`, which is refused.
+        options: Of the verb; the analyses and the number of records are among them.
+        epsilon: ε of the guarantee.
+        as_json: Whether JSON is printed in the end, so that no table is printed here.
+
+    Returns:
+        For each analysis a JSON object with its promised half width.
+
+    Raises:
+        OptionError: if an answer cannot be tried, or another option contradicts.
+    """
+    from noisegate.app.analyses import Price, expected, read_analyses
+
+    records = _stand_in_count("--analyses", schema, options)
+    wants = read_analyses(options.analyses or "")
+    with show_progress("Trying", None):
+        predictions = expected(
+            wants,
+            schema,
+            records,
+            options.method_settings,
+            stand_in=stand_in,
+            epsilon=epsilon,
+            delta=options.delta,
+            adjacency=options.adjacency,
+        )
+    if not as_json:
+        _show_widths(epsilon, predictions)
+        say(_describe_stand_in(stand_in))
+    priced = Price(epsilon=epsilon, moments_share=0.0, met=predictions)
+    widths: list[dict[str, Any]] = priced.to_json()["wants"]
+    return widths
+
+
+def _stand_in_count(option: str, schema: Schema, options: RunOptions) -> int:
+    """Returns how many records stand in for the private ones: --records.
+
+    Args:
+        option: The option that asks for trials, for messages.
+        schema: The schema.
+        options: Of the verb.
+
+    Raises:
+        OptionError: if such records, or such a method, cannot be tried.
+    """
+    from noisegate.methods.registry import AUTO
+    from noisegate.schema.schema import is_linked
+
+    is_one_table = not is_linked(schema) and schema.images is None
+    if not is_one_table or options.method not in (AUTO, "pairwise"):
+        raise OptionError(
+            f"{option} is of answers of one table by 'pairwise'; leave it out."
+        )
+    if options.unit_column or options.contributions:
+        raise OptionError(
+            f"{option} is of one record each; leave out --unit-column and "
+            "--contributions."
+        )
+    if options.records is None or options.records > _MAX_STAND_INS:
+        raise OptionError(
+            f"{option} needs --records, about how many the public knows of, up to "
+            f"{_MAX_STAND_INS:,}."
+        )
+    return options.records
+
+
+def _show_widths(epsilon: float, predictions: Sequence[Met]) -> None:
+    """Prints a table of answers: the half width that is wanted, and the promised one.
+
+    Args:
+        epsilon: The ε at which they were tried.
+        predictions: What comes of each answer.
+    """
+    rows = [
+        [
+            prediction.want.text,
+            _half_width_cell(prediction.want.most),
+            _half_width_cell(prediction.half),
+            _remark(prediction),
+        ]
+        for prediction in predictions
+    ]
+    headings = {"answer": "left", "at most": "right", "promised": "right", "": "left"}
+    OUT.print(table(f"half widths at epsilon = {epsilon:g}", headings, rows))
+
+
+def _half_width_cell(half_width: float | None) -> str:
+    """Returns a half width as text; a dash for any width, or for no answer."""
+    return "-" if half_width is None else f"{half_width:.3g}"
+
+
+def _remark(prediction: Met) -> str:
+    """Returns whether an answer is as exact as it is wanted, and what would make it so.
+
+    "" if it may have any width.
+    """
+    if prediction.met:
+        return "" if prediction.want.most is None else "met"
+    if prediction.records is None:
+        return "no answer"
+    return f"with about {prediction.records:,} records"
+
+
+def _describe_stand_in(stand_in: EncodedTable | None) -> str:
+    """Returns which records the answers were tried on, and what that means."""
+    if stand_in is None:
+        records = (
+            "made-up records: numbers even between their bounds, levels equally common"
+        )
+    else:
+        records = "public records"
+    return f"Judged by {records}. Where records vary more, intervals are wider."
