@@ -1,4 +1,12 @@
-"""`noisegate ledger`: privacy budgets, and what was spent on each data set."""
+"""`noisegate ledger`: privacy budgets, and what was spent on each data set.
+
+- `register` sets the cap of a data set, once and for all.
+- `show` prints what was spent of each cap, and what remains.
+- `history` prints the entries of one data set.
+- `check` recomputes the hash chain and all accounts.
+
+Only runs write further entries; see `noisegate.ledger`.
+"""
 
 import warnings
 from collections.abc import Sequence
@@ -24,7 +32,10 @@ app = typer.Typer(
     help="Track privacy budgets and their use.",
     rich_markup_mode="markdown",
 )
-_MOST_PARTS = 6  # runs on a data set that are told one by one
+_MAX_RUNS_LISTED = 6
+"""Runs on a data set whose costs are listed one by one; of more, their number."""
+_HASH_DIGITS = 8
+"""Digits of a hash, or of the name of a run, that a table shows."""
 Dataset = Annotated[str, typer.Argument(help="Name of the data set.")]
 
 
@@ -38,7 +49,8 @@ def register_command(
     schema: Annotated[
         Path | None,
         typer.Option(
-            help="Schema file of linked tables: it says what the unit is, in place of --unit."
+            help="Schema file of linked tables: it says what the unit is, in place of "
+            "--unit."
         ),
     ] = None,
     ledger: LedgerOption = None,
@@ -50,37 +62,55 @@ def register_command(
 
     Linked tables: `noisegate ledger register clinic-2026 --epsilon 3 --schema clinic.toml`
     """
-    unit = unit if schema is None else _unit_in(schema, unit)
+    registered_unit = unit if schema is None else _linked_unit(schema, unit)
     book = Ledger(ledger)
-    with warnings.catch_warnings(record=True, category=LedgerWarning) as told:
+    with warnings.catch_warnings(record=True, category=LedgerWarning) as caught:
         warnings.simplefilter("always", LedgerWarning)
         book.register(
-            dataset, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit
+            dataset,
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=adjacency,
+            unit=registered_unit,
         )
-    for one in told:
-        warn(str(one.message))
+    for warning in caught:
+        warn(str(warning.message))
     if as_json:
-        capped = {
-            "epsilon": epsilon,
-            "delta": delta,
-            "adjacency": adjacency,
-            "unit": unit,
-        }
-        print_json({"dataset": dataset, **capped, "ledger": book.location})
+        print_json(
+            {
+                "dataset": dataset,
+                "epsilon": epsilon,
+                "delta": delta,
+                "adjacency": adjacency,
+                "unit": registered_unit,
+                "ledger": book.location,
+            }
+        )
         return
     say(
-        f"Registered {dataset!r} with a cap of epsilon = {epsilon:g} at delta = {delta:g} in {book.location}."
+        f"Registered {dataset!r} with a cap of epsilon = {epsilon:g} at delta = "
+        f"{delta:g} in {book.location}."
     )
 
 
-def _unit_in(path: Path, unit: str) -> str:
+def _linked_unit(path: Path, unit: str) -> str:
+    """Returns the privacy unit of linked tables: a record of the first, with its own.
+
+    Args:
+        path: Value of --schema.
+        unit: Value of --unit, which must be left at its default.
+
+    Raises:
+        OptionError: if the schema is of one table, or --unit is given too.
+    """
     from noisegate.privacy.plan import linked_unit
     from noisegate.schema.schema import is_linked, read_schema
 
     schema = read_schema(path)
     if not is_linked(schema) or unit != RECORD:
         raise OptionError(
-            f"--schema {path} says the unit of linked tables; for one table give --unit alone."
+            f"--schema {path} says the unit of linked tables; for one table give "
+            "--unit alone."
         )
     return linked_unit(schema.names)
 
@@ -97,69 +127,90 @@ def show_command(
     book = Ledger(ledger)
     accounts = book.show(dataset)
     if as_json:
-        print_json(
-            {
-                "accounts": [
-                    asdict(account) | {"adjacency": account.adjacency.value}
-                    for account in accounts
-                ]
-            }
-        )
-        return
-    rows = [
-        [
-            account.dataset,
-            f"{account.epsilon:g}",
-            f"{account.delta:g}",
-            _up(account.spent),
-            "-" if account.remaining is None else f"{account.remaining:.4g}",
-            *map(str, (account.committed, account.reserved, account.voided)),
-            f"{account.adjacency.value}, {account.unit}",
+        account_fields = [
+            {**asdict(account), "adjacency": account.adjacency.value}
+            for account in accounts
         ]
-        for account in accounts
-    ]
-    figures = dict.fromkeys(
-        ["cap ε", "δ", "spent ε", "left ε", "done", "open", "void"], "right"
-    )
-    headings = {"data set": "left", **figures, "neighbours, unit": "left"}
+        print_json({"accounts": account_fields})
+        return
+    headings = {
+        "data set": "left",
+        "cap ε": "right",
+        "δ": "right",
+        "spent ε": "right",
+        "left ε": "right",
+        "done": "right",
+        "open": "right",
+        "void": "right",
+        "neighbours, unit": "left",
+    }
+    rows = [_account_row(account) for account in accounts]
     OUT.print(table(f"Ledger {book.location}", headings, rows))
     OUT.print(
-        "left ε: the most that one more run may cost; done, open and void: numbers of runs; open ones are spent."
+        "left ε: the most that one more run may cost; done, open and void: numbers of "
+        "runs; open ones are spent."
     )
     for account in accounts:
-        if account.committed + account.reserved:
-            OUT.print(
-                _sum(account, book.history(account.dataset)),
-                soft_wrap=True,
-                markup=False,
-            )
+        has_runs = account.committed + account.reserved > 0
+        if has_runs:
+            entries = book.history(account.dataset)
+            OUT.print(_cost_sentence(account, entries), soft_wrap=True, markup=False)
 
 
-def _sum(account: Account, entries: Sequence[Entry]) -> str:
-    """Returns what each run on a data set cost, what all cost together, and what is left, at the cap's δ."""
-    void = {entry.reservation for entry in entries if entry.kind is Kind.VOID}
+def _account_row(account: Account) -> list[str]:
+    """Returns the cells of one data set in the table of accounts."""
+    remaining = "-" if account.remaining is None else f"{account.remaining:.4g}"
+    return [
+        account.dataset,
+        f"{account.epsilon:g}",
+        f"{account.delta:g}",
+        _format_cost(account.spent),
+        remaining,
+        str(account.committed),
+        str(account.reserved),
+        str(account.voided),
+        f"{account.adjacency.value}, {account.unit}",
+    ]
+
+
+def _cost_sentence(account: Account, entries: Sequence[Entry]) -> str:
+    """Returns what the runs on a data set cost, alone and together, and what is left.
+
+    It has the form "DATASET: PURPOSE ε + PURPOSE ε = ε at δ = δ; cap ε; ε left for one
+    more run". Costs are composed, so the total is mostly below their sum.
+
+    Args:
+        account: Of the data set.
+        entries: All entries of the data set.
+    """
+    void_runs = {entry.reservation for entry in entries if entry.kind is Kind.VOID}
     runs = [
         entry
         for entry in entries
-        if entry.kind is Kind.RESERVE and entry.reservation not in void
+        if entry.kind is Kind.RESERVE and entry.reservation not in void_runs
     ]
-    few = runs if len(runs) <= _MOST_PARTS else []
-    costs = [
-        f"{run.purpose} {_up(cost(run.events, account.delta, account.adjacency))}"
-        for run in few
-    ]
-    summed = " + ".join(costs) or f"{len(runs)} runs"
-    left = (
-        ""
-        if account.remaining is None
-        else f"; {account.remaining:.4g} left for one more run"
+    summed = f"{len(runs)} runs"
+    if 0 < len(runs) <= _MAX_RUNS_LISTED:
+        summed = " + ".join(
+            f"{run.purpose} {_format_cost(_cost_alone(run, account))}" for run in runs
+        )
+    sentence = (
+        f"{account.dataset}: {summed} = {_format_cost(account.spent)} at δ = "
+        f"{account.delta:g}; cap {account.epsilon:g}"
     )
-    return f"{account.dataset}: {summed} = {_up(account.spent)} at δ = {account.delta:g}; cap {account.epsilon:g}{left}"
+    if account.remaining is not None:
+        sentence += f"; {account.remaining:.4g} left for one more run"
+    return sentence
 
 
-def _up(spent: float) -> str:
-    """Returns a cost as pages and certificates state it: never below what it is."""
-    return f"{upwards(Decimal(repr(spent)), 4):g}"
+def _cost_alone(run: Entry, account: Account) -> float:
+    """Returns ε of a run as if it were the only one, at the δ of the cap."""
+    return cost(run.events, account.delta, account.adjacency)
+
+
+def _format_cost(epsilon: float) -> str:
+    """Returns a cost as pages and certificates state it: rounded up to 4 digits."""
+    return f"{upwards(Decimal(repr(epsilon)), 4):g}"
 
 
 @app.command("history")
@@ -169,50 +220,48 @@ def history_command(
     """Show every entry of a data set, in order."""
     entries = Ledger(ledger).history(dataset)
     if as_json:
-        print_json({"entries": [_entry(entry) for entry in entries]})
+        print_json({"entries": [_entry_fields(entry) for entry in entries]})
         return
-    rows = [
-        [
-            str(e.sequence),
-            e.time[:19],
-            e.kind.value,
-            (e.reservation or "")[:8],
-            e.purpose or e.reason or "",
-            e.hash[:8],
-        ]
-        for e in entries
+    headings = ["#", "time (UTC)", "entry", "run", "purpose or reason", "hash"]
+    rows = [_entry_row(entry) for entry in entries]
+    OUT.print(table(dataset, dict.fromkeys(headings, "left"), rows))
+
+
+def _entry_row(entry: Entry) -> list[str]:
+    """Returns the cells of one entry: hashes abbreviated, the time to the second."""
+    return [
+        str(entry.sequence),
+        entry.time[: len("2026-01-31T12:00:00")],
+        entry.kind.value,
+        (entry.reservation or "")[:_HASH_DIGITS],
+        entry.purpose or entry.reason or "",
+        entry.hash[:_HASH_DIGITS],
     ]
-    OUT.print(
-        table(
-            dataset,
-            dict.fromkeys(
-                ["#", "time (UTC)", "entry", "run", "purpose or reason", "hash"], "left"
-            ),
-            rows,
-        )
-    )
 
 
-def _entry(entry: Entry) -> dict[str, object]:
-    told = {
+def _entry_fields(entry: Entry) -> dict[str, object]:
+    """Returns an entry as a JSON object.
+
+    The data set is the one that was asked for, and its cap is in `ledger show`.
+    """
+    fields = {
         name: value
         for name, value in vars(entry).items()
         if name not in ("dataset", "cap")
     }
-    return told | {
-        "kind": entry.kind.value,
-        "events": [event_to_json(event) for event in entry.events],
-    }
+    fields["kind"] = entry.kind.value
+    fields["events"] = [event_to_json(event) for event in entry.events]
+    return fields
 
 
 @app.command("check")
 def check_command(ledger: LedgerOption = None, as_json: Json = False) -> None:
     """Recompute the hash chain and every account; an edited, removed or reordered entry is found."""
     book = Ledger(ledger)
-    rows = book.check()
+    entry_count = book.check()
     if as_json:
-        print_json({"ok": True, "entries": rows, "ledger": book.location})
-    else:
-        OUT.print(
-            f"[green]The ledger is whole:[/green] {rows} entries in {book.location}."
-        )
+        print_json({"ok": True, "entries": entry_count, "ledger": book.location})
+        return
+    OUT.print(
+        f"[green]The ledger is whole:[/green] {entry_count} entries in {book.location}."
+    )

@@ -1,10 +1,20 @@
-"""`noisegate schema`: describe the columns."""
+"""`noisegate schema`: describe the columns. `noisegate split`: set test records aside.
+
+A schema is public knowledge. There are three ways to one::
+
+    schema init       drafts it from what is public             costs nothing
+    schema discover   estimates it from the private records     costs a part of ε
+    an editor         writes it from the documentation          costs nothing
+
+and `schema check` shows what a file says. `init` is an entry point of the group
+``noisegate.verbs.schema``, as a verb of another package would be.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
@@ -36,11 +46,12 @@ from noisegate.registry import extensions
 if TYPE_CHECKING:
     from noisegate.gate.discovery.schema_gate import Discovery, SchemaGate
     from noisegate.schema import Schema
+    from noisegate.schema.linked.schema import LinkedSchema
 
-_ROOM = (
-    2**20
-)  # bytes that the disk must have before anything is spent: a schema of thousands of columns needs fewer
-_MOST_SHOWN = 500
+_RESERVED_BYTES = 2**20
+"""Room that the disk must have before anything is spent; a schema of thousands of
+columns needs less."""
+_MAX_COLUMNS_SHOWN = 500
 
 app = Typer(
     cls=VerbGroup,
@@ -50,14 +61,13 @@ app = Typer(
 )
 
 
-# A way to come by a schema is a verb of this group, as of a package that drafts one.
-for _name, _point in extensions("noisegate.verbs.schema").items():
-    app.command(_name)(_point.load())
+for _name, _entry_point in extensions("noisegate.verbs.schema").items():
+    app.command(_name)(_entry_point.load())
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiscoverOptions:
-    """What a discovery is told beside its price."""
+    """What a discovery asks for beside its ε."""
 
     delta: Delta = 1e-5
     kinds: Annotated[
@@ -70,20 +80,23 @@ class DiscoverOptions:
     columns: Annotated[
         Path | None,
         Option(
-            help="Schema file, TOML, with what is public; bounds and levels may be left out."
+            help="Schema file, TOML, with what is public; bounds and levels may be "
+            "left out."
         ),
     ] = None
     label: Annotated[
         str | None,
         Option(
-            help="Column to be predicted from the others; every record has it, unless --columns says missing = true."
+            help="Column to be predicted from the others; every record has it, unless "
+            "--columns says missing = true."
         ),
     ] = None
     adjacency: Adjacency = "add-remove"
     records: Annotated[
         int | None,
         Option(
-            help="Number of records if publicly known, about; exact, and needed, for replace-one."
+            help="Number of records if publicly known, about; exact, and needed, for "
+            "replace-one."
         ),
     ] = None
     unit: Unit = "record"
@@ -124,112 +137,193 @@ def discover(
 ) -> None:
     """Estimate the schema of private records with part of their privacy budget: bounds and levels, with noise.
 
-    Names and kinds of the columns are taken as public. Kinds: continuous, integer, date, datetime, datetime-utc,
-    categorical, boolean, ignore. They are given, and never taken from the types of a file.
+    Names and kinds of the columns are taken as public. Kinds: continuous, integer,
+    date, datetime, datetime-utc, categorical, boolean, ignore. They are given, and
+    never taken from the types of a file.
 
-    Example: `noisegate schema discover private.csv --epsilon 0.1 --kinds "age=integer,job=categorical" -o schema.toml`
+    Example: `noisegate schema discover private.csv --epsilon 0.1
+    --kinds "age=integer,job=categorical" -o schema.toml`
     """
     from noisegate.app.runs.work import held
     from noisegate.gate.discovery.schema_gate import SchemaGate
     from noisegate.ledger.ledger import Ledger
     from noisegate.privacy.schema_certificate import certificate_path
 
-    told: dict[str, Any] = vars(options) | {"kinds": _kinds(options.kinds or [])}
-    told["ledger"] = Ledger(options.ledger) if options.dataset is not None else None
-    beside = certificate_path(out)
+    kinds = _parse_kinds(options.kinds or [])
+    ledger = None if options.dataset is None else Ledger(options.ledger)
+    certificate_file = certificate_path(out)
     announce_files(data)
     with held() as may_stop:
-        gate = SchemaGate(data, epsilon=epsilon, **told, progress=lambda _: may_stop())
+        gate = SchemaGate(
+            data,
+            epsilon=epsilon,
+            delta=options.delta,
+            kinds=kinds,
+            columns=options.columns,
+            label=options.label,
+            adjacency=options.adjacency,
+            records=options.records,
+            unit=options.unit,
+            ledger=ledger,
+            dataset=options.dataset,
+            show_values=options.show_values,
+            progress=lambda _: may_stop(),
+        )
         if price:
             _show_price(gate, as_json)
             return
-        found = _bought(gate, out, beside, force=force)
-    described = found.toml.count("\n[columns.")
+        discovery = _discover_into_files(gate, out, certificate_file, force=force)
+    column_count = _column_count(discovery)
     if as_json:
-        made = {
-            "certificate": found.certificate.to_json(),
-            "doubts": dict(found.doubts),
-        }
-        print_json({"schema": str(out), "columns": described, **made})
+        print_json(
+            {
+                "schema": str(out),
+                "columns": column_count,
+                "certificate": discovery.certificate.to_json(),
+                "doubts": dict(discovery.doubts),
+            }
+        )
         return
-    _show_columns(f"{out}, as estimated", found.schema)
-    for note in dict.fromkeys(found.notes.values()):
-        names = [name for name, said in found.notes.items() if said == note]
-        (warn if names[0] in found.doubts else say)(f"{', '.join(names)}: {note}.")
-    OUT.print(f"[green]Done[/green]: {found.certificate}", soft_wrap=True)
+    _show_columns(f"{out}, as estimated", discovery.schema)
+    _show_notes(discovery)
+    OUT.print(f"[green]Done[/green]: {discovery.certificate}", soft_wrap=True)
     OUT.print(
-        f"Schema: {out}, {described} columns; certificate: {beside}. Read the schema through, then use it."
+        f"Schema: {out}, {column_count} columns; certificate: {certificate_file}. Read "
+        "the schema through, then use it."
     )
+
+
+def _column_count(discovery: Discovery) -> int:
+    """Returns how many columns a discovered schema describes.
+
+    It is counted in the file: a schema without any column cannot be read.
+    """
+    return discovery.toml.count("\n[columns.")
+
+
+def _show_notes(discovery: Discovery) -> None:
+    """Prints each note once, with all columns that it is about; doubts as warnings."""
+    columns_by_note: dict[str, list[str]] = {}
+    for column, note in discovery.notes.items():
+        columns_by_note.setdefault(note, []).append(column)
+    for note, columns in columns_by_note.items():
+        text = f"{', '.join(columns)}: {note}."
+        is_doubt = columns[0] in discovery.doubts
+        if is_doubt:
+            warn(text)
+        else:
+            say(text)
 
 
 def _show_price(gate: SchemaGate, as_json: bool) -> None:
-    budget = gate.plan.budget
+    """Prints what a discovery would cost, and how exact it would be."""
+    plan = gate.plan
+    budget = plan.budget
     if as_json:
-        noise = {
-            "noise_records": gate.plan.noise_records,
-            "threshold_records": gate.plan.threshold_records,
-        }
-        asked = {
-            "epsilon": budget.epsilon,
-            "delta": budget.delta,
-            "adjacency": budget.adjacency.value,
-        }
-        print_json({"price": {**asked, **noise}})
+        print_json(
+            {
+                "price": {
+                    "epsilon": budget.epsilon,
+                    "delta": budget.delta,
+                    "adjacency": budget.adjacency.value,
+                    "noise_records": plan.noise_records,
+                    "threshold_records": plan.threshold_records,
+                }
+            }
+        )
         return
     OUT.print(
-        f"Bounds and levels for ε = {budget.epsilon:g}, δ = {budget.delta:g}, {budget.adjacency.value}."
+        f"Bounds and levels for ε = {budget.epsilon:g}, δ = {budget.delta:g}, "
+        f"{budget.adjacency.value}."
     )
-    OUT.print(_noise(gate))
+    OUT.print(_describe_noise(gate))
 
 
-def _noise(gate: SchemaGate) -> str:
-    least = gate.plan.threshold_records
-    seen = (
-        "" if least is None else f"; a level needs about {least:.0f} records to be seen"
+def _describe_noise(gate: SchemaGate) -> str:
+    """Returns in words how exact a discovery is: two standard deviations of a count."""
+    sentence = (
+        f"Each count gets noise of about ±{2 * gate.plan.noise_records:.0f} records"
     )
-    return f"Each count gets noise of about ±{2 * gate.plan.noise_records:.0f} records{seen}."
+    threshold = gate.plan.threshold_records
+    if threshold is not None:
+        sentence += f"; a level needs about {threshold:.0f} records to be seen"
+    return f"{sentence}."
 
 
-def _bought(gate: SchemaGate, out: Path, beside: Path, *, force: bool) -> Discovery:
-    """Returns the discovery, which is on disk by then; a signal before the first noise stops it, at no cost."""
+def _discover_into_files(
+    gate: SchemaGate, out: Path, certificate_file: Path, *, force: bool
+) -> Discovery:
+    """Estimates a schema, and writes it with its certificate.
+
+    Room for both files is reserved before anything is spent. If they cannot be written
+    all the same, they are printed, since another discovery would cost again.
+
+    Args:
+        gate: The gate before the records.
+        out: Schema file.
+        certificate_file: Certificate beside it.
+        force: Whether to replace files that are there.
+
+    Returns:
+        The discovery, which is on disk by then.
+
+    Raises:
+        OptionError: if a file is there already, or the noise hid every column.
+    """
     from noisegate.privacy.schema_certificate import certificate_text
 
-    found: Discovery | None = None
+    discovery: Discovery | None = None
     try:
         with (
-            new_file(out, force=force, room=_ROOM) as path,
-            new_file(beside, force=force, room=_ROOM) as proof,
+            new_file(out, force=force, room=_RESERVED_BYTES) as schema_path,
+            new_file(
+                certificate_file, force=force, room=_RESERVED_BYTES
+            ) as certificate_path,
         ):
-            say(_noise(gate))
+            say(_describe_noise(gate))
             if gate.dataset is None:
                 warn(
-                    "no --dataset: the cost is in no ledger. Costs of several runs on the same records add up."
+                    "no --dataset: the cost is in no ledger. Costs of several runs on "
+                    "the same records add up."
                 )
             with show_progress("Reading records", None):
-                found = gate.discover()
-            path.write_bytes(found.toml.encode())
-            proof.write_bytes(certificate_text(found.certificate).encode())
-    except BaseException:
-        if found is not None:
-            warn(
-                "the schema is paid for and could not be written. Keep what is printed here: another run costs again."
+                discovery = gate.discover()
+            schema_path.write_bytes(discovery.toml.encode())
+            certificate_path.write_bytes(
+                certificate_text(discovery.certificate).encode()
             )
-            for name, text in (
-                (out, found.toml),
-                (beside, certificate_text(found.certificate)),
-            ):
-                print(f"# {name}\n{text}")
+    except BaseException:
+        if discovery is not None:
+            warn(
+                "the schema is paid for and could not be written. Keep what is printed "
+                "here: another run costs again."
+            )
+            print(f"# {out}\n{discovery.toml}")
+            print(f"# {certificate_file}\n{certificate_text(discovery.certificate)}")
         raise
-    if not found.toml.count("\n[columns."):
+    if _column_count(discovery) == 0:
         raise OptionError(
-            f"--epsilon {found.certificate.epsilon:g} was spent, and the noise hid every column: {out} describes none, "
-            f"and says why. Its certificate is {beside}. More records or a larger --epsilon, which costs on top, show "
-            "more; what is publicly known goes into a --columns file."
+            f"--epsilon {discovery.certificate.epsilon:g} was spent, and the noise hid "
+            f"every column: {out} describes none, and says why. Its certificate is "
+            f"{certificate_file}. More records or a larger --epsilon, which costs on "
+            "top, show more; what is publicly known goes into a --columns file."
         )
-    return found
+    return discovery
 
 
-def _kinds(options: list[str]) -> dict[str, str]:
+def _parse_kinds(options: list[str]) -> dict[str, str]:
+    """Reads the kinds of columns.
+
+    Args:
+        options: Values of --kinds, each NAME=KIND,...; a name may have equals signs.
+
+    Returns:
+        Kinds by column: of ``["age=integer,job=categorical"]`` they are
+        ``{"age": "integer", "job": "categorical"}``.
+
+    Raises:
+        OptionError: if one is no NAME=KIND, or a column is named twice.
+    """
     pairs = [
         pair.rpartition("=")
         for option in options
@@ -238,15 +332,18 @@ def _kinds(options: list[str]) -> dict[str, str]:
     ]
     for name, equals, kind in pairs:
         if not equals or not name.strip():
-            says = f"--kinds {kind!r} must look like NAME=KIND, for instance --kinds age=integer,sex=categorical"
             raise OptionError(
-                f"{says}; a name with a comma goes into a --columns file."
+                f"--kinds {kind!r} must look like NAME=KIND, for instance --kinds "
+                "age=integer,sex=categorical; a name with a comma goes into a "
+                "--columns file."
             )
-    names = [name.strip() for name, _, _ in pairs]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise OptionError(f"--kinds names {twice!r} twice; give one kind for it.")
-    return {name: kind.strip() for name, (_, _, kind) in zip(names, pairs, strict=True)}
+    kinds: dict[str, str] = {}
+    for name, _, kind in pairs:
+        column = name.strip()
+        if column in kinds:
+            raise OptionError(f"--kinds names {column!r} twice; give one kind for it.")
+        kinds[column] = kind.strip()
+    return kinds
 
 
 @app.command("check")
@@ -259,62 +356,78 @@ def check(
     from noisegate.schema.schema import is_linked, read_schema
 
     schema = read_schema(path)
-    linked = schema if is_linked(schema) else None
-    for one in [schema] if linked is None else [link.records for link in linked.links]:
-        warn_about_constraints(one)
-    share = (
-        None
-        if linked
-        else satisfied_fraction(
-            schema.constraints, schema.layout, schema.missing_values
-        )
+    if is_linked(schema):
+        for link in schema.links:
+            warn_about_constraints(link.records)
+        if as_json:
+            _print_schema(schema, satisfied_share=None)
+        else:
+            _show_linked(schema)
+        return
+
+    warn_about_constraints(schema)
+    satisfied_share = satisfied_fraction(
+        schema.constraints, schema.layout, schema.missing_values
     )
     if as_json:
-        print_json(
-            {
-                "ok": True,
-                "digest": schema.digest(),
-                "schema": schema.to_json(),
-                "kept_share": share,
-            }
-        )
-    elif linked:
-        _show_linked(linked)
-    elif schema.images is not None:
+        _print_schema(schema, satisfied_share)
+        return
+    if schema.images is not None:
+        description = describe_images(schema)
+        OUT.print(f"{path}: {description}. The schema is good.", markup=False)
+        return
+    _show_columns(str(path), schema)
+    if schema.constraints:
         OUT.print(
-            f"{path}: {describe_images(schema)}. The schema is good.", markup=False
+            f"Of records drawn evenly within the bounds, about {satisfied_share:.1%} "
+            "keep to all of them."
         )
-    else:
-        _show_columns(str(path), schema)
-        if schema.constraints:
-            OUT.print(
-                f"Of records drawn evenly within the bounds, about {share:.1%} keep to all of them."
-            )
-        OUT.print("The schema is good.")
+    OUT.print("The schema is good.")
 
 
-def _show_linked(schema: Any) -> None:
+def _print_schema(schema: Schema | LinkedSchema, satisfied_share: float | None) -> None:
+    """Prints a schema as JSON.
+
+    Args:
+        schema: The schema.
+        satisfied_share: Share of evenly drawn records that meet all constraints; None
+            for linked tables.
+    """
+    print_json(
+        {
+            "ok": True,
+            "digest": schema.digest(),
+            "schema": schema.to_json(),
+            "kept_share": satisfied_share,
+        }
+    )
+
+
+def _show_linked(schema: LinkedSchema) -> None:
+    """Prints the columns of each linked table, and how it is linked."""
     from noisegate.schema.linked.schema import describe_link
 
-    for one in schema.tables:
-        _show_columns(one.name, one.schema)
-        OUT.print(f"{describe_link(one)}\n", markup=False)
+    for linked_table in schema.tables:
+        _show_columns(linked_table.name, linked_table.schema)
+        OUT.print(f"{describe_link(linked_table)}\n", markup=False)
     for constraint in schema.constraints:
         OUT.print(f"Constraint: {constraint}", markup=False)
     OUT.print(
-        f"The schema is valid. Privacy unit: a record of {schema.root.name} with all linked records."
+        f"The schema is valid. Privacy unit: a record of {schema.root.name} with all "
+        "linked records."
     )
 
 
 def _show_columns(title: str, schema: Schema) -> None:
+    """Prints a table of the columns, and the constraints below it."""
     from noisegate.schema.columns import CARD_HEADINGS, card_row
 
-    rows = [card_row(column, schema.label) for column in schema.columns[:_MOST_SHOWN]]
+    shown_columns = schema.columns[:_MAX_COLUMNS_SHOWN]
+    rows = [card_row(column, schema.label) for column in shown_columns]
     OUT.print(table(title, dict.fromkeys(CARD_HEADINGS, "left"), rows))
-    if len(schema.columns) > _MOST_SHOWN:
-        OUT.print(
-            f"... and {len(schema.columns) - _MOST_SHOWN:,} more columns; --json shows all."
-        )
+    hidden_count = len(schema.columns) - len(shown_columns)
+    if hidden_count:
+        OUT.print(f"... and {hidden_count:,} more columns; --json shows all.")
     for constraint in schema.constraints:
         OUT.print(f"Constraint: {constraint}", markup=False)
 
@@ -325,23 +438,26 @@ def split_command(
     unit_column: Annotated[
         str | None,
         Option(
-            help="Column that identifies the person: all records of one person stay together."
+            help="Column that identifies the person: all records of one person stay "
+            "together."
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Set test records aside, into NAME-train and NAME-test: fit to the first, compare the copy with the second.
 
-    Both files are as private as the original. The split is random; no other record influences where a record goes.
+    Both files are as private as the original. The split is random; no other record
+    influences where a record goes.
 
     Example: `noisegate split patients.csv --test 0.2`
     """
     from noisegate.sources.split import split_records
 
-    train, held_out = split_records(data, test, unit_column=unit_column)
+    train_path, test_path = split_records(data, test, unit_column=unit_column)
     if as_json:
-        print_json({"train": str(train), "test": str(held_out)})
+        print_json({"train": str(train_path), "test": str(test_path)})
         return
     OUT.print(
-        f"Fit to {train}; compare with {held_out}, as in: noisegate report model -o pages --test {held_out}"
+        f"Fit to {train_path}; compare with {test_path}, as in: noisegate report model "
+        f"-o pages --test {test_path}"
     )

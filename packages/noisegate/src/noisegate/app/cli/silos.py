@@ -1,10 +1,22 @@
-"""`noisegate release`: what one silo hands out under a plan that several share. `noisegate merge`: adds these up."""
+"""What several silos do: `noisegate release`, `merge`, `key`; and `noisegate sign`.
+
+Silos that may not pool their records share one plan::
+
+    plan --save plan.json                            one of them publishes the plan
+    release north.csv --plan plan.json --silo north  each silo adds its own noise
+    release south.csv --plan plan.json --silo south
+    merge north south --out model                    anybody adds them up, and fits
+
+A method that asks in rounds needs `release --after` and `merge` once more for each.
+With `release --secure-sum`, for which `key` makes the keys, nobody sees the sums of one
+silo. `sign` is for any folder that is handed out.
+"""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from rich.markup import escape
 from typer import Argument, Context, Option
@@ -25,35 +37,34 @@ from noisegate.errors import OptionError
 if TYPE_CHECKING:
     from noisegate.app.runs.folder import Run
 
-_BESIDE_A_PLAN = {
-    *(
-        "data",
-        "out",
-        "silo",
-        "plan",
-        "after",
-        "epsilon",
-        "delta",
-        "dataset",
-        "ledger",
-        "on_error",
-        "engine",
-    ),
-    *(
-        "address",
-        "show_values",
-        "as_json",
-        "settings",
-        "secure_sum",
-        "key",
-        "colluding",
-    ),
+_OPTIONS_BESIDE_PLAN = {
+    "address",
+    "after",
+    "as_json",
+    "colluding",
+    "data",
+    "dataset",
+    "delta",
+    "engine",
+    "epsilon",
+    "key",
+    "ledger",
+    "on_error",
+    "out",
+    "plan",
+    "secure_sum",
+    "settings",
+    "show_values",
+    "silo",
 }
+"""Options of `release` that go with a published plan, as parameters; all others are in
+the plan."""
 After = Annotated[
     Path | None,
     Option(
         metavar="DIR",
-        help="What `noisegate merge` made of the round before, where a method asks in rounds.",
+        help="What `noisegate merge` made of the round before, where a method asks in "
+        "rounds.",
     ),
 ]
 
@@ -74,12 +85,15 @@ def key_command(
     """
     from noisegate.gate.silos.keys import write_key
 
-    public = write_key(silo, out)
+    public_key = write_key(silo, out)
     if as_json:
-        print_json({"silo": silo.strip(), "private": str(out), "public": str(public)})
+        print_json(
+            {"silo": silo.strip(), "private": str(out), "public": str(public_key)}
+        )
         return
     OUT.print(
-        f"Keep {out}: whoever has it can take the masks of {silo} off. Hand {public} to all silos."
+        f"Keep {out}: whoever has it can take the masks of {silo} off. Hand "
+        f"{public_key} to all silos."
     )
 
 
@@ -89,7 +103,8 @@ def sign_command(
         Path,
         Option(
             metavar="FILE",
-            help="Ed25519 private key, PEM; a new name makes one, and NAME.pub beside it.",
+            help="Ed25519 private key, PEM; a new name makes one, and NAME.pub beside "
+            "it.",
         ),
     ],
     as_json: Json = False,
@@ -100,13 +115,14 @@ def sign_command(
     """
     from noisegate.app.signature import sign
 
-    made = sign(model, key)
+    signature = sign(model, key)
+    public_key = key.with_suffix(".pub")
     if as_json:
-        print_json({"signature": str(made), "public": str(key.with_suffix(".pub"))})
+        print_json({"signature": str(signature), "public": str(public_key)})
         return
-    shown = escape(f"noisegate verify {model} --signed-by {key.with_suffix('.pub')}")
+    command = escape(f"noisegate verify {model} --signed-by {public_key}")
     OUT.print(
-        f"Wrote {made}. Recipients, who have the public key from you: {shown}",
+        f"Wrote {signature}. Recipients, who have the public key from you: {command}",
         soft_wrap=True,
     )
 
@@ -125,13 +141,15 @@ def release_command(
         Path | None,
         Option(
             metavar="FILE",
-            help="Published plan, of `noisegate plan --save`, in place of --schema, --method and so on.",
+            help="Published plan, of `noisegate plan --save`, in place of --schema, "
+            "--method and so on.",
         ),
     ] = None,
     epsilon: Annotated[
         float | None,
         Option(
-            help="ε of the guarantee, of all rounds together; with --plan, if it is another."
+            help="ε of the guarantee, of all rounds together; with --plan, if it is "
+            "another."
         ),
     ] = None,
     after: After = None,
@@ -139,8 +157,8 @@ def release_command(
         Path | None,
         Option(
             metavar="DIR",
-            help="Folder with the public key (NAME.pub) of every silo: release a masked share of sums of which nobody "
-            "sees this silo's part.",
+            help="Folder with the public key (NAME.pub) of every silo: release a "
+            "masked share of sums of which nobody sees this silo's part.",
         ),
     ] = None,
     key: Annotated[
@@ -150,7 +168,8 @@ def release_command(
     colluding: Annotated[
         int,
         Option(
-            help="With --secure-sum: how many silos may tell what they know to whoever merges. Each is one itself."
+            help="With --secure-sum: how many silos may tell what they know to whoever "
+            "merges. Each is one itself."
         ),
     ] = 1,
     *,
@@ -168,55 +187,68 @@ def release_command(
     from noisegate.app.silos.rounds import next_round, read_release, release_round
     from noisegate.gate.silos.keys import silo_key
 
-    chosen = select_engine(engine, address)
-    run = (
-        options.to_run(required(epsilon, "--epsilon or --plan"))
-        if plan is None
-        else _planned(context, options, plan)
-    )
-    secure = silo_key(secure_sum, key, colluding)
-    asked = next_round(
-        run, silo, None if after is None else read_release(after), secure
-    )
+    selected_engine = select_engine(engine, address)
+    if plan is None:
+        run = options.to_run(required(epsilon, "--epsilon or --plan"))
+    else:
+        run = _run_of_plan(context, options, plan)
+    key_of_silo = silo_key(secure_sum, key, colluding)
+    rounds_before = None if after is None else read_release(after)
+    current_round = next_round(run, silo, rounds_before, key_of_silo)
     folder = RunFolder(out, observer=console_observer(options.method, as_json))
-    made = release_round(folder, asked, data, show_values=show_values, engine=chosen)
-    certificate = made.certificate
+    release = release_round(
+        folder, current_round, data, show_values=show_values, engine=selected_engine
+    )
+    certificate = release.certificate
+    plan_id = certificate.public["plan"]
     if as_json:
-        told = {
-            "out": str(out),
-            "plan": certificate.public["plan"],
-            "silo": silo,
-            "queries": sorted(made.values),
-        }
-        print_json(told | {"certificate": certificate.to_json()})
+        print_json(
+            {
+                "out": str(out),
+                "plan": plan_id,
+                "silo": silo,
+                "queries": sorted(release.values),
+                "certificate": certificate.to_json(),
+            }
+        )
         return
+    OUT.print(f"Released {', '.join(release.values)} under plan {plan_id}.")
     OUT.print(
-        f"Released {', '.join(made.values)} under plan {certificate.public['plan']}."
-    )
-    OUT.print(
-        f"Hand out {out}; it holds no record. With those of the others: noisegate merge {out} ... --out DIR"
+        f"Hand out {out}; it holds no record. With those of the others: "
+        f"noisegate merge {out} ... --out DIR"
     )
 
 
-def _planned(context: Context, options: FitOptions, plan: Path) -> Run:
+def _run_of_plan(context: Context, options: FitOptions, plan: Path) -> Run:
+    """Returns the run that a published plan describes, at the price of this silo.
+
+    Args:
+        context: Context of the verb, which knows the options that were typed.
+        options: Of the verb.
+        plan: File of the published plan.
+
+    Raises:
+        OptionError: if an option is typed that the plan states.
+        ModelError: if the file is no such plan.
+    """
     from noisegate.app.silos.shared_plan import read_plan
 
-    typed = options.explicit_options(context)
-    twice = [*(set(typed) - _BESIDE_A_PLAN), *typed["settings"]]
-    if twice:
-        cure = "leave it out. Of it, only --epsilon and --delta may be a silo's own."
+    explicit = options.explicit_options(context)
+    stated_twice = [*(set(explicit) - _OPTIONS_BESIDE_PLAN), *explicit["settings"]]
+    if stated_twice:
         raise OptionError(
-            f"--{twice[0].replace('_', '-')}: the published plan {plan} says what is asked; {cure}"
+            f"--{stated_twice[0].replace('_', '-')}: the published plan {plan} says "
+            "what is asked; leave it out. Of it, only --epsilon and --delta may be a "
+            "silo's own."
         )
-    own: dict[str, Any] = {
-        name: typed[name] for name in ("epsilon", "delta") if name in typed
-    }
+    # A silo may pay another price than the plan states.
+    price = {name: explicit[name] for name in ("epsilon", "delta") if name in explicit}
     return read_plan(
         plan,
         dataset=options.dataset,
         ledger=options.run_ledger,
         on_error=options.on_error,
-        **own,
+        **price,
     )
 
 
@@ -244,7 +276,8 @@ def merge_command(
         str | None,
         Option(
             metavar="WHO",
-            help="Who states that no unit has records in two silos; the certificate says so.",
+            help="Who states that no unit has records in two silos; the certificate "
+            "says so.",
         ),
     ] = None,
     device: Annotated[
@@ -254,37 +287,46 @@ def merge_command(
 ) -> None:
     """Add up what several silos released, and fit one model to it. Reads no record, spends nothing.
 
-    Example: `noisegate merge north south west --out model --stated-by "the patient registry"`
+    Example: `noisegate merge north south west --out model
+    --stated-by "the patient registry"`
     """
     from noisegate.app.silos.merging import merge
     from noisegate.privacy.release import Release
 
     started = time.monotonic()
     paths = [str(path.resolve()) for path in releases]
-    twice = next((path for path in paths if paths.count(path) > 1), None)
-    if twice is not None:
-        raise OptionError(f"{twice} is given twice; give the folder of each silo once.")
-    told: dict[str, Any] = {
-        "after": after,
-        "overlapping": overlapping,
-        "stated_by": stated_by,
-        "device": device,
-    }
-    made = merge(releases, out=out, observer=console_observer("", as_json), **told)
-    if not isinstance(made, Release):
-        report_fit(made, out, time.monotonic() - started, as_json)
+    repeated = next((path for path in paths if paths.count(path) > 1), None)
+    if repeated is not None:
+        raise OptionError(
+            f"{repeated} is given twice; give the folder of each silo once."
+        )
+    merged = merge(
+        releases,
+        after=after,
+        overlapping=overlapping,
+        stated_by=stated_by,
+        out=out,
+        device=device,
+        observer=console_observer("", as_json),
+    )
+    # After a round that is not the last there is a release, and no model yet.
+    if not isinstance(merged, Release):
+        report_fit(merged, out, time.monotonic() - started, as_json)
         return
-    certificate = made.certificate
+    certificate = merged.certificate
     if as_json:
-        shown = {
-            "out": str(out),
-            "plan": certificate.public["plan"],
-            "queries": sorted(made.values),
-        }
-        print_json(shown | {"certificate": certificate.to_json()})
+        print_json(
+            {
+                "out": str(out),
+                "plan": certificate.public["plan"],
+                "queries": sorted(merged.values),
+                "certificate": certificate.to_json(),
+            }
+        )
         return
     OUT.print(
-        f"Added up {', '.join(made.values)}. One more round follows from it: hand out {out} to all silos, then"
+        f"Added up {', '.join(merged.values)}. One more round follows from it: hand "
+        f"out {out} to all silos, then"
     )
     OUT.print(
         f"  noisegate release DATA --plan FILE --silo NAME --after {out} --out DIR"

@@ -1,6 +1,12 @@
-"""Where the program begins: signals, streams and imports are in order before the first slow import.
+"""Where the program begins, before the first slow import.
 
-What it does not load is pandas, which pyarrow imports wherever it is installed: the program reads files and meets none.
+`start` puts signals and streams in order, then imports the command line and runs it::
+
+    signals    Ctrl-C and SIGTERM end the program at once, and without a traceback
+    streams    closed ones are opened, and each can write any character
+    pandas     is not imported by pyarrow, which does so wherever it is installed
+
+The program reads files and meets no table of pandas, whose import is slow.
 """
 
 import codecs
@@ -12,31 +18,40 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
 
-_WORDS = {
+_ASCII_FORMS = {
     "ε": "epsilon",
     "δ": "delta",
+    "ρ": "rho",
+    "σ": "sigma",
+    "μ": "mu",
     "≤": "<=",
     "≥": ">=",
     "±": "+/-",
     "×": "x",
     "→": "->",
     "−": "-",
+    "–": "-",
+    "—": "-",
     "…": "...",
+    "²": "^2",
+    "•": "*",
 }
-_WORDS |= {"²": "^2", "ρ": "rho", "σ": "sigma", "μ": "mu", "–": "-", "—": "-", "•": "*"}
-_RULE = "noisegate.words"
-_ASKED = "importlib.", "_frozen_importlib", __name__
+"""What is written in place of a character that the encoding of a stream lacks."""
+_ERROR_HANDLER = "noisegate.words"
+"""Name under which codecs knows `_write_in_ascii`."""
+_IMPORT_MODULES = ("importlib.", "_frozen_importlib", __name__)
+"""Beginnings of the names of modules whose frames belong to an import itself."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_STOPPED = 130
+_INTERRUPTED_CODE = 130
 
 
 def start() -> None:
     """Runs the command line, and exits."""
-    if (
-        signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
-    ):  # a shell's background job ignores it
-        signal.signal(signal.SIGINT, _stop)
-    signal.signal(signal.SIGTERM, _stop)
+    # A shell's background job ignores Ctrl-C, and must go on doing so.
+    ignores_interrupts = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if not ignores_interrupts:
+        signal.signal(signal.SIGINT, _exit_at_once)
+    signal.signal(signal.SIGTERM, _exit_at_once)
     put_in_order()
     leave_pandas_alone()
     from noisegate.errors import NoisegateError
@@ -50,54 +65,89 @@ def start() -> None:
     try:
         run()
     finally:
-        # What there was to say is said: nothing may interrupt the interpreter while it clears up.
+        # All messages are printed: nothing may interrupt the interpreter while it
+        # clears up.
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
 
-def _stop(_signal: int, _frame: FrameType | None) -> None:
-    # Nothing has begun that would have to be undone, and a library that is half imported may not bear an exception.
+def _exit_at_once(_signal: int, _frame: FrameType | None) -> None:
+    """Handles a signal while modules are imported.
+
+    Nothing has begun that would have to be undone, and a library that is half imported
+    may not bear an exception.
+    """
     os.write(2, b"error: stopped.\n")
-    os._exit(_STOPPED)
+    os._exit(_INTERRUPTED_CODE)
 
 
 def put_in_order() -> None:
-    """Makes the standard streams fit to be written to, closed ones and those whose encoding lacks a character too."""
-    # Else the next file that is opened would get the number of a closed one, and with it what is written there.
-    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(number)
+    """Makes the standard streams fit to be written to.
+
+    Closed ones are opened on the null device. All write words for the characters that
+    their encoding lacks: "epsilon" for "ε".
+    """
+    _reserve_standard_descriptors()
     if sys.stdin is None:
         sys.stdin = open(0, encoding="utf-8")  # noqa: SIM115
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8")  # noqa: SIM115
-    codecs.register_error(_RULE, _worded)
+    codecs.register_error(_ERROR_HANDLER, _write_in_ascii)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=_RULE)
-    if (
-        os.environ.get("COLUMNS", "").strip("0") == ""
-    ):  # so a terminal says that it knows no width
+            stream.reconfigure(errors=_ERROR_HANDLER)
+    # A terminal that does not know its width says that it is 0.
+    has_width = os.environ.get("COLUMNS", "").strip("0") != ""
+    if not has_width:
         os.environ.pop("COLUMNS", None)
 
 
-def _worded(error: UnicodeError) -> tuple[str, int]:
+def _reserve_standard_descriptors() -> None:
+    """Opens those of the descriptors 0, 1 and 2 that are closed, on the null device.
+
+    Else the next file that is opened would get the number of a closed stream, and with
+    it what is written there.
+    """
+    descriptor = os.open(os.devnull, os.O_RDWR)
+    while descriptor <= 2:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+    os.close(descriptor)
+
+
+def _write_in_ascii(error: UnicodeError) -> tuple[str, int]:
+    r"""Replaces characters that an encoding lacks, as an error handler of codecs.
+
+    Args:
+        error: What was to be encoded, and which characters cannot be.
+
+    Returns:
+        Words or escapes in place of them, as "<=" or "\u4e2d", and the position where
+        encoding goes on. Question marks if the encoding has no letters.
+
+    Raises:
+        UnicodeError: if the error is not one of encoding.
+    """
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    found = error.object[error.start : error.end]
-    words = "".join(
-        _WORDS.get(one) or one.encode("ascii", "backslashreplace").decode()
-        for one in found
+    characters = error.object[error.start : error.end]
+    replacement = "".join(
+        _ASCII_FORMS.get(character)
+        or character.encode("ascii", "backslashreplace").decode()
+        for character in characters
     )
     try:
-        words.encode(error.encoding)
-    except UnicodeEncodeError:  # of an encoding that has no letters
-        words = "?" * len(found)
-    return words, error.end
+        replacement.encode(error.encoding)
+    except UnicodeEncodeError:
+        replacement = "?" * len(characters)
+    return replacement, error.end
 
 
 class _WithoutPandas:
-    """Finds no pandas where pyarrow asks for it, which is compiled: the nearest frame is the module that calls."""
+    """A finder of modules that hides pandas from pyarrow, and from nobody else.
+
+    Pyarrow is compiled, so it has no frame of its own: the nearest frame of an import
+    that it does is the module that called it, which is one of ours.
+    """
 
     def find_spec(
         self,
@@ -105,17 +155,34 @@ class _WithoutPandas:
         path: Sequence[str] | None = None,
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """Raises a ModuleNotFoundError for pandas where a module of noisegate is nearest; finds nothing itself."""
+        """Finds no module; other finders are asked next.
+
+        Args:
+            name: Full name of the module.
+            path: Where a submodule is searched.
+            target: Module that is reloaded.
+
+        Returns:
+            None, always.
+
+        Raises:
+            ModuleNotFoundError: for pandas, if a module of noisegate is nearest.
+        """
         if name != "pandas":
             return None
         frame = sys._getframe(1)
-        while frame.f_back is not None and frame.f_globals.get(
-            "__name__", ""
-        ).startswith(_ASKED):
+        while frame.f_back is not None and _module_name(frame).startswith(
+            _IMPORT_MODULES
+        ):
             frame = frame.f_back
-        if frame.f_globals.get("__name__", "").startswith(("noisegate.", "noisegate_")):
+        if _module_name(frame).startswith(("noisegate.", "noisegate_")):
             raise ModuleNotFoundError("No module named 'pandas'", name="pandas")
         return None
+
+
+def _module_name(frame: FrameType) -> str:
+    """Returns the name of the module that a frame is in; "" if it has none."""
+    return str(frame.f_globals.get("__name__", ""))
 
 
 def leave_pandas_alone() -> None:
