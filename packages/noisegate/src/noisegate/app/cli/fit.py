@@ -144,7 +144,7 @@ def fit_command(
     from noisegate.app.runs.folder import RunFolder
     from noisegate.app.runs.work import resume_run, start_run
 
-    started = time.monotonic()
+    start_time = time.monotonic()
     folder = RunFolder(out, observer=console_observer(options.method, as_json))
     selected_engine = select_engine(engine, address)
     is_of_stream = stream is not None or after is not None or withdrawn is not None
@@ -173,7 +173,7 @@ def fit_command(
             engine=selected_engine,
         )
     else:
-        required(data or tables, _DATA)  # before a schema is read
+        required(data or tables, _DATA)  # before the schema is read
         run = options.to_run(epsilon)
         model = start_run(
             run,
@@ -183,7 +183,7 @@ def fit_command(
             show_values=show_values,
             engine=selected_engine,
         )
-    report_fit(model, out, time.monotonic() - started, as_json)
+    report_fit(model, out, time.monotonic() - start_time, as_json)
 
 
 def locate_records(
@@ -199,7 +199,9 @@ def locate_records(
     Returns:
         Of one table or of images the path, None if there is none. Of linked tables a
         mapping from each table of the schema to its path: that of --table, else the
-        file in DATA that is called like the table.
+        file or folder in DATA that is called like the table. So of the typed words
+        ``patients.csv --table visits=2024/all.csv`` it is
+        ``{"patients": "patients.csv", "visits": "2024/all.csv"}``.
 
     Raises:
         OptionError: if there are several paths for one table.
@@ -215,14 +217,14 @@ def locate_records(
             )
         return one_path(data)
 
+    data_paths = list(data or ())
     paths = parse_table_paths(tables or ())
-    is_one_folder = data is not None and len(data) == 1 and Path(data[0]).is_dir()
-    if data and is_one_folder and not paths:
-        # A folder that is called like a table holds the files of that table.
-        holds_all_tables = Path(data[0]).name not in schema.names
-        if holds_all_tables:
-            return schema.parts(data[0])
-    for path in data or ():
+    is_one_folder = len(data_paths) == 1 and Path(data_paths[0]).is_dir()
+    # A folder that is called like a table holds the files of that table.
+    holds_all_tables = is_one_folder and Path(data_paths[0]).name not in schema.names
+    if holds_all_tables and not paths:
+        return schema.parts(data_paths[0])
+    for path in data_paths:
         name = Path(path).stem
         if name in paths:
             raise OptionError(
@@ -251,6 +253,13 @@ def one_path(data: Sequence[str] | None) -> str | None:
 
 def console_observer(method_name: str, as_json: bool) -> Observer:
     """Creates the observer that tells a run to the operator, and words its options.
+
+    A run calls its observer at each stage: ``planned`` before anything is spent,
+    ``reading`` around the records, ``queried`` when the release is complete, ``fitted``
+    if the fit is doubtful, ``kept`` if an error stops it. It also asks how an option is
+    written, since messages of a run read alike in Python and here.
+
+    The class is defined inside, as its base imports the gate.
 
     Args:
         method_name: Value of --method; of "auto" the choice is explained.
@@ -303,7 +312,10 @@ def console_observer(method_name: str, as_json: bool) -> Observer:
             return f"--{name} {value}" if has_own_option else f"--set {name} {value}"
 
         def call(self, folder: RunFolder, data: Any = None) -> str:
-            """Returns the command that resumes a run, with the records if needed."""
+            """Returns the command that resumes a run, with the records if needed.
+
+            For example ``noisegate fit --resume patients.csv --out model``.
+            """
             records = "" if data is None else f"{shlex.quote(str(data))} "
             out = shlex.quote(str(folder.out))
             return f"noisegate fit --resume {records}--out {out}"

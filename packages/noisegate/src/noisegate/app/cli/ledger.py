@@ -158,7 +158,11 @@ def show_command(
 
 
 def _account_row(account: Account) -> list[str]:
-    """Returns the cells of one data set in the table of accounts."""
+    """Returns the cells of one data set in the table of accounts.
+
+    As ``["clinic", "3", "1e-05", "1.452", "2.34", "2", "0", "0", "add-remove,
+    patient"]``; a dash if it is not known what remains.
+    """
     remaining = "-" if account.remaining is None else f"{account.remaining:.4g}"
     return [
         account.dataset,
@@ -228,7 +232,10 @@ def history_command(
 
 
 def _entry_row(entry: Entry) -> list[str]:
-    """Returns the cells of one entry: hashes abbreviated, the time to the second."""
+    """Returns the cells of one entry: hashes abbreviated, the time to the second.
+
+    An entry has a purpose (of a run) or a reason (of a void run), or neither.
+    """
     return [
         str(entry.sequence),
         entry.time[: len("2026-01-31T12:00:00")],

@@ -156,15 +156,7 @@ def plan_command(
             fields["analyses"] = analyses
         print_json(fields)
         return
-
-    if planned.reason:
-        OUT.print(planned.reason)
-    show_verdict(planned.verdict)
-    show_plan(planned.plan, records, details=details)
-    for bound in planned.error_bounds:
-        OUT.print(bound.text())
-    if horizon is not None:
-        OUT.print(horizon.text())
+    _show_planned(planned, horizon, details=details)
     if plan_id is not None:
         if horizon is None:
             next_step = (
@@ -199,7 +191,16 @@ def _read_stand_in(path: Path, schema: Any) -> EncodedTable | None:
 def _read_horizon(
     periods: str | None, window: int | None, corrections: bool
 ) -> Horizon | None:
-    """Returns the horizon of a stream; None if the plan is not one of a stream."""
+    """Returns the horizon of a stream; None if the plan is not one of a stream.
+
+    Args:
+        periods: Value of --periods: a number, or "open".
+        window: Value of --window.
+        corrections: Whether --corrections was typed.
+
+    Raises:
+        OptionError: if one of the others was typed without --periods.
+    """
     if periods is not None:
         from noisegate.app.cli.streams import parse_horizon
 
@@ -254,6 +255,27 @@ def _plan(
     planned = method.planned(schema, last_budget, run.records, reason=explains_choice)
     single_plan = calibrated_plan(method, schema, run.budget)
     return replace(planned, plan=horizon.plan(single_plan))
+
+
+def _show_planned(planned: Planned, horizon: Horizon | None, *, details: bool) -> None:
+    """Prints what is known of a run before it.
+
+    In this order: why the method was chosen, how far records can be relied on, what
+    the run releases, bounds on errors, and what a stream costs.
+
+    Args:
+        planned: The planned run.
+        horizon: That of the stream; None for a single release.
+        details: Whether to list each query with its noise.
+    """
+    if planned.reason:
+        OUT.print(planned.reason)
+    show_verdict(planned.verdict)
+    show_plan(planned.plan, planned.records, details=details)
+    for bound in planned.error_bounds:
+        OUT.print(bound.text())
+    if horizon is not None:
+        OUT.print(horizon.text())
 
 
 def methods_command(

@@ -137,27 +137,11 @@ def sample_command(
     --license CC-BY-4.0`
     """
     from noisegate.models.folder import LINKED, kind_in
-    from noisegate.models.synthesizer import MOST_ROWS, Synthesizer, model_path
+    from noisegate.models.synthesizer import Synthesizer, model_path
 
-    if out is None and package is None:
-        raise OptionError(
-            "--out is missing: the file to write, such as synthetic.csv; or give "
-            "--package DIR."
-        )
-    if licence is not None and package is None:
-        raise OptionError(
-            f"--license {licence} stands in the descriptions of --package DIR; give "
-            "it, or leave it out."
-        )
-    if n >= MOST_ROWS:
-        raise OptionError(
-            f"-n {n:,}: at most {MOST_ROWS - 1:,} records are made at once; ask for "
-            "fewer."
-        )
-    if n < 1:
-        raise OptionError(f"-n {n}: the number of records must be at least 1.")
+    _check_request(n, out, package, licence)
+    # What is wrong with the options is said before a large model is loaded.
     conditions = read_conditions(where)
-
     is_linked = kind_in(model_path(model)) == LINKED
     if is_linked:
         unusable = _first_specified(
@@ -255,6 +239,42 @@ def sample_command(
         say(guard.sentence)
 
 
+def _check_request(
+    n: int, out: Path | None, package: Path | None, licence: str | None
+) -> None:
+    """Refuses what no model could do, before a model is read.
+
+    Args:
+        n: Value of --records.
+        out: Value of --out.
+        package: Value of --package.
+        licence: Value of --license.
+
+    Raises:
+        OptionError: if there is no place to write to, a licence has no description to
+            stand in, or the number of records is out of range.
+    """
+    from noisegate.models.synthesizer import MOST_ROWS
+
+    if out is None and package is None:
+        raise OptionError(
+            "--out is missing: the file to write, such as synthetic.csv; or give "
+            "--package DIR."
+        )
+    if licence is not None and package is None:
+        raise OptionError(
+            f"--license {licence} stands in the descriptions of --package DIR; give "
+            "it, or leave it out."
+        )
+    if n >= MOST_ROWS:
+        raise OptionError(
+            f"-n {n:,}: at most {MOST_ROWS - 1:,} records are made at once; ask for "
+            "fewer."
+        )
+    if n < 1:
+        raise OptionError(f"-n {n}: the number of records must be at least 1.")
+
+
 def _first_specified(options: Mapping[str, object]) -> str | None:
     """Returns the first of some options that was specified; None if none was.
 
@@ -309,9 +329,15 @@ def _sample_copies(
 
 
 def _guard_rows(synthesizer: Synthesizer, n: int) -> Guard | None:
-    """Returns how many records so many rows are worth.
+    """Returns what the rows of a table are worth, and the warning that goes with them.
 
-    None for images, and where the method released nothing that tells.
+    Args:
+        synthesizer: The model.
+        n: Number of rows.
+
+    Returns:
+        The sentences and metadata to hand on; None for images, and if the method
+        released nothing that tells.
     """
     if synthesizer.schema.images is not None:
         return None

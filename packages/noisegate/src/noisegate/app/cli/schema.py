@@ -202,7 +202,12 @@ def _column_count(discovery: Discovery) -> int:
 
 
 def _show_notes(discovery: Discovery) -> None:
-    """Prints each note once, with all columns that it is about; doubts as warnings."""
+    """Prints each note once, with all columns that it is about.
+
+    A note is what the schema file says of a column, too: what was merged, or how many
+    records lack a value. One that is a doubt is a warning: it is to be looked at before
+    the schema is used.
+    """
     columns_by_note: dict[str, list[str]] = {}
     for column, note in discovery.notes.items():
         columns_by_note.setdefault(note, []).append(column)
@@ -216,7 +221,12 @@ def _show_notes(discovery: Discovery) -> None:
 
 
 def _show_price(gate: SchemaGate, as_json: bool) -> None:
-    """Prints what a discovery would cost, and how exact it would be."""
+    """Prints what a discovery would cost, and how exact it would be; reads no record.
+
+    Args:
+        gate: The gate before the records.
+        as_json: Whether to print JSON for programs instead of text for people.
+    """
     plan = gate.plan
     budget = plan.budget
     if as_json:
@@ -240,7 +250,11 @@ def _show_price(gate: SchemaGate, as_json: bool) -> None:
 
 
 def _describe_noise(gate: SchemaGate) -> str:
-    """Returns in words how exact a discovery is: two standard deviations of a count."""
+    """Returns in words how exact a discovery is: two standard deviations of a count.
+
+    As in "Each count gets noise of about ±40 records; a level needs about 110 records
+    to be seen."
+    """
     sentence = (
         f"Each count gets noise of about ±{2 * gate.plan.noise_records:.0f} records"
     )
@@ -404,7 +418,11 @@ def _print_schema(schema: Schema | LinkedSchema, satisfied_share: float | None) 
 
 
 def _show_linked(schema: LinkedSchema) -> None:
-    """Prints the columns of each linked table, and how it is linked."""
+    """Prints the columns of each linked table, and how it is linked.
+
+    Args:
+        schema: The schema of all tables; rules between tables come last.
+    """
     from noisegate.schema.linked.schema import describe_link
 
     for linked_table in schema.tables:
@@ -419,7 +437,12 @@ def _show_linked(schema: LinkedSchema) -> None:
 
 
 def _show_columns(title: str, schema: Schema) -> None:
-    """Prints a table of the columns, and the constraints below it."""
+    """Prints a table of the columns, and the constraints below it.
+
+    Args:
+        title: Of the table.
+        schema: The schema of one table; of many columns the first 500 are shown.
+    """
     from noisegate.schema.columns import CARD_HEADINGS, card_row
 
     shown_columns = schema.columns[:_MAX_COLUMNS_SHOWN]

@@ -7,7 +7,12 @@ There are three kinds of plan, told by the fields of their description as JSON:
   ``releases``;
 - a mechanism that chooses tables of columns on its way (``rho``).
 
-By default a plan is one line; with --details it is a table.
+By default a plan is one line; with --details it is a table, as this one of sums::
+
+    ε = 1, δ = 1e-05, add-remove
+    query        values  sensitivity  noise  multiplier  signal
+    fine       4841 x 1        1.001  16.78       16.77    4.28
+    one-way   ≤ 464 x 1        1.001  8.392       8.383    27.7
 """
 
 from __future__ import annotations
@@ -81,7 +86,11 @@ def show_plan(plan: PricedPlan, records: int | None, *, details: bool = False) -
 def _summary(description: dict[str, Any]) -> str:
     """Returns what a plan releases, in a few words.
 
-    As in "2 queries, 6,060 noisy values at most".
+    As in "2 queries, 5,305 noisy values at most", or of a training "300 noisy sums of
+    gradients".
+
+    Args:
+        description: The plan as a JSON object, from `PricedPlan.describe`; so below.
     """
     parts = []
     step_count = description.get("steps")
@@ -96,7 +105,14 @@ def _summary(description: dict[str, Any]) -> str:
 
 
 def _show_queries(title: str, releases: list[dict[str, Any]]) -> None:
-    """Prints a table of queries, each with its sensitivity and noise."""
+    """Prints a table of queries, each with its sensitivity and noise.
+
+    The sampler of the noise is a column if queries differ in it, else in the legend.
+
+    Args:
+        title: Of the table.
+        releases: The queries as JSON objects, one or more.
+    """
     samplers = list(dict.fromkeys(release["sampler"] for release in releases))
     lists_samplers = len(samplers) > 1
     headings = {
@@ -126,7 +142,14 @@ def _show_queries(title: str, releases: list[dict[str, Any]]) -> None:
 
 
 def _query_row(release: dict[str, Any]) -> list[str]:
-    """Returns the cells of one query, without its sampler."""
+    """Returns the cells of one query, without its sampler.
+
+    The size is ``dim x columns``: 464 x 2 is a vector of 464 numbers for each of two
+    labels. It is an upper bound if the query depends on earlier answers.
+
+    Args:
+        release: The query as a JSON object. Its numbers are in units of the answer.
+    """
     size = f"{release['dim']} x {release['columns']}"
     if release["adaptive"]:
         size = f"≤ {size}"
@@ -142,7 +165,13 @@ def _query_row(release: dict[str, Any]) -> list[str]:
 
 
 def _show_training(title: str, description: dict[str, Any], *, details: bool) -> None:
-    """Prints what a training adds up in its steps, and what has to be known of it."""
+    """Prints what a training adds up in its steps, and what has to be known of it.
+
+    Args:
+        title: The budget, in words.
+        description: The plan as a JSON object with ``steps``.
+        details: Whether to print a table of figures.
+    """
     has_teachers = description.get("vectors_of") == "shards"
     if details:
         headings = {"training": "left", "": "right", "what it is": "left"}
@@ -175,7 +204,10 @@ def _show_training(title: str, description: dict[str, Any], *, details: bool) ->
 
 
 def _training_rows(description: dict[str, Any]) -> list[list[str]]:
-    """Returns the figures of a training: the name, value and meaning of each."""
+    """Returns the figures of a training: the name, value and meaning of each.
+
+    As ``["clipping norm", "1", "most that the gradient of a record may have"]``.
+    """
     names = _vector_names(description)
     if description.get("vectors_of") == "shards":
         sampled = "that a step queries a teacher"

@@ -293,7 +293,7 @@ def merge_command(
     from noisegate.app.silos.merging import merge
     from noisegate.privacy.release import Release
 
-    started = time.monotonic()
+    start_time = time.monotonic()
     paths = [str(path.resolve()) for path in releases]
     repeated = next((path for path in paths if paths.count(path) > 1), None)
     if repeated is not None:
@@ -311,7 +311,7 @@ def merge_command(
     )
     # After a round that is not the last there is a release, and no model yet.
     if not isinstance(merged, Release):
-        report_fit(merged, out, time.monotonic() - started, as_json)
+        report_fit(merged, out, time.monotonic() - start_time, as_json)
         return
     certificate = merged.certificate
     if as_json:

@@ -23,7 +23,6 @@ from noisegate.privacy.events import describe_unit
 
 if TYPE_CHECKING:
     from noisegate.models.folder import Verification
-    from noisegate.privacy.certificate import Certificate
     from noisegate.privacy.schema_certificate import SchemaVerification
 
 
@@ -84,28 +83,32 @@ def verify_command(
         _show_not_covered(verification, model)
 
 
-def _show_claim(
-    certificate: Certificate, recomputed_epsilon: float, subject: str
-) -> None:
+def _show_claim(verification: Verification | SchemaVerification, subject: str) -> None:
     """Prints the claim that holds: ε, δ, the adjacency and the privacy unit.
 
+    The recomputed ε may be below the stated one: ``epsilon = 1 (recomputed:
+    0.99999987)``. A claim below what the events cost does not hold.
+
     Args:
-        certificate: What states the claim.
-        recomputed_epsilon: ε that follows from its events.
+        verification: What was verified.
         subject: What the claim is about, with its punctuation, as in "3 releases,".
     """
+    certificate = verification.certificate
     unit = describe_unit(certificate.unit, certificate.contributions)
     OUT.print(
         f"[green]The certificate holds.[/green] {subject} epsilon = "
-        f"{certificate.epsilon:g} (recomputed: {recomputed_epsilon:.9g}) at delta = "
-        f"{certificate.delta:g}, {certificate.adjacency.value}, unit: {unit}."
+        f"{certificate.epsilon:g} (recomputed: {verification.recomputed_epsilon:.9g}) "
+        f"at delta = {certificate.delta:g}, {certificate.adjacency.value}, unit: {unit}."
     )
 
 
 def _show_schema(verification: SchemaVerification) -> None:
-    """Prints what was verified of a discovered schema."""
-    certificate = verification.certificate
-    _show_claim(certificate, verification.recomputed_epsilon, f"{certificate.method}:")
+    """Prints what was verified of a discovered schema.
+
+    The schema may have been corrected since, from public knowledge: the cost of the
+    discovery is the same.
+    """
+    _show_claim(verification, f"{verification.certificate.method}:")
     if verification.unchanged:
         state = "is as it was discovered"
     else:
@@ -114,14 +117,15 @@ def _show_schema(verification: SchemaVerification) -> None:
 
 
 def _show_folder(verification: Verification) -> None:
-    """Prints what was verified of a model or release, and what its claim rests on."""
+    """Prints what was verified of a model or release, and what its claim rests on.
+
+    That is what a discovered schema cost beside it, who states that silos share no
+    unit, and which periods of a stream are covered.
+    """
     from noisegate.privacy.certificate import schema_cost_sentence
 
     certificate = verification.certificate
-    release_count = len(certificate.events)
-    _show_claim(
-        certificate, verification.recomputed_epsilon, f"{release_count} releases,"
-    )
+    _show_claim(verification, f"{len(certificate.events)} releases,")
     schema_cost = schema_cost_sentence(certificate)
     if schema_cost is not None:
         OUT.print(schema_cost, soft_wrap=True)
