@@ -410,7 +410,8 @@ def report_fit(model: FittedModel, out: Path, seconds: float, as_json: bool) -> 
 def _record_count(release: Release) -> float | None:
     """Returns the number of records: the public one, else the noisy one, 1 or more.
 
-    None if neither was released.
+    The noisy one is the sum of the released counts by label; it is post-processing, and
+    may be compared with δ. None if neither was released.
     """
     public_count: int | None = release.certificate.public.get("records")
     if public_count:
@@ -422,7 +423,14 @@ def _record_count(release: Release) -> float | None:
 def _show_fit(
     release: Release, summary: FitSummary | None, out: Path, seconds: float
 ) -> None:
-    """Prints what a fit has made, for people."""
+    """Prints what a fit has made, for people.
+
+    Args:
+        release: What left the gate.
+        summary: How the fit ended; None for a classifier.
+        out: Folder of the model.
+        seconds: How long the fit took.
+    """
     from noisegate.models.folder import PUBLIC_PAGE
 
     certificate = release.certificate

@@ -73,6 +73,7 @@ def register_command(
             adjacency=adjacency,
             unit=registered_unit,
         )
+    # As of a name with letters of several alphabets; printed like all other warnings.
     for warning in caught:
         warn(str(warning.message))
     if as_json:
@@ -187,6 +188,7 @@ def _cost_sentence(account: Account, entries: Sequence[Entry]) -> str:
         account: Of the data set.
         entries: All entries of the data set.
     """
+    # A void run drew no noise, and costs nothing.
     void_runs = {entry.reservation for entry in entries if entry.kind is Kind.VOID}
     runs = [
         entry

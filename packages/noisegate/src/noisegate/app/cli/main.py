@@ -142,8 +142,11 @@ def _verb_names() -> list[str]:
 def _load_verb(name: str) -> typer.Typer | Callable[..., None]:
     """Imports a verb: a function, or a group of functions.
 
-    If it cannot be imported, the other verbs still work: it is a function that raises
-    an OptionError with the reason.
+    If it cannot be imported, the other verbs still work, and it raises an OptionError
+    with the reason.
+
+    Args:
+        name: Of the verb, as it is typed.
     """
     try:
         return cast(
@@ -231,6 +234,7 @@ def program() -> typer.core.TyperGroup:
 def _arrange_help(group: typer.core.TyperGroup) -> None:
     """Names the values of options in help, and sorts many options into panels.
 
+    So `--records` of a verb has the value N, and of `fit` it stands in the panel Data.
     What a verb states itself is left as it is.
 
     Args:

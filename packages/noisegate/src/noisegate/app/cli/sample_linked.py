@@ -1,4 +1,11 @@
-"""Synthetic records of linked tables, written into a folder with a file for each."""
+"""Synthetic records of linked tables, written into a folder with a file for each.
+
+`noisegate sample model -n 10000 -o synthetic` draws 10,000 records of the first table,
+and for each all that belongs to it::
+
+    synthetic/patients.csv    10,000 records
+    synthetic/visits.csv      as many as these patients have
+"""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -61,6 +68,7 @@ def sample_linked(
         batches = linked_model.batches(
             n, seed=seed, where=conditions, dropped=dropped_counts
         )
+        # A batch has some records of the first table with all that belongs to them.
         for batch in batches:
             for name, rows in batch.items():
                 writers[name](rows)

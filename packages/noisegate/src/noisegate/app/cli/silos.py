@@ -7,9 +7,16 @@ Silos that may not pool their records share one plan::
     release south.csv --plan plan.json --silo south
     merge north south --out model                    anybody adds them up, and fits
 
-A method that asks in rounds needs `release --after` and `merge` once more for each.
-With `release --secure-sum`, for which `key` makes the keys, nobody sees the sums of one
+A method that asks in rounds needs `release --after` and `merge` once more for each:
+what a later round asks follows from the sums of the earlier ones, and ε covers all of
+them. The merged release of a round that is not the last goes back to all silos.
+
+With `release --secure-sum`, for which `key` makes the keys, each silo hands out its
+sums under masks that cancel when all are added, so that nobody sees the sums of one
 silo. `sign` is for any folder that is handed out.
+
+What a silo may choose by itself beside a published plan are ε and δ; all else is the
+plan's, since sums of different queries cannot be added.
 """
 
 from __future__ import annotations
@@ -192,6 +199,7 @@ def release_command(
         run = options.to_run(required(epsilon, "--epsilon or --plan"))
     else:
         run = _run_of_plan(context, options, plan)
+    # None if neither --secure-sum nor --key is typed.
     key_of_silo = silo_key(secure_sum, key, colluding)
     rounds_before = None if after is None else read_release(after)
     current_round = next_round(run, silo, rounds_before, key_of_silo)
@@ -294,6 +302,7 @@ def merge_command(
     from noisegate.privacy.release import Release
 
     start_time = time.monotonic()
+    # Else the records of a silo would count twice, and so would its noise.
     paths = [str(path.resolve()) for path in releases]
     repeated = next((path for path in paths if paths.count(path) > 1), None)
     if repeated is not None:
@@ -309,7 +318,7 @@ def merge_command(
         device=device,
         observer=console_observer("", as_json),
     )
-    # After a round that is not the last there is a release, and no model yet.
+    # After a round that is not the last there is a release and no model yet.
     if not isinstance(merged, Release):
         report_fit(merged, out, time.monotonic() - start_time, as_json)
         return

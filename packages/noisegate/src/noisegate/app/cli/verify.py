@@ -98,7 +98,8 @@ def _show_claim(verification: Verification | SchemaVerification, subject: str) -
     OUT.print(
         f"[green]The certificate holds.[/green] {subject} epsilon = "
         f"{certificate.epsilon:g} (recomputed: {verification.recomputed_epsilon:.9g}) "
-        f"at delta = {certificate.delta:g}, {certificate.adjacency.value}, unit: {unit}."
+        f"at delta = {certificate.delta:g}, {certificate.adjacency.value}, "
+        f"unit: {unit}."
     )
 
 
