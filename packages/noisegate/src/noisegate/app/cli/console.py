@@ -238,10 +238,10 @@ class VerbGroup(typer.core.TyperGroup):
             OptionError: if a value is blank.
         """
         name, command, following = super().resolve_command(ctx, args)
-        is_verb = command is not None and not isinstance(command, typer.core.TyperGroup)
+        is_group = isinstance(command, typer.core.TyperGroup)
         # While the shell completes a line, an option may still lack its value.
         is_completing = ctx.resilient_parsing
-        if is_verb and not is_completing:
+        if command is not None and not is_group and not is_completing:
             context = command.context_class(command, info_name=name, parent=ctx)
             _refuse_blank_values(command, context, following)
         return name, command, following
