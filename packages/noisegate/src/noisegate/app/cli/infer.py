@@ -2,7 +2,13 @@
 
 An answer is an estimate with its confidence interval, or a test with its p-value; a
 query has one for each group, coefficient or pair. Those of one query are one table,
-with what the noise hides below it.
+with what the noise hides below it::
+
+    mean(age) by job
+                   estimate  95% from     to  by noise  by sampling
+    ───────────────────────────────────────────────────────────────
+    job = nurse       54.34     52.51  56.17      0.45         0.65
+    job = teacher        54     52.18  55.81      0.46         0.65
 """
 
 from __future__ import annotations

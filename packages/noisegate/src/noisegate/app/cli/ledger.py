@@ -5,7 +5,21 @@
 - `history` prints the entries of one data set.
 - `check` recomputes the hash chain and all accounts.
 
-Only runs write further entries; see `noisegate.ledger`.
+Only runs write further entries; see `noisegate.ledger`. A fit at ε = 1 shows as::
+
+    data set  cap ε      δ  spent ε  left ε  done  open  void  neighbours, unit
+    ───────────────────────────────────────────────────────────────────────────
+    clinic        3  1e-05        1   2.756     1     0     0  add-remove, record
+    clinic: pairwise 1 = 1 at δ = 1e-05; cap 3; 2.756 left for one more run
+
+    #  time (UTC)           entry     run       purpose or reason  hash
+    ───────────────────────────────────────────────────────────────────
+    1  2026-11-29T20:15:36  register                               ba3cd410
+    2  2026-11-29T20:15:39  reserve   f2d7aa26  pairwise           29b863af
+    3  2026-11-29T20:15:39  confirm   f2d7aa26                     edab604d
+    4  2026-11-29T20:15:39  commit    f2d7aa26                     032bab0b
+
+More than 3 - 1 is left, since costs are composed and not added.
 """
 
 import warnings
@@ -161,8 +175,8 @@ def show_command(
 def _account_row(account: Account) -> list[str]:
     """Returns the cells of one data set in the table of accounts.
 
-    As ``["clinic", "3", "1e-05", "1.452", "2.34", "2", "0", "0", "add-remove,
-    patient"]``; a dash if it is not known what remains.
+    A dash if others than Gaussian runs were spent: what they leave depends on the run
+    that comes next.
     """
     remaining = "-" if account.remaining is None else f"{account.remaining:.4g}"
     return [

@@ -4,11 +4,11 @@ Records of a copy are numbered in the column ``.id`` and copies in ``.imp``, as 
 mice: 0 is the copy of the model itself, 1, 2, … are those of its refits. How mice pools
 imputed data does not apply to them; see `noisegate.app.copies.combine`::
 
-    .imp  .id  age  job
-       0    1   34  nurse
-       0    2   51  farmer
-       1    1   29  teacher
-       1    2   60  nurse
+    .imp  .id  age  job      answer
+       0    1   28  teacher  no
+       0    2   66  nurse    no
+       1    1   31  farmer   yes
+       1    2   47  nurse    no
 """
 
 from __future__ import annotations

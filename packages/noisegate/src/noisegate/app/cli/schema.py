@@ -252,8 +252,8 @@ def _show_price(gate: SchemaGate, as_json: bool) -> None:
 def _describe_noise(gate: SchemaGate) -> str:
     """Returns in words how exact a discovery is: two standard deviations of a count.
 
-    As in "Each count gets noise of about ±40 records; a level needs about 110 records
-    to be seen."
+    As in "Each count gets noise of about ±28 records; a level needs about 87 records to
+    be seen."
     """
     sentence = (
         f"Each count gets noise of about ±{2 * gate.plan.noise_records:.0f} records"

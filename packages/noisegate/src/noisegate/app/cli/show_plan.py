@@ -10,9 +10,13 @@ There are three kinds of plan, told by the fields of their description as JSON:
 By default a plan is one line; with --details it is a table, as this one of sums::
 
     ε = 1, δ = 1e-05, add-remove
-    query        values  sensitivity  noise  multiplier  signal
-    fine       4841 x 1        1.001  16.78       16.77    4.28
-    one-way   ≤ 464 x 1        1.001  8.392       8.383    27.7
+    query       values  sensitivity  noise  multiplier  signal
+    ──────────────────────────────────────────────────────────
+    fine        73 x 1        1.001  16.78       16.77    20.9
+    coarse      19 x 1        1.001  16.78       16.77      41
+    counts       2 x 1        1.001  37.53       37.49    56.5
+    one-way   ≤ 78 x 1        1.001  8.392       8.384    40.5
+    pairs    ≤ 216 x 1        1.001  4.486       4.481    45.5
 """
 
 from __future__ import annotations
@@ -86,7 +90,7 @@ def show_plan(plan: PricedPlan, records: int | None, *, details: bool = False) -
 def _summary(description: dict[str, Any]) -> str:
     """Returns what a plan releases, in a few words.
 
-    As in "2 queries, 5,305 noisy values at most", or of a training "300 noisy sums of
+    As in "5 queries, 388 noisy values at most", or of a training "600 noisy sums of
     gradients".
 
     Args:
@@ -206,7 +210,15 @@ def _show_training(title: str, description: dict[str, Any], *, details: bool) ->
 def _training_rows(description: dict[str, Any]) -> list[list[str]]:
     """Returns the figures of a training: the name, value and meaning of each.
 
-    As ``["clipping norm", "1", "most that the gradient of a record may have"]``.
+    As of DP-GAN::
+
+        steps                600  noisy sums of gradients, one after the other
+        sampling rate       0.05  probability that a step's sample includes a record
+        records a step       150  expected; how many they are stays private
+        clipping norm          1  most that the gradient of a record may have
+        values            17,539  in the gradient of a record
+        noise multiplier   4.692  noise on each value of a sum / sensitivity
+        noise / mean        4.14  norms, of the mean of a step's gradients, at least
     """
     names = _vector_names(description)
     if description.get("vectors_of") == "shards":

@@ -36,7 +36,8 @@ _ASCII_FORMS = {
     "²": "^2",
     "•": "*",
 }
-"""What is written in place of a character that the encoding of a stream lacks."""
+"""What is written in place of a character that the encoding of a stream lacks. Other
+characters become escapes."""
 _ERROR_HANDLER = "noisegate.words"
 """Name under which codecs knows `_write_in_ascii`."""
 _IMPORT_MODULES = ("importlib.", "_frozen_importlib", __name__)

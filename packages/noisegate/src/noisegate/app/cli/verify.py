@@ -87,7 +87,7 @@ def _show_claim(verification: Verification | SchemaVerification, subject: str) -
     """Prints the claim that holds: ε, δ, the adjacency and the privacy unit.
 
     The recomputed ε may be below the stated one: ``epsilon = 1 (recomputed:
-    0.99999987)``. A claim below what the events cost does not hold.
+    0.999999997)``. A claim below what the events cost does not hold.
 
     Args:
         verification: What was verified.
