@@ -321,7 +321,16 @@ def console_observer(method_name: str, as_json: bool) -> Observer:
             return f"noisegate fit --resume {records}--out {out}"
 
         def planned(self, run: Run, gate: Gate, plan: PricedPlan, data: Any) -> None:
-            """Shows what a run will read and spend, before it does."""
+            """Shows what a run will read and spend, before it does.
+
+            The operator may still stop it, at no cost.
+
+            Args:
+                run: What is asked for.
+                gate: The gate before the records.
+                plan: What will be released, with its price.
+                data: Path of the records, or of each linked table by name.
+            """
             if isinstance(data, dict):
                 tables = [f"{name} ({path})" for name, path in data.items()]
                 say(f"Linked tables: {', '.join(tables)}.")
@@ -333,6 +342,7 @@ def console_observer(method_name: str, as_json: bool) -> Observer:
                     if reason:
                         say(reason)
                 show_plan(plan, gate.records)
+            # The number of skipped images is not public, and logs are passed on.
             if run.on_error == "skip" and not ERR.is_terminal:
                 say(
                     "Images that cannot be used are left out; how many is private, and "

@@ -195,6 +195,7 @@ def sample_command(
             "it out."
         )
 
+    # What is written into the file, and said at the end: rows are no further evidence.
     guard = _guard_rows(synthesizer, n)
     metadata: Mapping[str, str] = {} if guard is None else guard.metadata
     request = SampleRequest(
@@ -364,6 +365,7 @@ def read_conditions(texts: list[str] | None) -> Conditions:
         >>> read_conditions(["sex=Female", "age>=18", "age<=30", "wage <= 900"])
         {'sex': 'Female', 'age': ('18', '30'), 'wage': (None, '900')}
     """
+    # By column, since an interval may be given in two conditions.
     values_by_sign: dict[str, dict[str, str]] = {}
     for text in texts or []:
         match = _CONDITION.fullmatch(text)

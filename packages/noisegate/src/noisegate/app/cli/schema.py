@@ -8,6 +8,10 @@ A schema is public knowledge. There are three ways to one::
 
 and `schema check` shows what a file says. `init` is an entry point of the group
 ``noisegate.verbs.schema``, as a verb of another package would be.
+
+A discovery is a release of its own: its ε is spent in addition to that of a later fit
+to the same records. Its certificate lies beside the schema file, where the fit finds
+it and states it too.
 """
 
 from __future__ import annotations
@@ -153,6 +157,7 @@ def discover(
     ledger = None if options.dataset is None else Ledger(options.ledger)
     certificate_file = certificate_path(out)
     announce_files(data)
+    # Signals are held back, so that none comes between the noise and the files.
     with held() as may_stop:
         gate = SchemaGate(
             data,
@@ -169,6 +174,7 @@ def discover(
             show_values=options.show_values,
             progress=lambda _: may_stop(),
         )
+        # The gate has checked the options by now, and has read no record.
         if price:
             _show_price(gate, as_json)
             return
@@ -371,6 +377,7 @@ def check(
 
     schema = read_schema(path)
     if is_linked(schema):
+        # The records of a link hold the columns of the parent, too.
         for link in schema.links:
             warn_about_constraints(link.records)
         if as_json:

@@ -17,6 +17,13 @@ silo. `sign` is for any folder that is handed out.
 
 What a silo may choose by itself beside a published plan are ε and δ; all else is the
 plan's, since sums of different queries cannot be added.
+
+What the commands write, and who may have it::
+
+    key       NAME.key       stays with the silo
+              NAME.pub       goes to all silos
+    release   a folder       noisy or masked sums and a certificate: whoever merges
+    merge     a folder       the model and its certificate: anybody
 """
 
 from __future__ import annotations
@@ -199,7 +206,7 @@ def release_command(
         run = options.to_run(required(epsilon, "--epsilon or --plan"))
     else:
         run = _run_of_plan(context, options, plan)
-    # None if neither --secure-sum nor --key is typed.
+    # None for plain sums: neither --secure-sum nor --key is typed.
     key_of_silo = silo_key(secure_sum, key, colluding)
     rounds_before = None if after is None else read_release(after)
     current_round = next_round(run, silo, rounds_before, key_of_silo)
@@ -318,7 +325,8 @@ def merge_command(
         device=device,
         observer=console_observer("", as_json),
     )
-    # After a round that is not the last there is a release and no model yet.
+    # After a round that is not the last there is a release and no model yet: what the
+    # next round asks follows from it.
     if not isinstance(merged, Release):
         report_fit(merged, out, time.monotonic() - start_time, as_json)
         return
