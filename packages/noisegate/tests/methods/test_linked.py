@@ -228,7 +228,7 @@ def test_a_rule_that_no_family_keeps_leaves_children_out_and_one_that_no_parent_
         UserWarning, match=r"31 draws of their family: [\d,]+ records of 'visits'"
     ):
         loose.sample(50, seed=0)
-    judged = loose.judged_by_rules().summary.verdict
+    judged = loose.with_verdict_of_rules().summary.verdict
     assert (
         judged.word != "good" and "visits.pain > patients.entered" in judged.reasons[-1]
     )

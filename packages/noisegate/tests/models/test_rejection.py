@@ -14,7 +14,7 @@ from noisegate.models.rejection import (
     accepted_batches,
     accepted_within,
     max_candidates,
-    mixed,
+    mix_batches,
     verdict_of_rules,
 )
 from noisegate.schema import EncodedTable
@@ -157,7 +157,7 @@ def test_batches_of_several_are_shuffled_together_and_one_alone_stays_as_it_is()
         )
 
     random = torch.Generator().manual_seed(0)
-    first, second = mixed([part(0.0, [50, 50]), part(1.0, [50])], random)
+    first, second = mix_batches([part(0.0, [50, 50]), part(1.0, [50])], random)
     assert (len(first), first.numeric.sum(), len(second), second.numeric.sum()) == (
         100,
         50,
@@ -168,5 +168,5 @@ def test_batches_of_several_are_shuffled_together_and_one_alone_stays_as_it_is()
         10 < first.numeric[:50].sum() < 40
     )  # by the false alarm of a shuffle below 1e-8
     before = random.get_state()
-    assert [len(batch) for batch in mixed([part(0.0, [3, 1])], random)] == [3, 1]
+    assert [len(batch) for batch in mix_batches([part(0.0, [3, 1])], random)] == [3, 1]
     assert torch.equal(random.get_state(), before)

@@ -115,7 +115,7 @@ class GenerativeMethod(DescentMethod):
         )
         made = Synthesizer(release=release, model=model, summary=summary)
         if release.schema.constraints:
-            return made.judged_by_rules()
+            return made.with_verdict_of_rules()
         return made
 
     def _fit_gate(

@@ -179,4 +179,4 @@ class Linked(Method):
         )
         return LinkedModel(
             release=release, links=fitting.model(), summary=summary
-        ).judged_by_rules()
+        ).with_verdict_of_rules()

@@ -228,7 +228,7 @@ class Method(Settings, ABC):
         summary = FitSummary(**ended, notes=notes, verdict=verdict)
         made = Synthesizer(release=release, model=model, summary=summary)
         if release.schema.constraints:
-            return made.judged_by_rules()
+            return made.with_verdict_of_rules()
         return made
 
     def forecast(

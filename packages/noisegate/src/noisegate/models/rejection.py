@@ -1,12 +1,18 @@
-"""Rejection sampling: records that a model draws, without those that break a rule or lie outside a condition.
+"""Rejection sampling: draws records until enough of them are accepted.
 
-Rejection has no natural end where hardly any record is accepted, and the budget is spent by then. So the work is
-limited before the first draw, by a number that the number of records alone decides:
+Candidates are drawn from a model; those that break a rule, or lie outside a condition,
+are rejected. Rejection has no natural end where hardly any candidate is accepted, and
+the budget is spent by then. So the work is limited before the first draw, by the number
+of records alone::
 
-    at most max_candidates(n) = 1,048,576 + 100 n candidates are drawn for n records.
+    at most max_candidates(n) = 1,048,576 + 100 n candidates are drawn for n records
 
-Whoever hands records out gets all of them or a `RejectionError` that says which rules reject how much. Whoever looks
-at a model, such as its public page, takes what the limit gave and says so.
+- `accepted_batches` yields all records or raises a `RejectionError`, which says which
+  rules reject how much. It serves whoever hands records out.
+- `accepted_within` returns what a limit gave. It serves whoever looks at a model, such
+  as its public page.
+- `rejecting_rules`, `describe_rules` and `verdict_of_rules` say what rejection means
+  for the use of a model: it shifts the columns that rules name.
 """
 
 from __future__ import annotations
@@ -28,20 +34,28 @@ if TYPE_CHECKING:
     import torch
 
 Accept: TypeAlias = Callable[[EncodedTable], npt.NDArray[np.bool_]]
-"""Says which records may be kept, (rows,)."""
+"""Returns which records are accepted, (rows,)."""
+
+RejectionRate: TypeAlias = tuple[str, float]
+"""A rule in words, and the share of records that break it, from 0 to 1."""
 
 BATCH_ROWS = 16_384
+"""Records of a batch, at most."""
 
-# A few records of a rare condition take this many candidates: 1 in 10,000 accepted is enough for 100 records.
+# Enough for 100 records of a condition that 1 in 10,000 candidates meets.
 BASE_CANDIDATES = 2**20
-# Many records of which fewer than 1 in 100 is accepted are no sample of the model any more, and take hours.
+# Where fewer than 1 in 100 is accepted, many records take hours, and they are no sample
+# of the model any more.
 CANDIDATES_PER_RECORD = 100
-# After so many candidates the share that is accepted is known well enough to refuse at once what cannot succeed.
+# After so many candidates the accepted share is known well enough to refuse at once
+# what cannot succeed.
 PROBE_CANDIDATES = 8 * BATCH_ROWS
 
-# Below these shares of records that keep to the rules a model is no better than the word: drawing again then shifts
-# what was measured, the more the fewer are kept.
-USUALLY_KEPT, _SELDOM_KEPT, _HARDLY_KEPT = 0.5, 0.1, 0.01
+# Drawing rejected records again shifts what was measured, the more the fewer are kept.
+# Below these shares a model is no better than the word.
+USUALLY_KEPT = 0.5  # usable
+_SELDOM_KEPT = 0.1  # rough
+_HARDLY_KEPT = 0.01  # noise
 
 _MAX_NAMED_RULES = 3
 
@@ -51,22 +65,23 @@ class RejectionError(OptionError):
 
 
 class Draws(Protocol):
-    """What records are drawn from."""
+    """What candidates are drawn from, such as a `RecordModel`."""
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
-        """Returns `rows` records."""
+        """Draws `rows` records."""
         ...
 
 
 @dataclass(kw_only=True)
 class Tally:
-    """How many candidates were drawn, how many of them were accepted, and how many were yielded."""
+    """Counts of one search for records, which grow while it runs."""
 
-    drawn: int = 0
-    accepted: int = 0
-    yielded: int = 0  # accepted ones beyond the last that is wanted are dropped
+    drawn: int = 0  # candidates
+    accepted: int = 0  # of these
+    # Accepted records that were handed out; those beyond the number wanted are dropped.
+    yielded: int = 0
+    # The candidates of the last draw, from which an error tells what rejects them.
     last_candidates: EncodedTable | None = None
-    """Some of the candidates, which tell what rejects them."""
 
     @property
     def share(self) -> float:
@@ -78,6 +93,7 @@ def max_candidates(rows: int) -> int:
     """Returns how many candidates are drawn at most for a number of records.
 
     Examples:
+        >>> from noisegate.models.rejection import max_candidates
         >>> max_candidates(1), max_candidates(10_000)
         (1048676, 2048576)
     """
@@ -100,31 +116,36 @@ def accepted_batches(
         model: What candidates are drawn from.
         rows: Number of records.
         random: Public randomness, on the CPU.
-        accept: Which candidates may be kept; None for all.
-        requested: What `accept` asks for, in words, for the error.
-        explain: Says of some candidates what rejects them, for the error.
-        batch_rows: Number of records of a batch, at most.
+        accept: Which candidates are accepted; None for all.
+        requested: What `accept` requires, in words, for the error.
+        explain: Says of some candidates in a sentence what rejects them, for the error.
+        batch_rows: The most records of a batch; all batches but the last have as many.
 
     Raises:
-        RejectionError: if `max_candidates` do not give all records; as soon as that is clear.
+        RejectionError: if `max_candidates` do not give all records. It is raised as
+            soon as that is clear, after some batches perhaps.
     """
     if accept is None:
         for start in range(0, rows, batch_rows):
             yield model.draw(min(batch_rows, rows - start), random)
         return
+
     tally = Tally()
     limit = max_candidates(rows)
-    yield from _accept(
-        model, rows, random, accept, tally, limit, batch_rows, expected=rows
+    yield from _search(
+        model, rows, random, accept, tally, limit, batch_rows, required_rows=rows
     )
     if tally.yielded < rows:
-        reasons = (
-            "" if tally.last_candidates is None else explain(tally.last_candidates)
-        )
+        reasons = ""
+        if tally.last_candidates is not None:
+            reasons = explain(tally.last_candidates)
+        if reasons:
+            reasons += " "
         raise RejectionError(
-            f"{requested}: of {tally.drawn:,} candidates that the model drew only {tally.accepted:,} did (about "
-            f"{tally.share:.1g}), and {rows:,} records are wanted. At most {limit:,} candidates are drawn for so many. "
-            f"{reasons}{' ' if reasons else ''}Ask for fewer records or for fewer conditions."
+            f"{requested}: of {tally.drawn:,} candidates that the model drew only "
+            f"{tally.accepted:,} did (about {tally.share:.1g}), and {rows:,} records "
+            f"are wanted. At most {limit:,} candidates are drawn for so many. "
+            f"{reasons}Ask for fewer records or for fewer conditions."
         )
 
 
@@ -136,18 +157,29 @@ def accepted_within(
     accept: Accept,
     limit: int,
 ) -> tuple[EncodedTable, Tally]:
-    """Returns accepted records of a model, fewer than `rows` where so many candidates give no more.
+    """Returns accepted records of a model, as far as a number of candidates gives them.
 
     They are the first ones that `accepted_batches` yields for the same randomness.
+
+    Args:
+        model: What candidates are drawn from.
+        rows: The most records.
+        random: Public randomness, on the CPU.
+        accept: Which candidates are accepted.
+        limit: The most candidates.
+
+    Returns:
+        The records, of which there may be none, and the counts of the search.
     """
     tally = Tally()
-    batches = list(_accept(model, rows, random, accept, tally, limit, BATCH_ROWS))
+    batches = list(_search(model, rows, random, accept, tally, limit, BATCH_ROWS))
     if not batches:
-        return model.draw(1, random).rows(slice(0, 0)), tally
+        no_records = model.draw(1, random).rows(slice(0, 0))
+        return no_records, tally
     return EncodedTable.concatenate(batches), tally
 
 
-def _accept(
+def _search(
     model: Draws,
     rows: int,
     random: torch.Generator,
@@ -156,101 +188,152 @@ def _accept(
     limit: int,
     batch_rows: int,
     *,
-    expected: int = 0,
+    required_rows: int = 0,
 ) -> Iterator[EncodedTable]:
-    """Yields accepted records, and fewer than `rows` where the limit is reached or `expected` ones are out of reach."""
+    """Yields accepted records, fewer than `rows` where candidates run out.
+
+    Args:
+        model: What candidates are drawn from.
+        rows: Number of records that are wanted.
+        random: Public randomness, on the CPU.
+        accept: Which candidates are accepted.
+        tally: Counts, which are brought up to date before each batch is yielded.
+        limit: The most candidates.
+        batch_rows: The most records of a batch.
+        required_rows: Number of records below which the search is of no use. It ends
+            early where so many are out of reach.
+    """
     for start in range(0, rows, batch_rows):
-        wanted = min(batch_rows, rows - start)
+        wanted_rows = min(batch_rows, rows - start)
         parts: list[EncodedTable] = []
-        found = 0
-        while found < wanted and not _is_hopeless(tally, limit, expected):
-            # As many as should do, by what was accepted so far; the surplus is dropped, which favours no record.
-            share = (tally.accepted + 1) / (tally.drawn + 1)
-            count = min(
-                batch_rows, int((wanted - found) / share) + 1, limit - tally.drawn
-            )
-            candidates = model.draw(count, random)
-            records = candidates.rows(accept(candidates))
+        accepted_rows = 0
+        while accepted_rows < wanted_rows and not _is_hopeless(
+            tally, limit, required_rows
+        ):
+            # As many as should do, by the share that was accepted so far. The surplus
+            # is dropped, which favours no record.
+            estimated_share = (tally.accepted + 1) / (tally.drawn + 1)
+            sufficient = int((wanted_rows - accepted_rows) / estimated_share) + 1
+            candidate_count = min(batch_rows, sufficient, limit - tally.drawn)
+            candidates = model.draw(candidate_count, random)
+            accepted = candidates.rows(accept(candidates))
             tally.drawn += len(candidates)
-            tally.accepted += len(records)
+            tally.accepted += len(accepted)
             tally.last_candidates = candidates
-            parts.append(records)
-            found += len(records)
+            parts.append(accepted)
+            accepted_rows += len(accepted)
         if not parts:
             return
-        batch = EncodedTable.concatenate(parts).rows(slice(0, wanted))
+        batch = EncodedTable.concatenate(parts).rows(slice(0, wanted_rows))
         tally.yielded += len(batch)
         yield batch
-        if len(batch) < wanted:
+        if len(batch) < wanted_rows:
             return
 
 
-def _is_hopeless(tally: Tally, limit: int, expected: int) -> bool:
-    """Returns whether the limit is reached, or is far too low for as many records as are expected."""
+def _is_hopeless(tally: Tally, limit: int, required_rows: int) -> bool:
+    """Returns whether the limit is reached, or is far too low for the records needed."""
     if tally.drawn >= limit:
         return True
-    # Half of what is expected is far below chance where the share follows from so many candidates.
-    return tally.drawn >= PROBE_CANDIDATES and tally.share * limit < expected / 2
+    # Half of the records needed is far below chance where the accepted share follows
+    # from so many candidates.
+    is_share_known = tally.drawn >= PROBE_CANDIDATES
+    return is_share_known and tally.share * limit < required_rows / 2
 
 
-def mixed(
-    parts: Sequence[Iterator[EncodedTable]], random: torch.Generator
+def mix_batches(
+    iterators: Sequence[Iterator[EncodedTable]], random: torch.Generator
 ) -> Iterator[EncodedTable]:
-    """Yields one batch of each of several iterators, shuffled together, until all are done; one alone as it is."""
-    if len(parts) == 1:
-        yield from parts[0]
+    """Shuffles batches of several iterators together, one of each at a time.
+
+    Args:
+        iterators: Batches of records, of any lengths. Those of a single iterator are
+            yielded as they are.
+        random: Public randomness, on the CPU.
+
+    Yields:
+        Records of the next batch of every iterator that has one, in random order.
+    """
+    if len(iterators) == 1:
+        yield from iterators[0]
         return
-    for batches in zip_longest(*parts):
-        together = EncodedTable.concatenate(
+    for batches in zip_longest(*iterators):
+        records = EncodedTable.concatenate(
             [batch for batch in batches if batch is not None]
         )
-        yield together.rows(permutation(random, len(together)))
+        yield records.rows(permutation(random, len(records)))
 
 
-def rejecting_rules(schema: Schema, records: EncodedTable) -> list[tuple[str, float]]:
-    """Returns the rules that records break, and the share that breaks each, those that reject most first."""
+def rejecting_rules(schema: Schema, records: EncodedTable) -> list[RejectionRate]:
+    """Returns the constraints of a schema that some records break.
+
+    Args:
+        schema: Schema of the records.
+        records: Any number of records.
+
+    Returns:
+        Each constraint that is broken, with the share of the records that break it;
+        the one that is broken most often comes first.
+    """
     if not len(records):
         return []
-    shares = [
-        (
-            str(rule),
-            float(rule.broken(records, schema.layout, schema.missing_values).mean()),
-        )
-        for rule in schema.constraints
-    ]
-    return sorted(
-        ((rule, share) for rule, share in shares if share > 0), key=lambda one: -one[1]
+    rates: list[RejectionRate] = []
+    for constraint in schema.constraints:
+        is_broken = constraint.broken(records, schema.layout, schema.missing_values)
+        share = float(is_broken.mean())
+        if share > 0:
+            rates.append((str(constraint), share))
+    return sorted(rates, key=lambda rate: -rate[1])
+
+
+def explain_rejection(rules: Sequence[RejectionRate]) -> str:
+    """Returns a sentence on which rules reject candidates, and what helps.
+
+    It is empty if there are no rules.
+    """
+    if not rules:
+        return ""
+    return (
+        f"Of the last ones {describe_rules(rules)}: a schema without the worst rules "
+        "takes another fit."
     )
 
 
-def explain_rejection(rules: Sequence[tuple[str, float]]) -> str:
-    """Returns in sentences which rules reject candidates, and what helps; nothing where none does."""
-    if not rules:
-        return ""
-    return f"Of the last ones {describe_rules(rules)}: a schema without the worst rules takes another fit."
+def describe_rules(rules: Sequence[RejectionRate]) -> str:
+    """Describes which rules reject most, three of them by name.
 
-
-def describe_rules(rules: Sequence[tuple[str, float]]) -> str:
-    """Returns in words which rules reject most.
+    Args:
+        rules: What `rejecting_rules` returned.
 
     Examples:
+        >>> from noisegate.models.rejection import describe_rules
         >>> describe_rules([("walk <= game", 0.15), ("double <= hit", 0.123)])
         "'walk <= game' rejects 15.0%, 'double <= hit' 12.3%"
     """
-    named = [
-        f"'{rule}' {'rejects ' * (not index)}{share:.1%}"
-        for index, (rule, share) in enumerate(rules)
-    ]
-    others = len(named) - _MAX_NAMED_RULES
-    return ", ".join(named[:_MAX_NAMED_RULES]) + (
-        f", and {others} more rules reject some" if others > 0 else ""
-    )
+    descriptions = []
+    for index, (rule, share) in enumerate(rules[:_MAX_NAMED_RULES]):
+        verb = "rejects " if index == 0 else ""
+        descriptions.append(f"'{rule}' {verb}{share:.1%}")
+    unnamed_count = len(rules) - _MAX_NAMED_RULES
+    if unnamed_count > 0:
+        descriptions.append(f"and {unnamed_count} more rules reject some")
+    return ", ".join(descriptions)
 
 
 def verdict_of_rules(
-    kept_share: float, rules: Sequence[tuple[str, float]], table: str = ""
+    kept_share: float, rules: Sequence[RejectionRate], table: str = ""
 ) -> Verdict | None:
-    """Returns what is said of a model by the share of its records that keep to the rules; None where most do."""
+    """Judges a model by how many of its records keep to the rules of the schema.
+
+    Args:
+        kept_share: Share of the model's records that break no rule, from 0 to 1.
+        rules: What `rejecting_rules` returned of the model's records.
+        table: Name of the table if there are several, for the reason.
+
+    Returns:
+        A verdict of "usable" at best, "rough" below a tenth and "noise" below a
+        hundredth; None where at least half of the records keep to the rules.
+    """
     if kept_share >= USUALLY_KEPT:
         return None
     word: Word = "usable"
@@ -260,10 +343,14 @@ def verdict_of_rules(
         word = "rough"
     of_table = f"of {table} " if table else ""
     reason = (
-        f"only {100 * kept_share:.2g}% of the records {of_table}that the model draws keep to the rules of the schema "
-        f"({describe_rules(rules)}); the others are drawn again, which shifts the columns that rules name"
+        f"only {100 * kept_share:.2g}% of the records {of_table}that the model draws "
+        f"keep to the rules of the schema ({describe_rules(rules)}); the others are "
+        "drawn again, which shifts the columns that rules name"
     )
-    cure = "the schema without the rules that reject most, more records, or a larger epsilon"
+    cure = (
+        "the schema without the rules that reject most, more records, or a larger "
+        "epsilon"
+    )
     return Verdict(
         word=word,
         source="fit",

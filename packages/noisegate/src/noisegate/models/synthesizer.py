@@ -1,4 +1,23 @@
-"""What a fit gives: synthetic tables or images, and the certificate that goes with them. Public side."""
+"""The synthesizer: what a fit returns, and what synthetic records come from.
+
+A `Synthesizer` holds a fitted model together with the release that it was fitted to.
+Every way of sampling goes through `records`, so that all give the same records for the
+same seed::
+
+    model.draw ──► accepted by constraints and where ──► EncodedTable batches: records
+                                                            │ decode
+                       ┌──────────────┬─────────────────────┼─────────────┐
+                       ▼              ▼                     ▼             ▼
+                   images         batches              to_datasets     package
+                  (arrays)     (Arrow tables)        (Hugging Face)   (a folder)
+                                     │ join, convert
+                                     ▼
+                                  sample
+
+- `Synthesizer.save` writes a model folder, and `load` opens one of any kind.
+- Conditions are column values (``where``), or one column of equal shares (``even``).
+- Nothing here reads a private record; so no sample costs privacy.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +25,11 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +62,7 @@ from noisegate.models.rejection import (
     accepted_within,
     describe_rules,
     explain_rejection,
-    mixed,
+    mix_batches,
     rejecting_rules,
     verdict_of_rules,
 )
@@ -56,38 +76,53 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import torch
 
-_TRIED = 4096
-_FORMS = "what gives back tables of their kind"
-_BATCH_NUMBERS = 2**23  # of the numbers of a batch of images: 64 MB as float64
-MOST_ROWS = (
-    2**53
-)  # more records than this are counted no more exactly, and no disk holds them
+    from noisegate.answers.answers import Estimate
+    from noisegate.answers.worth import Worth
 
-_UNFIT = (
-    LookupError,
-    TypeError,
-    ValueError,
-    ArithmeticError,
-)  # what parts of a model that do not fit together end in
+_PROBE_ROWS = 4096
+"""Candidates by which the share that keeps to the constraints is estimated."""
+
+_BATCH_NUMBERS = 2**23
+"""The most numbers in a batch of images: 64 MB as float64."""
+
+MOST_ROWS = 2**53
+"""A sample has fewer records than this: more are not counted exactly in float64, and no
+disk holds them."""
+
+# What computing with tensors raises if they do not fit together.
+_DAMAGED_MODEL_ERRORS = (LookupError, TypeError, ValueError, ArithmeticError)
+
+
+class SampleOptions(TypedDict, total=False):
+    """How records are drawn; see `Synthesizer.sample` for the meaning of each."""
+
+    seed: int | None
+    where: Mapping[str, Any] | None
+    even: str | None
+    independent: bool
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Synthesizer(Shown):
-    """A fitted model of records with its release. It holds no record; sampling costs no privacy.
+    """A fitted model of records with its release; sampling from it costs no privacy.
+
+    It holds no private record.
 
     Attributes:
         release: What left the gate, with its certificate.
         model: What records are drawn from.
         summary: How the fit ended.
-        convert: Applied to the Arrow tables that `sample` returns; `noisegate.synthesize` gives back the caller's kind.
+        convert: Turns the Arrow tables of `sample` into the caller's kind of table;
+            None leaves them as they are. `noisegate.synthesize` sets it.
 
     Examples:
         >>> import pyarrow as pa
         >>> from noisegate import Schema, Synthesizer, synthesize
         >>> from noisegate.schema import Boolean
         >>> table = pa.table({"ill": [True, False] * 100})
-        >>> made = synthesize(table, schema=Schema([Boolean(name="ill")]), epsilon=1.0)
-        >>> model = Synthesizer.load(made.save("model"))
+        >>> schema = Schema([Boolean(name="ill")])
+        >>> fitted = synthesize(table, schema=schema, epsilon=1.0)
+        >>> model = Synthesizer.load(fitted.save("model"))
         >>> model.sample(3, where={"ill": True})["ill"].to_pylist()
         [True, True, True]
         >>> model.certificate.check() <= 1.0
@@ -101,24 +136,38 @@ class Synthesizer(Shown):
 
     @property
     def certificate(self) -> Certificate:
-        """The statement to hand out with the synthetic table."""
+        """The privacy statement to hand out with the synthetic records."""
         return self.release.certificate
 
     def card(self) -> ResultCard:
-        """Returns what the model is, promises and is worth, as a card for a terminal or a notebook."""
-        certificate, schema = self.certificate.card(), self.schema.card()
-        facts = {"guarantee": self.certificate.guarantee, **certificate.facts}
+        """Returns a summary of the model for a terminal or a notebook.
+
+        It shows the columns, the guarantee, and the verdict if there is one.
+        """
+        certificate_card = self.certificate.card()
+        schema_card = self.schema.card()
+        if self.schema.images:
+            kind = "Synthesizer of"
+        else:
+            kind = "Synthesizer of a table:"
+
+        facts: dict[str, Any] = {}
         if self.verdict is not None:
-            facts = {"verdict": self.verdict.headline, **facts}
-        of = "Synthesizer of" if self.schema.images else "Synthesizer of a table:"
-        title = schema.title.replace("Schema:", of, 1)
+            facts["verdict"] = self.verdict.headline
+        facts["guarantee"] = self.certificate.guarantee
+        facts.update(certificate_card.facts)
         return ResultCard(
-            title=title, facts=facts, sheets=[*schema.sheets, *certificate.sheets]
+            title=schema_card.title.replace("Schema:", kind, 1),
+            facts=facts,
+            sheets=[*schema_card.sheets, *certificate_card.sheets],
         )
 
     @property
     def verdict(self) -> Verdict | None:
-        """What the fit came to, in words: a good, usable or rough copy, or noise; why, and what would help."""
+        """How far the records can be relied on: a good, usable or rough copy, or noise.
+
+        It has reasons, and says what would help. None where nothing is known.
+        """
         return self.summary.verdict
 
     @cached_property
@@ -128,49 +177,61 @@ class Synthesizer(Shown):
 
     @cached_property
     def kept_share(self) -> float:
-        """About which share of the records that the model draws keeps to the constraints; others are drawn again."""
+        """Estimated share of the model's records that keep to the constraints.
+
+        The others are drawn again. It is 1 where the schema has no constraints.
+        """
         if not self.schema.constraints:
             return 1.0
-        return float(1 - self.schema.broken(self._candidates).mean())
+        is_broken = self.schema.broken(self._probe_records)
+        return float(1 - is_broken.mean())
 
     @cached_property
     def rejecting_rules(self) -> list[tuple[str, float]]:
-        """The constraints that records of the model break, and about which share breaks each, most first."""
-        return (
-            rejecting_rules(self.schema, self._candidates)
-            if self.schema.constraints
-            else []
-        )
+        """Constraints that the model's records break, with the share that breaks each.
+
+        The one that is broken most often comes first; those that are never broken are
+        left out.
+        """
+        if not self.schema.constraints:
+            return []
+        return rejecting_rules(self.schema, self._probe_records)
 
     @cached_property
-    def _candidates(self) -> EncodedTable:
-        (records,) = _drawn(
-            self.model.draw(rows, public_random(0)) for rows in (_TRIED,)
-        )
-        return records
+    def _probe_records(self) -> EncodedTable:
+        """Records of the model before any is rejected, the same ones at each call."""
+        with _as_model_error():
+            return self.model.draw(_PROBE_ROWS, public_random(0))
 
     @property
     def often_broken(self) -> str | None:
-        """Why constraints shift what is sampled, or None: many of the records that the model draws break one."""
+        """A warning that constraints shift what is sampled, for a user.
+
+        None where at least half of the model's records keep to the constraints.
+        """
         if self.kept_share >= USUALLY_KEPT:
             return None
         return (
-            f"of the records that the model draws, about {self.kept_share:.1%} keep to the constraints of the schema. "
-            "The others are drawn again, which shifts the columns that constraints name: compare these with what was "
-            f"released, or drop a constraint that many records break ({describe_rules(self.rejecting_rules)})."
+            f"of the records that the model draws, about {self.kept_share:.1%} keep to "
+            "the constraints of the schema. The others are drawn again, which shifts "
+            "the columns that constraints name: compare these with what was released, "
+            "or drop a constraint that many records break "
+            f"({describe_rules(self.rejecting_rules)})."
         )
 
-    def judged_by_rules(self) -> Synthesizer:
-        """Returns the synthesizer with a verdict that says so where few records of its model keep to the constraints.
+    def with_verdict_of_rules(self) -> Synthesizer:
+        """Lowers the verdict where few of the model's records keep to the constraints.
 
-        Drawing them again shifts columns, so it is no good copy, however near the model is to the release.
+        Drawing the others again shifts columns. So the model is no good copy then,
+        however near it is to the release.
+
+        Returns:
+            The synthesizer with the lower verdict, or itself if its verdict stands.
         """
-        found = verdict_of_rules(self.kept_share, self.rejecting_rules)
-        return (
-            self
-            if found is None
-            else replace(self, summary=self.summary.with_verdict(found))
-        )
+        verdict = verdict_of_rules(self.kept_share, self.rejecting_rules)
+        if verdict is None:
+            return self
+        return replace(self, summary=self.summary.with_verdict(verdict))
 
     def sample(
         self,
@@ -182,30 +243,38 @@ class Synthesizer(Shown):
         like: Any = None,
         independent: bool = False,
     ) -> Any:
-        """Returns `n` synthetic records, with the columns and types of the schema, that keep to its constraints.
+        """Samples synthetic records that keep to the constraints of the schema.
 
         Args:
             n: Number of records, at least 0.
-            seed: Seed for non-private randomness; None for other records at every call.
-            where: Values that every record shall have, by column: ``{"sex": "Female", "age": (18, 30)}``. A level, a
-                truth value, or None for missing; of a number or date one value or a closed interval, with None for
-                an open end. Every other column then follows the model, given these values.
-            even: A column of levels or truth values, each of which as many records shall have (to within one), whatever
-                the model's shares: a small class is then as large as the others. None is missing there.
-            like: A table whose kind, order of columns and dtypes the sample shall have. Of its records nothing is used;
-                but dtypes may tell of values that they were chosen by, as those of ``pandas.read_csv`` do.
-            independent: Whether rows of a mixture are drawn each alone; by default they are spread out over it, as in a
-                stratified survey, so that a sample is nearer to the model.
+            seed: Seed for non-private randomness; None for other records at each call.
+            where: Values that every record shall have, by column, such as
+                ``{"sex": "Female", "age": (18, 30)}``. A value is a level, a truth
+                value, or None for missing; for numbers and dates it is one value or a
+                closed interval, with None for an open end. All other columns follow
+                the model, given these values.
+            even: A column of levels or truth values. Each of them gets the same number
+                of records, to within one, whatever the model's shares are: so a small
+                class is as large as the others. None is missing there.
+            like: A table whose kind, order of columns and dtypes the sample shall have.
+                None of its records is used. Yet its dtypes may reveal values that they
+                were chosen by, as those of ``pandas.read_csv`` do.
+            independent: Whether the rows of a mixture are independent. By default they
+                are spread out over it, as in a stratified survey, so that a sample is
+                closer to the model.
 
         Returns:
-            A PyArrow table; where the model was fitted to another kind of table in memory, one of that kind.
+            A PyArrow table with the columns and types of the schema. If the model was
+            fitted to another kind of table in memory, a table of that kind.
 
         Raises:
-            OptionError: if `n` is negative or no whole number, `where` names an unknown column or a value that it
-                cannot have, `even` a column without levels or one that `where` names, `like` lacks a column or has a
-                type that cannot hold it.
-            RejectionError: if at most 1,048,576 + 100 n candidates of the model do not give as many records that keep
-                to the constraints and to `where`: see `noisegate.models.rejection`.
+            OptionError: if `n` is negative or no integer; `where` names an unknown
+                column, or a value that it cannot have; `even` names a column without
+                levels, or one that `where` names; `like` lacks a column, or has a type
+                that cannot hold it; or the table would not fit into memory.
+            RejectionError: if at most 1,048,576 + 100 n candidates of the model do not
+                give enough records that keep to the constraints and to `where`: see
+                `noisegate.models.rejection`.
         """
         import pyarrow as pa
 
@@ -214,70 +283,94 @@ class Synthesizer(Shown):
         )
         if self.often_broken is not None:
             warnings.warn(self.often_broken, UserWarning, stacklevel=2)
-        columns, layout = len(self.schema.columns), self.schema.layout
-        memory = (
-            os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-            if hasattr(os, "sysconf")
-            else math.inf
-        )
-        if n * columns > memory:
-            raise OptionError(
-                f"n={n:,}: that many records of {columns:,} columns need more than {n * columns / 1e9:,.0f} GB, and "
-                f"this machine has {memory / 1e9:,.0f} GB of memory. Ask for fewer, or iterate over batches(n)."
-            )
-        none = EncodedTable(
-            np.zeros((0, len(layout.numeric))),
-            np.zeros((0, len(layout.coded)), dtype=np.int32),
-        )
-        table = pa.concat_tables(
-            list(batches) or [decode(none, self.schema, stored=True)]
-        )
+        _check_memory(n, len(self.schema.columns))
+        tables = list(batches)
+        if not tables:
+            tables.append(decode(_no_records(self.schema), self.schema, stored=True))
+        table = pa.concat_tables(tables)
         if like is not None:
             from noisegate.models.output.native_table import native_form
 
             return native_form(like, self.schema, exact=True)(table)
         return self.convert(table) if self.convert else table
 
-    def infer(self, *questions: str, level: float = 0.95, finite: bool = False) -> Any:
-        """Returns answers with intervals, which rows of a sample do not give; see `noisegate.answers.infer.infer`."""
+    def infer(
+        self, *questions: str, level: float = 0.95, finite: bool = False
+    ) -> list[Estimate]:
+        """Answers questions with intervals, which rows of a sample cannot give.
+
+        The answers follow from what the gate released. See
+        `noisegate.answers.infer.infer` for the arguments.
+        """
         from noisegate.answers.infer import infer
 
         return infer(self, *questions, level=level, finite=finite)
 
-    def effective_n(self) -> Any:
-        """Returns how many records rows of this model are worth; see `noisegate.answers.worth.effective_n`."""
+    def effective_n(self) -> list[Worth]:
+        """Returns how many real records the rows of this model are worth.
+
+        See `noisegate.answers.worth.effective_n`.
+        """
         from noisegate.answers.worth import effective_n
 
         return effective_n(self)
 
-    def batches(self, n: int, **asked: Any) -> Iterator[pa.Table]:
-        """Returns `n` synthetic records in Arrow tables of at most 16,384, in constant memory; see `sample`."""
-        return (
-            decode(records, self.schema, stored=True)
-            for records in self.records(n, **asked)
-        )
+    def batches(self, n: int, **options: Unpack[SampleOptions]) -> Iterator[pa.Table]:
+        """Samples synthetic records batch by batch, in constant memory.
 
-    def images(self, n: int, **asked: Any) -> Iterator[ImageBatch]:
-        """Returns `n` synthetic images with their labels, in batches, in constant memory.
+        Args:
+            n: Number of records.
+            options: As `sample` takes them.
 
-        They are those that `sample` gives as rows of pixels, for the same arguments, as ``where={"label": 3}``.
+        Returns:
+            Arrow tables of at most 16,384 records each; none for ``n=0``.
 
         Raises:
-            OptionError: if the model was fitted to a table and makes no images, or as `sample` does.
+            OptionError, RejectionError: as `sample` does, the first before any batch.
+        """
+        return (
+            decode(records, self.schema, stored=True)
+            for records in self.records(n, **options)
+        )
+
+    def images(self, n: int, **options: Unpack[SampleOptions]) -> Iterator[ImageBatch]:
+        """Samples synthetic images with their labels, in constant memory.
+
+        They are those that `sample` gives as rows of pixels, for the same arguments.
+
+        Args:
+            n: Number of images.
+            options: As `sample` takes them, such as ``where={"label": 3}``.
+
+        Returns:
+            Batches of images, of at most 64 MB in float64.
+
+        Raises:
+            OptionError: if the model was fitted to a table and has no images, or as
+                `sample` does.
         """
         if self.schema.images is None:
             raise OptionError(
-                "this model was fitted to a table and makes no images: take sample(n). A model of images is fitted "
-                "with a schema of images, as noisegate.schema.pixel_schema(28, 28, labels=range(10)) makes it."
+                "this model was fitted to a table and makes no images: take sample(n). "
+                "A model of images is fitted with a schema of images, as "
+                "noisegate.schema.pixel_schema(28, 28, labels=range(10)) makes it."
             )
         return (
-            image_batch(records, self.schema) for records in self.records(n, **asked)
+            image_batch(records, self.schema) for records in self.records(n, **options)
         )
 
-    def to_datasets(self, n: int, **asked: Any) -> Any:
-        """Returns `n` synthetic records as a Hugging Face data set, described by the certificate; see `sample`.
+    def to_datasets(self, n: int, **options: Unpack[SampleOptions]) -> Any:
+        """Samples a Hugging Face data set, described by the certificate.
 
-        Images become an image column, and their labels names of classes. Push it with its own ``push_to_hub``.
+        Push it with its own ``push_to_hub``.
+
+        Args:
+            n: Number of records.
+            options: As `sample` takes them.
+
+        Returns:
+            A ``datasets.Dataset``. Images are one image column, with their labels as
+            names of classes.
 
         Raises:
             MissingExtraError: if `datasets` is not installed.
@@ -286,10 +379,10 @@ class Synthesizer(Shown):
         from noisegate.models.output.sample_file import data_set
 
         if self.schema.images is None:
-            table = replace(self, convert=None).sample(n, **asked)
+            table = replace(self, convert=None).sample(n, **options)
         else:
             as_table = extension("noisegate.pictures", "table", "what writes images")
-            table = as_table(self.images(n, **asked), self.schema.images)
+            table = as_table(self.images(n, **options), self.schema.images)
         return data_set(table, str(self.certificate))
 
     def package(
@@ -299,36 +392,37 @@ class Synthesizer(Shown):
         *,
         name: str | None = None,
         licence: str | None = None,
-        **asked: Any,
+        **options: Unpack[SampleOptions],
     ) -> Path:
-        """Writes a new folder to hand out: `n` synthetic records, descriptions of them, and the certificate.
+        """Writes a folder to hand out: synthetic records, descriptions, certificate.
 
         Args:
-            folder: New.
+            folder: New folder.
             n: Number of records.
-            name: Of the file of records; None for synthetic.csv, or synthetic.parquet of images.
-            licence: Under which they are handed out: an SPDX name such as CC-BY-4.0, or an address.
-            asked: `seed`, `where` and `even`, as `sample` takes them.
+            name: Name of the file of records, which ends in .csv or .parquet; None for
+                synthetic.csv, or synthetic.parquet if they are images.
+            licence: Licence of the records: an SPDX name such as CC-BY-4.0, or its
+                address.
+            options: As `sample` takes them.
 
         Returns:
-            The folder, with a Frictionless `datapackage.json` and an MLCommons `croissant.json`.
+            The folder, with a Frictionless `datapackage.json` and an MLCommons
+            `croissant.json`.
 
         Raises:
-            OptionError: if the folder exists or cannot be written, `name` ends in neither .csv nor .parquet, or as
-                `sample` does.
+            OptionError: if the folder exists or cannot be written, `name` has another
+                ending, or as `sample` does.
         """
         from noisegate.models.output.sample_file import sample_writer
         from noisegate.models.package import new_package
 
-        batches = (self.batches if self.schema.images is None else self.images)(
-            n, **asked
-        )
-        package = new_package(
-            Path(folder),
-            None if name is None else Path(name),
-            self.release,
-            licence=licence,
-        )
+        batches: Iterator[Any]
+        if self.schema.images is None:
+            batches = self.batches(n, **options)
+        else:
+            batches = self.images(n, **options)
+        file_name = None if name is None else Path(name)
+        package = new_package(Path(folder), file_name, self.release, licence=licence)
         with package as path, sample_writer(path, self.schema, n) as write:
             for batch in batches:
                 write(batch)
@@ -343,60 +437,93 @@ class Synthesizer(Shown):
         even: str | None = None,
         independent: bool = False,
     ) -> Iterator[EncodedTable]:
-        """Returns `n` synthetic records as the schema encodes them, in batches; what is wrong is found at once."""
+        """Samples synthetic records as the schema encodes them, in constant memory.
+
+        Args:
+            n: Number of records.
+            seed: As `sample` takes it, and so are the others.
+            where: Values that every record shall have.
+            even: A column whose levels get the same number of records each.
+            independent: Whether the rows of a mixture are independent.
+
+        Returns:
+            Batches of at most 16,384 records, fewer if they are large images.
+
+        Raises:
+            OptionError: as `sample` does, before anything is drawn.
+            RejectionError: as `sample` does, from the iterator.
+        """
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
             raise OptionError(
-                f"n={n!r}: the number of records to sample must be a whole number, 0 or more."
+                f"n={n!r}: the number of records to sample must be a whole number, "
+                "0 or more."
             )
         if n >= MOST_ROWS:
             raise OptionError(
-                f"n={n:,}: at most {MOST_ROWS - 1:,} records are sampled at once; ask for fewer."
+                f"n={n:,}: at most {MOST_ROWS - 1:,} records are sampled at once; ask "
+                "for fewer."
             )
         if seed is not None:
             check_seed(seed)
-        conditions = [where] if even is None else self._for_each(even, where)
-        random = public_random(seed, independent=independent)
-        form = self.schema.images
-        most = (
-            BATCH_ROWS
-            if form is None
-            else min(max(_BATCH_NUMBERS // form.shape.size, 1), BATCH_ROWS)
-        )
-        rows = max(most // len(conditions), 1)
-        parts = [
-            self._accepted(
-                n // len(conditions) + (place < n % len(conditions)),
-                random,
-                condition,
-                rows,
-            )
-            for place, condition in enumerate(conditions)
-        ]
-        return _drawn(mixed(parts, random))
 
-    def _accepted(
+        conditions = [where] if even is None else self._conditions_by_level(even, where)
+        random = public_random(seed, independent=independent)
+        batch_rows = max(self._batch_rows() // len(conditions), 1)
+        rows_each, remaining_rows = divmod(n, len(conditions))
+        parts = [
+            # The first conditions take the rows that cannot be shared out evenly.
+            self._accepted_records(
+                rows_each + (index < remaining_rows), random, condition, batch_rows
+            )
+            for index, condition in enumerate(conditions)
+        ]
+        return _with_model_errors(mix_batches(parts, random))
+
+    def _batch_rows(self) -> int:
+        """Returns how many records a batch has, so that images do not fill the memory.
+
+        Large images may be one in a batch.
+        """
+        if self.schema.images is None:
+            return BATCH_ROWS
+        images_in_memory = _BATCH_NUMBERS // self.schema.images.shape.size
+        return min(max(images_in_memory, 1), BATCH_ROWS)
+
+    def _accepted_records(
         self,
         n: int,
         random: torch.Generator,
         where: Mapping[str, Any] | None,
         batch_rows: int,
     ) -> Iterator[EncodedTable]:
-        region = region_of(self.schema, where) if where else None
-        model, asked = self.model, "the constraints of the schema"
+        """Draws records that keep to the constraints and to one condition.
+
+        A model that can compute its conditional distribution is conditioned first, so
+        that fewer candidates are rejected.
+
+        Raises:
+            OptionError: if no record of the model can meet the condition.
+        """
+        region = requested_region(self.schema, where) if where else None
+        model = self.model
+        requested = "the constraints of the schema"
         if region is not None:
-            asked = f"where={dict(where or {})!r}" + (
-                f" and {asked}" if self.schema.constraints else ""
-            )
+            condition = f"where={dict(where or {})!r}"
+            if self.schema.constraints:
+                requested = f"{condition} and {requested}"
+            else:
+                requested = condition
             if isinstance(model, ConditionalModel):
                 if not model.probability(region) > 0:
                     raise OptionError(
-                        f"{asked}: the model gives no such record; ask for less at once."
+                        f"{requested}: the model gives no such record; ask for less at "
+                        "once."
                     )
                 model = model.given(region)
 
         def accept(records: EncodedTable) -> npt.NDArray[np.bool_]:
-            kept = ~self.schema.broken(records)
-            return kept if region is None else kept & region.contains(records)
+            is_kept = ~self.schema.broken(records)
+            return is_kept if region is None else is_kept & region.contains(records)
 
         def explain(candidates: EncodedTable) -> str:
             return explain_rejection(rejecting_rules(self.schema, candidates))
@@ -407,7 +534,7 @@ class Synthesizer(Shown):
             n,
             random,
             accept=accept if is_conditioned else None,
-            requested=asked,
+            requested=requested,
             explain=explain,
             batch_rows=batch_rows,
         )
@@ -415,80 +542,100 @@ class Synthesizer(Shown):
     def records_within(
         self, n: int, *, seed: int, limit: int
     ) -> tuple[EncodedTable, Tally]:
-        """Returns the first of `n` synthetic records that so many candidates of the model give, to look at the model.
+        """Samples up to `n` records from a limited number of candidates.
+
+        This serves whoever looks at the model and can do with fewer records, such as
+        its public page.
 
         Args:
-            n: Number of records, at most.
-            seed: Seed for non-private randomness. The records are the first ones that `records` gives for it.
-            limit: Number of candidates, at most.
+            n: The most records.
+            seed: Seed for non-private randomness. The records are the first ones that
+                `records` gives for it.
+            limit: The most candidates.
 
         Returns:
-            Records that keep to the constraints, and how many candidates were drawn and accepted.
+            Records that keep to the constraints, and how many candidates were drawn and
+            accepted.
         """
         random = public_random(seed)
         if not self.schema.constraints:
             records = EncodedTable.concatenate(list(self.records(n, seed=seed)))
             return records, Tally(drawn=n, accepted=n, yielded=n)
-        model = self.model
         return accepted_within(
-            model,
+            self.model,
             n,
             random,
-            accept=lambda found: ~self.schema.broken(found),
+            accept=lambda records: ~self.schema.broken(records),
             limit=limit,
         )
 
-    def _for_each(
+    def _conditions_by_level(
         self, even: str, where: Mapping[str, Any] | None
     ) -> list[Mapping[str, Any]]:
+        """Returns one condition for each level of a column, each joined to `where`.
+
+        Raises:
+            OptionError: if the column is unknown or numeric, or `where` names it.
+        """
         try:
             column = self.schema.column(even)
         except SchemaError as error:
             raise OptionError(f"even: {error}") from None
         if column.numeric:
             raise OptionError(
-                f"even={even!r}: the column holds numbers; name one of levels or of truth values."
+                f"even={even!r}: the column holds numbers; name one of levels or of "
+                "truth values."
             )
         if where and even in where:
             raise OptionError(
-                f"even={even!r}: where={dict(where)!r} says the value of that column; leave one out."
+                f"even={even!r}: where={dict(where)!r} says the value of that column; "
+                "leave one out."
             )
-        return [{**(where or {}), even: value} for value in column.levels]
+        return [{**(where or {}), even: level} for level in column.levels]
 
     def save(self, folder: str | Path) -> Path:
-        """Writes the model into the new folder `folder`: safetensors and JSON, no pickle. See `model_folder`.
+        """Writes the model into a new folder: safetensors and JSON, no pickle.
+
+        `noisegate.models.folder` describes the files.
+
+        Returns:
+            The folder.
 
         Raises:
             ModelError: if the folder exists or cannot be written.
         """
-        model = {
+        description = {
             "kind": self.model.kind,
             **self.model.to_json(),
             "fit": self.summary.to_json(),
         }
-        if (form := getattr(self.convert, "to_json", None)) is not None:
-            model["form"] = form()
+        # A caller's own `convert` cannot be stored; tables are Arrow after loading.
+        form_to_json = getattr(self.convert, "to_json", None)
+        if form_to_json is not None:
+            description["form"] = form_to_json()
         return write_model(
             model_path(folder),
             release=self.release,
             tensors=self.model.tensors(),
-            model=model,
+            model=description,
         )
 
     @staticmethod
     def load(folder: str | Path) -> Synthesizer:
-        """Returns the synthesizer that `save` wrote, after checking every hash.
+        """Loads the synthesizer that `save` wrote, and checks every hash.
 
         Raises:
-            ModelError: if the folder is missing, broken or was changed, or holds a classifier.
+            ModelError: if the folder is missing, broken or was changed, or holds a
+                classifier.
         """
         from noisegate.models.output.native_table import saved_form
 
         release, tensors, description = read_model(model_path(folder))
         if description.get("kind") in (CLASSIFIER, NETWORK_CLASSIFIER):
             raise ModelError(
-                f"{folder} holds a classifier, which draws no records: ask it with `noisegate predict`, or with "
-                "noisegate.load; `noisegate explain` shows what one of dp-llm answers to."
+                f"{folder} holds a classifier, which draws no records: ask it with "
+                "`noisegate predict`, or with noisegate.load; `noisegate explain` "
+                "shows what one of dp-llm answers to."
             )
         try:
             model = model_class(description["kind"]).from_saved(
@@ -497,7 +644,12 @@ class Synthesizer(Shown):
             summary = FitSummary.from_json(description["fit"])
             # Older models have no form.
             convert = saved_form(description.get("form"), release.schema)
-        except (*_UNFIT, AttributeError, RuntimeError, MemoryError) as error:
+        except (
+            *_DAMAGED_MODEL_ERRORS,
+            AttributeError,
+            RuntimeError,
+            MemoryError,
+        ) as error:
             raise ModelError(
                 f"{folder}: the model cannot be rebuilt: {error}"
             ) from None
@@ -507,7 +659,10 @@ class Synthesizer(Shown):
 
 
 def load(folder: str | Path) -> FittedModel:
-    """Returns the model in a folder, after checking every hash: of a table, of linked tables, or a classifier.
+    """Loads the model in a folder, of any kind, and checks every hash.
+
+    Returns:
+        A `Synthesizer`, a model of linked tables, or a classifier.
 
     Raises:
         ModelError: if the folder is missing, broken or was changed.
@@ -516,23 +671,35 @@ def load(folder: str | Path) -> FittedModel:
         >>> import pyarrow as pa
         >>> from noisegate import Schema, load, synthesize
         >>> from noisegate.schema import Boolean
-        >>> made = synthesize(pa.table({"ill": [True, False] * 100}), schema=Schema([Boolean(name="ill")]), epsilon=1.0)
-        >>> load(made.save("loaded")).sample(2).column_names
+        >>> table = pa.table({"ill": [True, False] * 100})
+        >>> schema = Schema([Boolean(name="ill")])
+        >>> fitted = synthesize(table, schema=schema, epsilon=1.0)
+        >>> load(fitted.save("loaded")).sample(2).column_names
         ['ill']
     """
-    found = model_path(folder)
-    kind = kind_in(found)
+    path = model_path(folder)
+    kind = kind_in(path)
     if kind in (LINKED, CLASSIFIER, NETWORK_CLASSIFIER):
-        loaded: FittedModel = model_class(kind).load(found)
+        loaded: FittedModel = model_class(kind).load(path)
         return loaded
-    return Synthesizer.load(found)
+    return Synthesizer.load(path)
 
 
-def region_of(schema: Schema, where: Mapping[str, Any]) -> Region:
-    """Returns the records that are asked for, by values of columns; an `OptionError` where there can be none."""
+def requested_region(schema: Schema, where: Mapping[str, Any]) -> Region:
+    """Returns the region of the records that have certain values.
+
+    Args:
+        schema: Schema of the records.
+        where: Values or intervals by column, as `Synthesizer.sample` takes them.
+
+    Raises:
+        OptionError: if `where` is no mapping, or names an unknown column or a value
+            that it cannot have.
+    """
     if not isinstance(where, Mapping):
         raise OptionError(
-            f"where={where!r} must map names of columns to values, as in {{'sex': 'Female'}}."
+            f"where={where!r} must map names of columns to values, as in "
+            "{'sex': 'Female'}."
         )
     try:
         return schema.region(where)
@@ -540,23 +707,64 @@ def region_of(schema: Schema, where: Mapping[str, Any]) -> Region:
         raise OptionError(f"where: {error}") from None
 
 
-def model_path(given: Any) -> Path:
-    """Returns the path of a model folder; a `ModelError` where none is given."""
-    if (
-        not isinstance(given, str | Path)
-        or not str(given).strip()
-        or "\0" in str(given)
-    ):
-        raise ModelError(f"folder={given!r} must be the path of a model folder.")
-    check_on_disk(Path(given), "folder")
-    return Path(given)
+def model_path(folder: Any) -> Path:
+    """Returns the path of a model folder, which need not exist.
+
+    Args:
+        folder: What a caller gave as a folder.
+
+    Raises:
+        ModelError: if it is no path, or none of a disk, such as a URL.
+    """
+    is_path = isinstance(folder, str | Path)
+    if not is_path or not str(folder).strip() or "\0" in str(folder):
+        raise ModelError(f"folder={folder!r} must be the path of a model folder.")
+    check_on_disk(Path(folder), "folder")
+    return Path(folder)
 
 
-def _drawn(batches: Iterator[EncodedTable]) -> Iterator[EncodedTable]:
-    """Yields batches of a model, whose tensors need not fit its description once somebody edited the folder."""
+def _check_memory(n: int, column_count: int) -> None:
+    """Refuses a table that would have more cells than this machine has bytes.
+
+    A machine that does not tell its memory, such as one with Windows, refuses none.
+    """
+    memory_bytes = math.inf
+    if hasattr(os, "sysconf"):
+        memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    cell_count = n * column_count
+    if cell_count > memory_bytes:
+        raise OptionError(
+            f"n={n:,}: that many records of {column_count:,} columns need more than "
+            f"{cell_count / 1e9:,.0f} GB, and this machine has "
+            f"{memory_bytes / 1e9:,.0f} GB of memory. Ask for fewer, or iterate over "
+            "batches(n)."
+        )
+
+
+def _no_records(schema: Schema) -> EncodedTable:
+    """Returns an encoded table without rows."""
+    return EncodedTable(
+        np.zeros((0, len(schema.layout.numeric))),
+        np.zeros((0, len(schema.layout.coded)), dtype=np.int32),
+    )
+
+
+@contextmanager
+def _as_model_error() -> Iterator[None]:
+    """Turns what drawing from a damaged model raises into a `ModelError`.
+
+    Hashes hold where somebody edits a folder and redoes them; but then tensors need not
+    fit the description of the model.
+    """
     try:
-        yield from batches
-    except _UNFIT as error:
+        yield
+    except _DAMAGED_MODEL_ERRORS as error:
         raise ModelError(
             f"the model draws no records, its parts do not fit together: {error}."
         ) from error
+
+
+def _with_model_errors(batches: Iterator[EncodedTable]) -> Iterator[EncodedTable]:
+    """Yields batches of a model, which may turn out to be damaged."""
+    with _as_model_error():
+        yield from batches

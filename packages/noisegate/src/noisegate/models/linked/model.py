@@ -34,7 +34,7 @@ from noisegate.models.rejection import (
     rejecting_rules,
     verdict_of_rules,
 )
-from noisegate.models.synthesizer import model_path, region_of
+from noisegate.models.synthesizer import model_path, requested_region
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.records import Rows
@@ -148,7 +148,7 @@ class LinkedModel(Shown):
             for name, table in tables.items()
         }
 
-    def judged_by_rules(self) -> LinkedModel:
+    def with_verdict_of_rules(self) -> LinkedModel:
         """Returns the model with a verdict that says so where few of its records or families keep to the rules."""
         random = public_random(0)
         summary = self.summary
@@ -189,7 +189,7 @@ class LinkedModel(Shown):
             )
         if seed is not None:
             check_seed(seed)
-        region = region_of(self.schema.root.schema, where) if where else None
+        region = requested_region(self.schema.root.schema, where) if where else None
         first = self.links[0]
         if (
             region is not None
