@@ -190,7 +190,7 @@ an-image-listed-twice: One image may be two records.
     rewrite image_folder.ImageList._problem: any_file in seen => False
 types-of-the-private-frame: A model keeps of which family of pandas a private column was, which one record may decide.
     by test_dtypes_do_not_depend_on_the_records
-    rewrite native_table.native_form: exact or (kind != "arrow" and _CATEGORY in family) => True
+    rewrite native_table.native_form: exact or (kind != "arrow" and has_categories) => True
 children-in-the-order-of-the-file: Children of one day stand in the order in which the file has them.
     by test_where_records_stand_changes_nothing
         test_children_without_an_order_stand_in_one_that_their_place_does_not_tell

@@ -376,14 +376,14 @@ class Synthesizer(Shown):
             MissingExtraError: if `datasets` is not installed.
             OptionError: as `sample` does.
         """
-        from noisegate.models.output.sample_file import data_set
+        from noisegate.models.output.sample_file import described_data_set
 
         if self.schema.images is None:
             table = replace(self, convert=None).sample(n, **options)
         else:
             as_table = extension("noisegate.pictures", "table", "what writes images")
             table = as_table(self.images(n, **options), self.schema.images)
-        return data_set(table, str(self.certificate))
+        return described_data_set(table, str(self.certificate))
 
     def package(
         self,

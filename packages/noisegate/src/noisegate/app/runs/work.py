@@ -335,9 +335,11 @@ class _Work:
                     fitting.run(lambda state: self._stepped(state, kept, progress))
                     model: FittedModel = method.synthesizer(release, fitting)
                     if not isinstance(self.data, str | Path | None):
-                        from noisegate.models.output.native_table import in_kind
+                        from noisegate.models.output.native_table import (
+                            with_native_output,
+                        )
 
-                        model = in_kind(model, self.data)
+                        model = with_native_output(model, self.data)
                     if folder.out is not None:
                         model.save(folder.out)
             finally:

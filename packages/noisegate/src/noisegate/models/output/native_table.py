@@ -1,12 +1,25 @@
-"""From an Arrow table of synthetic records to the kind of table that a user works with.
+"""Converts Arrow tables of synthetic records to the kind of table that a user works with.
 
-In which Arrow types, and in text in which form, the data has its columns, a schema says, and synthetic data too.
+A user who fits a model to a pandas table gets pandas tables from it. `native_form`
+notes the kind of the user's table, and the `NativeForm` that it returns converts Arrow
+tables to it::
+
+    native_form(user's table, schema) ──► NativeForm ──► form(pa.Table): pandas, ...
+                                             │  ▲
+                                     to_json ▼  │ saved_form
+                                          model.json
+
+Types come from the schema. Those of the user's table may have been chosen by the values
+in it, so that they would reveal private records: pandas reads a column of integers as
+float64 if one value is missing. Only whether a column has categories is copied, which a
+user chooses and no reader does. Whoever asks for samples that are ``like`` a table gets
+all its dtypes.
 """
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,41 +32,66 @@ from noisegate.schema.columns import Column
 from noisegate.schema.schema import Schema, is_linked
 from noisegate.schema.values import TEXT_PADDING
 
-_CATEGORY, _ORDERED = "category", "ordered category"
+Kind: TypeAlias = Literal[
+    "pandas", "polars", "arrow", "datasets", "dict", "array", "records"
+]
+"""Kinds of tables. "array" is a NumPy array with two axes, "records" a structured one,
+and "dict" a dict of arrays by column."""
+
+_CATEGORY = "category"
+_ORDERED = "ordered category"
 
 
 @dataclass(frozen=True, kw_only=True)
 class NativeForm:
-    """The kind of table that a user works with; calling it turns an Arrow table into one.
+    """The kind of table that a user works with; calls convert Arrow tables to it.
 
-    Types are the schema's: those of the user's table may have been chosen by the values in it. Of these only whether a
-    column holds categories is copied, which no reader chooses; all of them where samples shall be like a table.
+    Attributes:
+        kind: The kind of table.
+        schema: Schema of the records.
+        families: Dtype families by column, of those columns that have one: "category"
+            or "ordered category". With `dtypes` also those of pandas: "masked" for
+            nullable numbers, "pyarrow", and such as "string[python]".
+        integer_names: Columns whose names are integers in pandas, as text.
+        dtypes: Dtypes by column of a table that samples shall be like, in its order;
+            None if samples have the schema's types.
     """
 
-    kind: str  # "pandas", "polars", "arrow", "datasets", "dict", "array" (two axes) or "records" (a structured array)
+    kind: Kind
     schema: Schema
-    families: Mapping[
-        str, str
-    ]  # of columns: categories; with `types` also pandas' "masked", "pyarrow", "string[...]"
-    whole: Collection[str] = ()  # names that are whole numbers in pandas
-    types: Mapping[str, Any] | None = (
-        None  # of a table that samples shall be like, by whoever asks for it
-    )
+    families: Mapping[str, str]
+    integer_names: Collection[str] = ()
+    dtypes: Mapping[str, Any] | None = None
 
     def __call__(self, table: pa.Table) -> Any:
-        """Returns ``table``, which has the columns of the schema, in this form."""
-        if (
-            not isinstance(table, pa.Table)
-            or tuple(table.column_names) != self.schema.names
-        ):
-            says = f"expected a PyArrow table with the columns of the schema, found {type(table).__name__}"
-            raise DataError(f"{says}; give what noisegate's batches(n) returns")
-        names = sorted(
-            self.schema.names, key=list(self.types or self.schema.names).index
+        """Converts a table.
+
+        Args:
+            table: Synthetic records with the columns of the schema.
+
+        Returns:
+            A table of the kind, with the columns in the order of `dtypes` if there are
+            any.
+
+        Raises:
+            DataError: if `table` has other columns, or is no Arrow table.
+            OptionError: if a dtype cannot hold a column.
+        """
+        is_of_schema = (
+            isinstance(table, pa.Table)
+            and tuple(table.column_names) == self.schema.names
         )
-        table = pa.table(
-            {name: self._cells(self.schema.column(name), table[name]) for name in names}
-        )
+        if not is_of_schema:
+            raise DataError(
+                "expected a PyArrow table with the columns of the schema, found "
+                f"{type(table).__name__}; give what noisegate's batches(n) returns"
+            )
+        order = list(self.dtypes or self.schema.names)
+        cells_by_name = {
+            name: self._arrow_cells(self.schema.column(name), table[name])
+            for name in sorted(self.schema.names, key=order.index)
+        }
+        table = pa.table(cells_by_name)
         if self.kind == "pandas":
             return _to_pandas(table, self)
         if self.kind == "polars":
@@ -62,245 +100,360 @@ class NativeForm:
             import datasets
 
             return datasets.Dataset(table)
-        return (
-            _to_numpy(table, self.kind)
-            if self.kind in ("dict", "array", "records")
-            else table
-        )
+        if self.kind in ("dict", "array", "records"):
+            return _to_numpy(table, self.kind)
+        return table
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what a model folder keeps of it beside the schema."""
+        """Returns what a model folder stores of the form, beside the schema.
+
+        Dtypes are not stored: they belong to one call of ``sample(like=...)``.
+        """
         return {
             "kind": self.kind,
             "families": dict(self.families),
-            "whole": list(self.whole),
+            "whole": list(self.integer_names),
         }
 
-    def _cells(self, column: Column, cells: pa.ChunkedArray) -> pa.Array:
-        """Returns the cells of a column as Arrow has them on their way to this kind of table."""
-        plain, family = cells.combine_chunks(), self.families.get(column.name)
-        if pa.types.is_dictionary(plain.type):
-            if self.kind == "arrow" and self.types is None:
-                return plain
-            plain = plain.dictionary_decode()
-        if self.types is not None and (self.kind == "arrow" or family == "pyarrow"):
-            return self.cast(
-                column.name,
-                lambda one: cast_column(
-                    column, plain, getattr(one, "pyarrow_dtype", one)
-                ),
-            )
-        if family not in (_CATEGORY, _ORDERED) or self.kind == "polars":
-            return plain
-        return cast_column(
-            column, plain, pa.dictionary(pa.int32(), plain.type, family == _ORDERED)
-        )
+    def _arrow_cells(self, column: Column, cells: pa.ChunkedArray) -> pa.Array:
+        """Returns the cells of a column in the Arrow type that converts to this kind.
 
-    def wanted(self, name: str) -> Any:
-        """Returns the dtype that is asked for; None where its categories are not the schema's, and may be private."""
-        dtype: Any = (self.types or {}).get(name)
+        Categories become a dictionary of all levels; only Polars takes text for them.
+        """
+        values = cells.combine_chunks()
+        if pa.types.is_dictionary(values.type):
+            if self.kind == "arrow" and self.dtypes is None:
+                return values
+            values = values.dictionary_decode()
+
+        family = self.families.get(column.name)
+        has_arrow_dtype = self.kind == "arrow" or family == "pyarrow"
+        if self.dtypes is not None and has_arrow_dtype:
+
+            def cast(dtype: Any) -> pa.Array:
+                # pandas wraps the type of Arrow.
+                return cast_column(
+                    column, values, getattr(dtype, "pyarrow_dtype", dtype)
+                )
+
+            return self.cast_to_requested(column.name, cast)
+
+        has_categories = family in (_CATEGORY, _ORDERED)
+        if not has_categories or self.kind == "polars":
+            return values
+        dictionary = pa.dictionary(pa.int32(), values.type, family == _ORDERED)
+        return cast_column(column, values, dictionary)
+
+    def requested_dtype(self, name: str) -> Any:
+        """Returns the dtype that a column shall have; None for that of the schema.
+
+        A dtype whose categories are not the schema's levels is not taken either, since
+        they may be private values.
+
+        Args:
+            name: Name of a column.
+        """
+        dtype: Any = (self.dtypes or {}).get(name)
         levels = getattr(self.schema.column(name), "levels", ())
-        listed = type(dtype).__name__ in ("CategoricalDtype", "Enum")
-        return None if listed and set(dtype.categories) != set(levels) else dtype
+        lists_categories = type(dtype).__name__ in ("CategoricalDtype", "Enum")
+        if lists_categories and set(dtype.categories) != set(levels):
+            return None
+        return dtype
 
-    def cast(self, name: str, into: Callable[[Any], Any]) -> Any:
-        """Returns a column in the type that is wanted; an OptionError where its values do not fit."""
-        wanted = (self.types or {})[name]
+    def cast_to_requested(self, name: str, cast: Callable[[Any], Any]) -> Any:
+        """Casts a column to the dtype that is requested for it.
+
+        Args:
+            name: Name of a column that has one.
+            cast: Returns the column in a dtype.
+
+        Raises:
+            OptionError: if the column's values do not fit it.
+        """
+        dtype = (self.dtypes or {})[name]
         try:
-            return into(wanted)
+            return cast(dtype)
         except Exception as error:
-            told = f"like: column {name!r} cannot be had as {wanted}; convert it there, or the sample: {error}"
-        raise OptionError(told)
+            message = (
+                f"like: column {name!r} cannot be had as {dtype}; convert it there, or "
+                f"the sample: {error}"
+            )
+        # Outside of the handler, so that no traceback of another library comes along.
+        raise OptionError(message)
 
 
 def native_form(like: Any, schema: Schema, *, exact: bool = False) -> NativeForm:
-    """Returns the form of ``like``, of whose records and metadata nothing is kept; its dtypes only if ``exact``."""
-    # Images in memory, which are no table, have the form of PyArrow; a DataError for what else is no table.
-    import narwhals as nw
+    """Returns the form of a table, without its records and metadata.
 
-    dtypes: list[tuple[Any, Any]] = []
-    if of_package(like, "pyarrow", "Table"):
-        kind, dtypes = "arrow", [(field.name, field.type) for field in like.schema]
-    elif nw.dependencies.is_pandas_dataframe(like):
-        kind, dtypes = "pandas", list(like.dtypes.items())
-    elif nw.dependencies.is_polars_dataframe(
-        like
-    ) or nw.dependencies.is_polars_lazyframe(like):
-        kind, dtypes = "polars", list(like.collect_schema().items())
-    else:
-        kind = _kind(like, schema)
-    types = {str(name).strip(TEXT_PADDING): dtype for name, dtype in dtypes}
-    families = {
-        name: family
-        for name, dtype in types.items()
-        if (family := _family(kind, dtype)) is not None
-    }
-    absent = (
-        [name for name in schema.names if name not in types] if exact and types else []
-    )
-    if absent:
-        raise OptionError(
-            f"like: there is no column {absent[0]!r}, which the model makes; add it"
-        )
-    numbers = {
-        column.name
-        for column in schema.layout.numeric
-        if _CATEGORY in families.get(column.name, "")
-    }
-    # One record may decide whether a reader finds whole numbers or text, or Arrow's few enough values for a dictionary;
-    # that a column has categories in pandas or Polars is its user's choice.
-    kept = {
-        name: family
-        for name, family in families.items()
-        if exact or (kind != "arrow" and _CATEGORY in family)
-    }
-    known = {
-        name: family
-        for name, family in kept.items()
-        if name in schema.names and name not in numbers
-    }
-    whole = [
+    Args:
+        like: A table in memory, of any kind in `noisegate.containers.TABLES`. Images in
+            memory, which are no table, have the form of PyArrow.
+        schema: Schema of the records to convert.
+        exact: Whether samples shall have all dtypes of the table. They may reveal its
+            records, so the caller must ask for it.
+
+    Raises:
+        DataError: if `like` is no table.
+        OptionError: if `exact` and a column of the schema is missing.
+
+    Examples:
+        >>> import pandas as pd
+        >>> import pyarrow as pa
+        >>> from noisegate.models.output.native_table import native_form
+        >>> from noisegate.schema import Integer, Schema
+        >>> schema = Schema([Integer(name="age", lower=0, upper=99)])
+        >>> form = native_form(pd.DataFrame({"age": [31.0, None]}), schema)
+        >>> form(pa.table({"age": [40, 50]}))["age"].dtype
+        dtype('int64')
+    """
+    kind, like_dtypes = _kind_and_dtypes(like, schema)
+    dtypes = {str(name).strip(TEXT_PADDING): dtype for name, dtype in like_dtypes}
+    if exact and dtypes:
+        absent_names = [name for name in schema.names if name not in dtypes]
+        if absent_names:
+            raise OptionError(
+                f"like: there is no column {absent_names[0]!r}, which the model makes; "
+                "add it"
+            )
+
+    numeric_names = {column.name for column in schema.layout.numeric}
+    families = {}
+    for name, dtype in dtypes.items():
+        family = _dtype_family(kind, dtype)
+        if family is None or name not in schema.names:
+            continue
+        has_categories = _CATEGORY in family
+        # One record may decide whether a reader finds integers or text, or whether
+        # Arrow finds few enough values for a dictionary. Categories in pandas or Polars
+        # are chosen by the user.
+        is_public = exact or (kind != "arrow" and has_categories)
+        # A numeric column has no levels to make categories of.
+        is_numeric_category = has_categories and name in numeric_names
+        if is_public and not is_numeric_category:
+            families[name] = family
+
+    integer_names = [
         str(name)
-        for name, _ in dtypes
+        for name, _ in like_dtypes
         if type(name) is int and str(name) in schema.names
     ]
     return NativeForm(
         kind=kind,
         schema=schema,
-        families=known,
-        whole=whole,
-        types=types if exact and types else None,
+        families=families,
+        integer_names=integer_names,
+        dtypes=dtypes if exact and dtypes else None,
     )
 
 
 def saved_form(form: Any, schema: Schema) -> NativeForm | None:
-    """Returns the form that `NativeForm.to_json` described, if its package is here; None of a model that has none."""
-    if form is None or (
-        form["kind"] in ("pandas", "polars", "datasets") and not installed(form["kind"])
-    ):
+    """Reads the form that `NativeForm.to_json` wrote.
+
+    Args:
+        form: The JSON object; None in older models.
+        schema: Schema of the records.
+
+    Returns:
+        The form; None if there is none, or the package of its kind is not installed.
+
+    Raises:
+        LookupError, TypeError, ValueError: if it is none.
+    """
+    if form is None:
         return None
-    return NativeForm(schema=schema, **form)
-
-
-def in_kind(model: Any, data: Any) -> Any:
-    """Returns the model; what it samples is of the kind of table that the records came in."""
-    if not hasattr(model, "convert"):  # of a classifier
-        return model
-    if not is_linked(schema := model.release.stated_schema):
-        return replace(model, convert=native_form(data, model.release.schema))
-    tables = [
-        table for table in schema.tables if not isinstance(data[table.name], str | Path)
-    ]
-    return replace(
-        model,
-        convert={
-            table.name: native_form(data[table.name], table.synthetic())
-            for table in tables
-        },
+    kind = form["kind"]
+    if kind in ("pandas", "polars", "datasets") and not installed(kind):
+        return None
+    unknown_names = form.keys() - {"kind", "families", "whole"}
+    if unknown_names:
+        raise ValueError(f"a form has no {', '.join(sorted(unknown_names))}")
+    return NativeForm(
+        kind=kind,
+        schema=schema,
+        families=form["families"],
+        integer_names=form.get("whole", ()),
     )
 
 
-def _kind(like: Any, schema: Schema) -> str:
-    if of_package(like, "datasets", "Dataset") or of_package(
-        like, "datasets", "IterableDataset"
-    ):
+def with_native_output(model: Any, data: Any) -> Any:
+    """Returns a model whose samples are tables of the kind that its records came in.
+
+    Args:
+        model: A `FittedModel`. A classifier, which has no samples, stays as it is.
+        data: The records: a table in memory, or tables and paths by name if they are
+            linked. Tables that were read from files come out as Arrow tables.
+    """
+    draws_records = hasattr(model, "convert")
+    if not draws_records:
+        return model
+    schema = model.release.stated_schema
+    if not is_linked(schema):
+        return replace(model, convert=native_form(data, model.release.schema))
+    forms = {
+        table.name: native_form(data[table.name], table.synthetic())
+        for table in schema.tables
+        if not isinstance(data[table.name], str | Path)
+    }
+    return replace(model, convert=forms)
+
+
+def _kind_and_dtypes(like: Any, schema: Schema) -> tuple[Kind, list[tuple[Any, Any]]]:
+    """Returns the kind of a table, and the names and dtypes of its columns.
+
+    Kinds without dtypes of their own have no columns here.
+    """
+    # Imported late, as it takes a moment and files need none of it.
+    import narwhals as nw
+
+    if of_package(like, "pyarrow", "Table"):
+        return "arrow", [(field.name, field.type) for field in like.schema]
+    if nw.dependencies.is_pandas_dataframe(like):
+        return "pandas", list(like.dtypes.items())
+    is_frame = nw.dependencies.is_polars_dataframe(like)
+    if is_frame or nw.dependencies.is_polars_lazyframe(like):
+        return "polars", list(like.collect_schema().items())
+    return _kind_without_dtypes(like, schema), []
+
+
+def _kind_without_dtypes(like: Any, schema: Schema) -> Kind:
+    """Returns the kind of a container whose columns have no dtypes of their own.
+
+    Raises:
+        DataError: if it is no table.
+    """
+    if of_package(like, "datasets", "Dataset"):
         return "datasets"
-    like = plain_array(like)
-    if isinstance(like, np.ndarray) and like.ndim < 3:
-        return "records" if like.dtype.names else "array"
+    if of_package(like, "datasets", "IterableDataset"):
+        return "datasets"
+    container = plain_array(like)
+    if isinstance(container, np.ndarray) and container.ndim < 3:
+        return "records" if container.dtype.names else "array"
     if schema.images is not None:
         return "arrow"
-    if isinstance(like, Mapping) and set(schema.names) <= set(like):
+    if isinstance(container, Mapping) and set(schema.names) <= set(container):
         return "dict"
-    raise DataError(f"expected {TABLES}, found {type(like).__name__}; convert it")
+    raise DataError(f"expected {TABLES}, found {type(container).__name__}; convert it")
 
 
-def _family(kind: str, dtype: Any) -> str | None:
+def _dtype_family(kind: Kind, dtype: Any) -> str | None:
+    """Returns the family of a dtype as `NativeForm.families` names it; None for others."""
     if kind != "pandas":
-        return (
-            _CATEGORY
-            if str(dtype).startswith(("dictionary", "Categorical", "Enum"))
-            else None
-        )
+        has_categories = str(dtype).startswith(("dictionary", "Categorical", "Enum"))
+        return _CATEGORY if has_categories else None
+
     import pandas as pd
 
     if isinstance(dtype, pd.CategoricalDtype):
         return _ORDERED if dtype.ordered else _CATEGORY
     if isinstance(dtype, pd.ArrowDtype):
         return "pyarrow"
-    if getattr(dtype, "na_value", None) is not pd.NA:
+    is_nullable = getattr(dtype, "na_value", None) is pd.NA
+    if not is_nullable:
         return None
-    return f"string[{dtype.storage}]" if isinstance(dtype, pd.StringDtype) else "masked"
+    if isinstance(dtype, pd.StringDtype):
+        return f"string[{dtype.storage}]"
+    return "masked"
 
 
-def _to_numpy(table: pa.Table, kind: str) -> Any:
-    """Returns a dict of arrays; or an array of the columns, of objects where not all of them are numbers."""
-    columns = {name: table[name].to_numpy() for name in table.column_names}
+def _to_numpy(table: pa.Table, kind: Kind) -> Any:
+    """Converts a table to a dict of arrays, a structured array, or one with two axes.
+
+    The array with two axes is of objects unless all columns are numbers.
+    """
+    arrays = {name: table[name].to_numpy() for name in table.column_names}
     if kind == "dict":
-        return columns
+        return arrays
     if kind == "records":
         return np.rec.fromarrays(
-            list(columns.values()),
-            dtype=[(name, one.dtype) for name, one in columns.items()],
+            list(arrays.values()),
+            dtype=[(name, array.dtype) for name, array in arrays.items()],
         )
-    if all(one.dtype.kind in "bif" for one in columns.values()):
-        return np.column_stack(list(columns.values()))
+    is_numeric = all(array.dtype.kind in "bif" for array in arrays.values())
+    if is_numeric:
+        return np.column_stack(list(arrays.values()))
     return np.column_stack(
         [np.array(table[name].to_pylist(), dtype=object) for name in table.column_names]
     )
 
 
 def _to_pandas(table: pa.Table, form: NativeForm) -> Any:
+    """Converts a table to pandas, with nullable dtypes where values may be missing."""
     import pandas as pd
 
     columns: dict[Any, Any] = {}
     for name in table.column_names:
-        cells, family = table[name], form.families.get(name, "")
+        cells = table[name]
+        family = form.families.get(name, "")
         if pa.types.is_date(cells.type) and family != "pyarrow":
+            # NumPy has no dates; pandas would make objects of them.
             cells = cells.cast(pa.timestamp("us"))
-        dtype = _dtype(cells.type, family, missing=form.schema.column(name).missing)
-        series = (
-            cells.to_pandas()
-            if dtype is None
-            else pd.Series(dtype.__from_arrow__(cells))
-        )
-        series = series if form.wanted(name) is None else form.cast(name, series.astype)
-        columns[int(name) if name in form.whole else name] = series
+
+        may_be_missing = form.schema.column(name).missing
+        dtype = _extension_dtype(cells.type, family, may_be_missing=may_be_missing)
+        if dtype is None:
+            series = cells.to_pandas()
+        else:
+            series = pd.Series(dtype.__from_arrow__(cells))
+        if form.requested_dtype(name) is not None:
+            series = form.cast_to_requested(name, series.astype)
+
+        label = int(name) if name in form.integer_names else name
+        columns[label] = series
     return pd.DataFrame(columns)
 
 
-def _dtype(kind: pa.DataType, family: str, *, missing: bool) -> Any:
-    """Returns the dtype of an extension of pandas, or None for NumPy's."""
+def _extension_dtype(
+    arrow_type: pa.DataType, family: str, *, may_be_missing: bool
+) -> Any:
+    """Returns the extension dtype of pandas for a column; None for NumPy's dtype.
+
+    Args:
+        arrow_type: Type of the cells.
+        family: Dtype family of the column; empty for none.
+        may_be_missing: Whether the schema allows missing values, which booleans and
+            integers of NumPy cannot hold.
+    """
     import pandas as pd
 
     if family == "pyarrow":
-        return pd.ArrowDtype(kind)
-    if family.startswith("string") and (pt.is_string(kind) or pt.is_large_string(kind)):
-        return pd.StringDtype(family[len("string[") : -1])
-    if pt.is_boolean(kind):
-        return pd.BooleanDtype() if missing or family == "masked" else None
-    if (missing and pt.is_integer(kind)) or (
-        family == "masked" and (pt.is_integer(kind) or pt.is_floating(kind))
-    ):
-        number = np.dtype(kind.to_pandas_dtype()).name
-        return pd.api.types.pandas_dtype(number.title().replace("Uint", "UInt"))
+        return pd.ArrowDtype(arrow_type)
+    is_text = pt.is_string(arrow_type) or pt.is_large_string(arrow_type)
+    if family.startswith("string") and is_text:
+        return pd.StringDtype(family.removeprefix("string[").removesuffix("]"))
+    is_masked = family == "masked"
+    if pt.is_boolean(arrow_type):
+        return pd.BooleanDtype() if may_be_missing or is_masked else None
+    is_integer = pt.is_integer(arrow_type)
+    needs_mask = (may_be_missing and is_integer) or (
+        is_masked and (is_integer or pt.is_floating(arrow_type))
+    )
+    if needs_mask:
+        # Masked dtypes are named after NumPy's, as in UInt8 and Float64.
+        numpy_name = np.dtype(arrow_type.to_pandas_dtype()).name
+        return pd.api.types.pandas_dtype(numpy_name.title().replace("Uint", "UInt"))
     return None
 
 
 def _to_polars(table: pa.Table, form: NativeForm) -> Any:
-    """Returns a Polars frame; levels with an order are an Enum where the user's frame had categories, others text."""
+    """Converts a table to Polars.
+
+    Levels with an order are an Enum if the user's frame had categories; others are
+    text.
+    """
     import polars as pl
 
-    # Never as a Categorical, unasked: those of a process share, and carry along, a table of all texts that it ever saw.
+    # No column becomes a Categorical unless that is requested: those of a process
+    # share a table of all texts that it ever saw, and carry it along.
     frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)  # from_arrow gives a Series for arrays only
+    assert isinstance(frame, pl.DataFrame)  # it is a Series for arrays only
     for name in table.column_names:
-        levels: Any = getattr(form.schema.column(name), "levels", None)
-        if form.wanted(name) is not None:
-            frame = frame.with_columns(form.cast(name, frame[name].cast))
+        column = form.schema.column(name)
+        levels: Any = getattr(column, "levels", None)
+        if form.requested_dtype(name) is not None:
+            frame = frame.with_columns(form.cast_to_requested(name, frame[name].cast))
         elif (
             name in form.families
-            and form.schema.column(name).kind == "ordinal"
+            and column.kind == "ordinal"
             and isinstance(levels[0], str)
         ):
             frame = frame.with_columns(pl.col(name).cast(pl.Enum(levels)))

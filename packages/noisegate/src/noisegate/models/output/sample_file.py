@@ -1,4 +1,14 @@
-"""Files of synthetic records, of tables or of images, in the form that their ending asks for."""
+"""Writes synthetic records to files, whose ending decides the format.
+
+::
+
+    table_writer    pa.Table  ──► .csv, .parquet
+    sample_writer   pa.Table  ──► .csv, .parquet              (a schema of a table)
+                    ImageBatch ─► .csv of pixels, or what noisegate-images writes
+
+Both are context managers that yield a function to append batches with. The file appears
+when the block ends well, complete or not at all.
+"""
 
 from __future__ import annotations
 
@@ -23,84 +33,115 @@ if TYPE_CHECKING:
 
     from noisegate.schema import Schema
 
-_NONE: Mapping[str, str] = MappingProxyType({})
+_NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
 
-def data_set(table: pa.Table, statement: str) -> Any:
-    """Returns a ``datasets.Dataset`` of a table, described by a statement; a MissingExtraError without `datasets`."""
+def described_data_set(table: pa.Table, description: str) -> Any:
+    """Returns a table as a ``datasets.Dataset`` with a description.
+
+    Raises:
+        MissingExtraError: if `datasets` is not installed.
+    """
     require("datasets", "to_datasets()")
     import datasets
 
-    return datasets.Dataset(table, info=datasets.DatasetInfo(description=statement))
+    return datasets.Dataset(table, info=datasets.DatasetInfo(description=description))
 
 
 @contextmanager
 def table_writer(
-    out: Path, schema: Schema, metadata: Mapping[str, str] = _NONE
+    out: Path, schema: Schema, metadata: Mapping[str, str] = _NO_METADATA
 ) -> Iterator[Callable[[pa.Table], None]]:
-    """Yields a function that appends a table to the file `out`, which appears only when all is written."""
-    # `metadata` goes into the footer of a Parquet file. In a CSV file, missing cells are empty where the schema reads
-    # these as missing, else its first missing value.
-    if out.suffix not in (".csv", ".parquet"):
+    """Opens a file of records, CSV or Parquet.
+
+    Args:
+        out: New file, which ends in .csv or .parquet.
+        schema: Schema of the records.
+        metadata: Texts by name for the footer of a Parquet file; CSV has no room for
+            them.
+
+    Yields:
+        A function that appends a table, whose columns are the same at each call.
+
+    Raises:
+        OptionError: if the ending is another one.
+    """
+    is_csv = out.suffix == ".csv"
+    if not is_csv and out.suffix != ".parquet":
         raise OptionError(
-            f"{said('out', out)}: the ending must be .csv or .parquet, not {out.suffix!r}."
+            f"{said('out', out)}: the ending must be .csv or .parquet, not "
+            f"{out.suffix!r}."
         )
-    with new_file(out) as path, ExitStack() as opened:
+    with new_file(out) as path, ExitStack() as open_writers:
+        # Opened by the first table, which has the Arrow schema of all.
         writer: Any = None
 
-        def write(rows: pa.Table) -> None:
+        def append(table: pa.Table) -> None:
             import pyarrow.csv as csv
             import pyarrow.parquet as parquet
 
             nonlocal writer
-            if out.suffix == ".csv":
-                rows = _spelled(rows, schema)
-            rows = rows.replace_schema_metadata(
-                {**(rows.schema.metadata or {}), **metadata} or None
-            )
-            make = csv.CSVWriter if out.suffix == ".csv" else parquet.ParquetWriter
-            writer = writer or opened.enter_context(make(str(path), rows.schema))
-            writer.write_table(rows)
+            cells = _csv_table(table, schema) if is_csv else table
+            # An empty mapping would be another schema than none.
+            all_metadata = {**(cells.schema.metadata or {}), **metadata} or None
+            described_table = cells.replace_schema_metadata(all_metadata)
+            if writer is None:
+                writer_class = csv.CSVWriter if is_csv else parquet.ParquetWriter
+                writer = open_writers.enter_context(
+                    writer_class(str(path), described_table.schema)
+                )
+            writer.write_table(described_table)
 
-        yield write
+        yield append
 
 
-def _spelled(rows: pa.Table, schema: Schema) -> pa.Table:
-    """Returns the table as text has it, and its missing cells where an empty one would not be read as missing."""
+def _csv_table(table: pa.Table, schema: Schema) -> pa.Table:
+    """Returns a table whose cells CSV writes as the schema reads them.
+
+    Text follows the schema's spelling of times and truth values. A missing cell is
+    empty where the schema reads empty ones as missing, else its first missing value.
+    """
     import pyarrow as pa
 
     from noisegate.schema.arrow_types import format_as_text
 
-    word = (
-        None if "" in schema.missing_values else next(iter(schema.missing_values), None)
-    )
-    for column in () if schema.images is not None else schema.columns:
-        cells = rows[column.name]
+    if schema.images is not None:
+        # Pixels and labels are never missing, and numbers have no spelling.
+        return table
+    missing_text = None
+    if schema.missing_values and "" not in schema.missing_values:
+        missing_text = schema.missing_values[0]
+
+    text_table = table
+    for column in schema.columns:
+        cells = table[column.name]
         if pa.types.is_dictionary(cells.type):
             cells = cells.cast(cells.type.value_type)
-        if (column.missing and word is not None) or getattr(
-            column, "spelling", None
-        ) is not None:
+        marks_missing = column.missing and missing_text is not None
+        has_spelling = getattr(column, "spelling", None) is not None
+        if marks_missing or has_spelling:
             cells = format_as_text(column, cells)
-        if column.missing and word is not None:
-            cells = cells.fill_null(word)
-        rows = rows.set_column(rows.column_names.index(column.name), column.name, cells)
-    return rows
+        if marks_missing:
+            cells = cells.fill_null(missing_text)
+        index = table.column_names.index(column.name)
+        text_table = text_table.set_column(index, column.name, cells)
+    return text_table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImageBatch:
-    """Some synthetic images."""
+    """Some synthetic images with their labels."""
 
-    pixels: npt.NDArray[np.uint8]  # uint8, (rows, height, width, channels); 0 is dark
-    labels: (
-        tuple[str | int, ...] | None
-    )  # the label of each image, as the schema has it; None where images have none
+    # (rows, height, width, channels); 0 is dark, 255 bright.
+    pixels: npt.NDArray[np.uint8]
+    # For each image the level of the label's column; None where images have none.
+    labels: tuple[str | int, ...] | None
 
     def __post_init__(self) -> None:
         if self.pixels.dtype != np.uint8 or self.pixels.ndim != 4:
             raise ValueError(
-                f"expected four axes of uint8, found {self.pixels.dtype} of shape {self.pixels.shape}"
+                f"expected four axes of uint8, found {self.pixels.dtype} of shape "
+                f"{self.pixels.shape}"
             )
         if self.labels is not None and len(self.labels) != len(self.pixels):
             raise ValueError(f"{len(self.labels)} labels for {len(self.pixels)} images")
@@ -110,48 +151,80 @@ class ImageBatch:
 
 
 def image_batch(records: Rows, schema: Schema) -> ImageBatch:
-    """Returns images with their labels by value; an OptionError if the schema is none of images."""
+    """Converts encoded records to images.
+
+    Args:
+        records: Records of a schema of images.
+        schema: That schema.
+
+    Returns:
+        The images, with labels by value, not by code.
+
+    Raises:
+        OptionError: if the schema is of a table.
+    """
     if schema.images is None:
         raise OptionError(
-            "the schema is of a table, not of images; describe them with noisegate.schema.pixel_schema."
+            "the schema is of a table, not of images; describe them with "
+            "noisegate.schema.pixel_schema."
         )
-    images, levels = as_images(records, schema.images), schema.images.labels
-    labels = (
-        None if images.labels is None else tuple(levels[code] for code in images.labels)
-    )
+    images = as_images(records, schema.images)
+    if images.labels is None:
+        return ImageBatch(pixels=images.pixels, labels=None)
+    levels = schema.images.labels
+    labels = tuple(levels[code] for code in images.labels)
     return ImageBatch(pixels=images.pixels, labels=labels)
 
 
 def pixel_table(batch: ImageBatch, schema: Schema) -> pa.Table:
-    """Returns images as the Arrow table that `Synthesizer.sample` makes of them."""
-    codes = {
-        label: code
-        for code, label in enumerate(
-            schema.images.labels if schema.images is not None else ()
+    """Converts images to the Arrow table of pixels that `Synthesizer.sample` returns.
+
+    Args:
+        batch: Images of a schema.
+        schema: That schema.
+
+    Returns:
+        A row for each image, with a column for each pixel and one for the label.
+    """
+    codes = None
+    if batch.labels is not None:
+        levels = schema.images.labels if schema.images is not None else ()
+        code_of_level = {level: code for code, level in enumerate(levels)}
+        codes = np.array(
+            [code_of_level[label] for label in batch.labels], dtype=np.int32
         )
-    }
-    labels = (
-        None
-        if batch.labels is None
-        else np.array([codes[label] for label in batch.labels], dtype=np.int32)
-    )
-    return decode(Images(batch.pixels, labels), schema)
+    return decode(Images(batch.pixels, codes), schema)
 
 
 @contextmanager
 def sample_writer(
-    out: Path, schema: Schema, rows: int, metadata: Mapping[str, str] = _NONE
+    out: Path, schema: Schema, rows: int, metadata: Mapping[str, str] = _NO_METADATA
 ) -> Iterator[Callable[[Any], None]]:
-    """Yields a function that writes batches of tables, or of images, of which there will be `rows`."""
-    if schema.images is not None and out.suffix != ".csv":
-        with extension("noisegate.pictures", "writer", "what writes images")(
-            out, schema.images, rows
-        ) as write:
-            yield write
+    """Opens a file, or a folder of images, for the batches of a sample.
+
+    Args:
+        out: New file or folder. Of images its ending may be any that the package
+            noisegate-images writes.
+        schema: Schema of the records.
+        rows: Number of records that will be written in all.
+        metadata: Texts for the footer of a Parquet file of a table.
+
+    Yields:
+        A function that appends a batch: an Arrow table, or an `ImageBatch` if the
+        schema is of images.
+
+    Raises:
+        OptionError: if nothing writes such an ending.
+    """
+    is_pixel_table = out.suffix == ".csv"
+    if schema.images is not None and not is_pixel_table:
+        image_writer = extension("noisegate.pictures", "writer", "what writes images")
+        with image_writer(out, schema.images, rows) as append_images:
+            yield append_images
         return
-    with table_writer(out, schema, metadata) as append:
-        yield (
-            append
-            if schema.images is None
-            else lambda batch: append(pixel_table(batch, schema))
-        )
+
+    with table_writer(out, schema, metadata) as append_table:
+        if schema.images is None:
+            yield append_table
+        else:
+            yield lambda batch: append_table(pixel_table(batch, schema))
