@@ -1,17 +1,26 @@
-"""A folder to hand out: synthetic records, two machine-readable descriptions of them, and the certificate.
+"""A package to hand out: a folder of synthetic records that describes itself.
 
-DIR/
-  synthetic.csv        or .parquet, under the name that was asked for
-  datapackage.json     Frictionless Data Package: types, levels and bounds of columns, from the public schema
-  croissant.json       the same for machine learning: MLCommons Croissant 1.0, JSON-LD
-  certificate.json     the queries on the private records with their noise, and (ε, δ)
-  certificate.md       the same in plain words
+::
+
+    DIR/
+      synthetic.csv        the records; or .parquet, under the name that was given
+      datapackage.json     Frictionless Data Package: types, levels and bounds of columns
+      croissant.json       MLCommons Croissant 1.0, JSON-LD: the same for machine learning
+      certificate.json     the queries on the private records with their noise, and (ε, δ)
+      certificate.md       the same in plain words
+
+Both descriptions follow from the public schema and the certificate alone. So they say
+what values a column can have, never what values the private records have.
+
+- `new_package` writes the folder.
+- `_data_package` and `_croissant` build the two descriptions.
+- `_resource_columns` returns the columns that the file of records has.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -37,304 +46,404 @@ from noisegate.schema import (
     Schema,
 )
 
-MEDIA_TYPES = {
+DATA_PACKAGE_FILE = "datapackage.json"
+CROISSANT_FILE = "croissant.json"
+
+# Of the files in a package, by ending.
+_MEDIA_TYPES = {
     ".csv": "text/csv",
     ".parquet": "application/vnd.apache.parquet",
     ".json": "application/json",
     ".md": "text/markdown",
 }
-_CROISSANT = json.loads(
+
+# The specification of Croissant, and mlcroissant, have another name for Parquet.
+_CROISSANT_MEDIA_TYPES = {**_MEDIA_TYPES, ".parquet": "application/x-parquet"}
+
+_CROISSANT_TEMPLATE = json.loads(
     (resources("noisegate.models") / "croissant.json").read_text(encoding="utf-8")
 )
-"""The context of the specification, whole, as readers warn of any other; and what is said of all synthetic records."""
-# As the specification calls it, and mlcroissant reads it.
-_FORMATS = MEDIA_TYPES | {".parquet": "application/x-parquet"}
-_RECORDS = "records"
+"""The parts that all descriptions share: under "@context" the context of the
+specification, complete, as readers warn of any other; under "rai" texts that are true of
+all synthetic records, with places for fields of the certificate."""
+
+_RECORD_SET = "records"
+"""The id of the only record set in a Croissant description."""
+
+_CSV_DATETIME_FORMAT = "%Y-%m-%d %H:%M:%S.%f"
+"""How Arrow's CSV writer writes date and time, as `strftime` puts it."""
 
 
-def croissant(
-    name: str, release: Release, *, files: Mapping[str, str], licence: str | None
+@dataclass(frozen=True, kw_only=True)
+class _ImageColumns:
+    """The columns of a Parquet file of images."""
+
+    image: str  # of PNG files
+    label: str | None  # of codes, from 0 on; None where images have none
+    label_names: tuple[str, ...]  # what the codes stand for; may be empty
+
+
+@contextmanager
+def new_package(
+    folder: Path,
+    file_name: Path | None,
+    release: Release,
+    *,
+    licence: str | None = None,
+) -> Iterator[Path]:
+    """Makes a package around a file of synthetic records.
+
+    Croissant cannot express missing cells in CSV other than empty ones. If the schema
+    has no empty missing value, choose a .parquet file.
+
+    Args:
+        folder: New folder.
+        file_name: Name of the file of records, which ends in .csv or .parquet; None for
+            synthetic.csv, or synthetic.parquet if they are images.
+        release: What the model was fitted to.
+        licence: Licence of the records: an SPDX name, or its address.
+
+    Yields:
+        The file to write the records to. When the block ends well, the folder appears
+        with all descriptions; otherwise it does not appear.
+
+    Raises:
+        OptionError: if the folder exists or cannot be written, the name is no such
+            name, or the licence is empty.
+    """
+    name = _checked_file_name(release.schema, file_name)
+    if licence is not None and not licence.strip():
+        raise OptionError(
+            f"licence {licence!r} is empty; name one, such as CC-BY-4.0, give its "
+            "address, or leave it out."
+        )
+    with new_folder(folder, "package") as unfinished:
+        yield unfinished / name
+        certificate = release.certificate
+        _write_json(unfinished / CERTIFICATE_FILE, certificate.to_json())
+        (unfinished / PAGE_FILE).write_text(render(certificate), encoding="utf-8")
+        hashes = {
+            described_name: file_hash(unfinished / described_name)
+            for described_name in (name, CERTIFICATE_FILE, PAGE_FILE)
+        }
+        data_package = _data_package(
+            name,
+            release,
+            sha256=hashes[name],
+            size=(unfinished / name).stat().st_size,
+            licence=licence,
+        )
+        _write_json(unfinished / DATA_PACKAGE_FILE, data_package)
+        croissant = _croissant(name, release, hashes=hashes, licence=licence)
+        _write_json(unfinished / CROISSANT_FILE, croissant)
+
+
+def _checked_file_name(schema: Schema, file_name: Path | None) -> str:
+    """Returns the name of the file of records.
+
+    Raises:
+        OptionError: if it is a path with folders, or has another ending.
+    """
+    if file_name is None:
+        return "synthetic.csv" if schema.images is None else "synthetic.parquet"
+    is_in_folder = file_name.name == str(file_name)
+    if not is_in_folder or file_name.suffix not in (".csv", ".parquet"):
+        raise OptionError(
+            f"{said('out', file_name)}: with {said('package')}, it must be the name of "
+            "a file in there, which ends in .csv or .parquet."
+        )
+    return file_name.name
+
+
+def _data_package(
+    name: str, release: Release, *, sha256: str, size: int, licence: str | None
 ) -> dict[str, Any]:
-    """Returns the description of the records in the file `name`, among files whose SHA-256 is given by name."""
-    columns = resource_columns(name, release.schema)
-    described = {
-        "@context": _CROISSANT["@context"],
+    """Builds the descriptor of a Frictionless Data Package with one resource.
+
+    Args:
+        name: Name of the file of records.
+        release: What the model was fitted to.
+        sha256: Hash of the file, hexadecimal.
+        size: Size of the file in bytes.
+        licence: An SPDX name or an address; None for no licence.
+    """
+    suffix = Path(name).suffix
+    resource: dict[str, Any] = {
+        "name": "records",
+        "type": "table",
+        "path": name,
+        "format": suffix.removeprefix("."),
+        "mediatype": _MEDIA_TYPES[suffix],
+        "hash": f"sha256:{sha256}",
+        "bytes": size,
+        "schema": _table_schema(name, release.schema),
+    }
+    if suffix == ".csv":
+        resource["encoding"] = "utf-8"
+    certificate_source = {
+        "title": f"Privacy certificate: {release.certificate.guarantee}",
+        "path": CERTIFICATE_FILE,
+    }
+    descriptor: dict[str, Any] = {
+        "$schema": "https://datapackage.org/profiles/2.0/datapackage.json",
+        "name": _title(release),
+        "title": "Synthetic records",
+        "description": _description(release),
+        "sources": [certificate_source],
+        "resources": [resource],
+    }
+    if licence is not None:
+        licence_key = "path" if "://" in licence else "name"
+        descriptor["licenses"] = [{licence_key: licence}]
+    return descriptor
+
+
+def _table_schema(name: str, schema: Schema) -> dict[str, Any]:
+    """Translates the public schema into a Table Schema of Frictionless.
+
+    Args:
+        name: Name of the file of records.
+        schema: Schema of the records.
+    """
+    columns = _resource_columns(name, schema)
+    if isinstance(columns, _ImageColumns):
+        return {"fields": _image_table_fields(columns)}
+
+    # As `sample_file` writes missing cells.
+    missing_text = ""
+    if schema.missing_values and "" not in schema.missing_values:
+        missing_text = schema.missing_values[0]
+    is_csv = name.endswith(".csv")
+    return {
+        "fields": [_table_field(column, is_csv=is_csv) for column in columns],
+        "missingValues": [missing_text],
+    }
+
+
+def _image_table_fields(columns: _ImageColumns) -> list[dict[str, Any]]:
+    """Returns the fields of images and their labels for a Table Schema."""
+    image_field = {
+        "name": columns.image,
+        "type": "object",
+        "description": "A PNG file.",
+    }
+    if columns.label is None:
+        return [image_field]
+    label_field: dict[str, Any] = {"name": columns.label, "type": "integer"}
+    if columns.label_names:
+        label_field["categories"] = [
+            {"value": code, "label": label}
+            for code, label in enumerate(columns.label_names)
+        ]
+    return [image_field, label_field]
+
+
+def _table_field(column: Column, *, is_csv: bool) -> dict[str, Any]:
+    """Returns the field of a column for a Table Schema, with its constraints.
+
+    A column of integers from 0 to 9, for instance, is::
+
+        {"name": "pain", "type": "integer",
+         "constraints": {"required": True, "minimum": 0, "maximum": 9}}
+    """
+    constraints: dict[str, Any] = {"required": not column.missing}
+    if column.numeric:
+        field_types = {Integer: "integer", Date: "date", Datetime: "datetime"}
+        field_type = field_types.get(type(column), "number")
+        # Point masses, such as the code of an open end, may lie outside of the bounds.
+        constraints["minimum"] = min([column.lower, *column.atoms])
+        constraints["maximum"] = max([column.upper, *column.atoms])
+    elif isinstance(column, Boolean):
+        field_type = "boolean"
+    else:
+        field_type = "string" if isinstance(column.levels[0], str) else "integer"
+        constraints["enum"] = list(column.levels)
+
+    field: dict[str, Any] = {"name": column.name, "type": field_type}
+    datetime_format = None
+    if isinstance(column, Datetime) and is_csv:
+        datetime_format = _CSV_DATETIME_FORMAT + ("Z" if column.aware else "")
+        field["format"] = datetime_format
+    field["constraints"] = {
+        key: _json_value(value, datetime_format) for key, value in constraints.items()
+    }
+    return field
+
+
+def _json_value(value: Any, datetime_format: str | None) -> Any:
+    """Returns a bound as JSON has it: dates as text, anything else as it is."""
+    if isinstance(value, datetime) and datetime_format is not None:
+        return value.strftime(datetime_format)
+    if isinstance(value, date):  # a datetime is one too
+        return value.isoformat()
+    return value
+
+
+def _croissant(
+    name: str, release: Release, *, hashes: Mapping[str, str], licence: str | None
+) -> dict[str, Any]:
+    """Builds the Croissant description of a package.
+
+    Args:
+        name: Name of the file of records.
+        release: What the model was fitted to.
+        hashes: SHA-256 of each file that is described, by name, hexadecimal.
+        licence: An SPDX name or an address; None for no licence.
+    """
+    title = _title(release)
+    certificate = release.certificate
+    record_set = {
+        "@type": "cr:RecordSet",
+        "@id": _RECORD_SET,
+        "name": _RECORD_SET,
+        "field": _croissant_fields(name, _resource_columns(name, release.schema)),
+    }
+    content = {
+        "@context": _CROISSANT_TEMPLATE["@context"],
         "@type": "sc:Dataset",
         "conformsTo": [
             "http://mlcommons.org/croissant/1.0",
             "http://mlcommons.org/croissant/RAI/1.0",
         ],
-        "name": title(release),
-        "description": description(release),
+        "name": title,
+        "description": _description(release),
         "version": "1.0.0",
         "datePublished": date.today().isoformat(),
-        "citeAs": f"{title(release)}: synthetic records with {release.certificate.guarantee}.",
+        "citeAs": f"{title}: synthetic records with {certificate.guarantee}.",
         "isLiveDataset": False,
-        "distribution": [_file(one, sha256) for one, sha256 in files.items()],
-        "recordSet": [
-            {
-                "@type": "cr:RecordSet",
-                "@id": _RECORDS,
-                "name": _RECORDS,
-                "field": _pictures(name, columns)
-                if isinstance(columns, PictureColumns)
-                else [
-                    _croissant_field(name, column.name, _data_type(column))
-                    for column in columns
-                ],
-            }
+        "distribution": [
+            _croissant_file(file, sha256) for file, sha256 in hashes.items()
         ],
+        "recordSet": [record_set],
+        **_responsible_ai_properties(certificate),
     }
-    return (
-        described
-        | _responsible(release.certificate)
-        | ({} if licence is None else {"license": licence})
-    )
+    if licence is not None:
+        content["license"] = licence
+    return content
 
 
-def _responsible(certificate: Certificate) -> dict[str, Any]:
-    """Returns how the records came to be and what they are for, by Croissant's vocabulary for responsible AI."""
-    return {
-        f"rai:{name}": text.format(certificate)
-        if isinstance(text, str)
-        else [one.format(certificate) for one in text]
-        for name, text in _CROISSANT["rai"].items()
-    }
+def _responsible_ai_properties(certificate: Certificate) -> dict[str, Any]:
+    """Returns how the records were made and what they are for.
+
+    The names are those of Croissant's vocabulary for responsible AI, such as
+    "rai:dataCollection".
+    """
+    properties: dict[str, Any] = {}
+    for name, texts in _CROISSANT_TEMPLATE["rai"].items():
+        if isinstance(texts, str):
+            properties[f"rai:{name}"] = texts.format(certificate)
+        else:
+            properties[f"rai:{name}"] = [text.format(certificate) for text in texts]
+    return properties
 
 
-def _file(name: str, sha256: str) -> dict[str, Any]:
+def _croissant_file(name: str, sha256: str) -> dict[str, Any]:
+    """Describes a file of the package for Croissant."""
     return {
         "@type": "cr:FileObject",
         "@id": name,
         "name": name,
         "contentUrl": name,
-        "encodingFormat": _FORMATS[Path(name).suffix],
+        "encodingFormat": _CROISSANT_MEDIA_TYPES[Path(name).suffix],
         "sha256": sha256,
     }
 
 
-def _croissant_field(
-    name: str, column: str, data_type: str, **more: Any
-) -> dict[str, Any]:
-    source = {"fileObject": {"@id": name}, "extract": {"column": column}, **more}
-    place = f"{_RECORDS}/{quote(column, safe='')}"
+def _croissant_fields(
+    name: str, columns: Sequence[Column] | _ImageColumns
+) -> list[dict[str, Any]]:
+    """Describes the columns of the file of records for Croissant."""
+    if not isinstance(columns, _ImageColumns):
+        return [
+            _croissant_field(name, column.name, _croissant_type(column))
+            for column in columns
+        ]
+
+    image_field = _croissant_field(name, columns.image, "sc:ImageObject")
+    # A cell is a struct with the bytes of the file.
+    image_field["source"]["transform"] = {"jsonPath": "bytes"}
+    if columns.label is None:
+        return [image_field]
+    label_field = _croissant_field(name, columns.label, "sc:Integer")
+    if columns.label_names:
+        label_field["description"] = ", ".join(
+            f"{code}: {label}" for code, label in enumerate(columns.label_names)
+        )
+    return [image_field, label_field]
+
+
+def _croissant_field(name: str, column_name: str, data_type: str) -> dict[str, Any]:
+    """Describes one column for Croissant.
+
+    Args:
+        name: Name of the file that has it.
+        column_name: Its name, any text; quoted in the id.
+        data_type: A type of schema.org, such as "sc:Float".
+    """
     return {
         "@type": "cr:Field",
-        "@id": place,
-        "name": column,
+        "@id": f"{_RECORD_SET}/{quote(column_name, safe='')}",
+        "name": column_name,
         "dataType": data_type,
-        "source": source,
+        "source": {"fileObject": {"@id": name}, "extract": {"column": column_name}},
     }
 
 
-def _pictures(name: str, columns: PictureColumns) -> list[dict[str, Any]]:
-    fields = [
-        _croissant_field(
-            name, columns.image, "sc:ImageObject", transform={"jsonPath": "bytes"}
-        )
-    ]
-    if columns.label is not None:
-        told = ", ".join(f"{place}: {name}" for place, name in enumerate(columns.names))
-        meaning = {"description": told} if told else {}
-        fields.append(_croissant_field(name, columns.label, "sc:Integer") | meaning)
-    return fields
-
-
-def _data_type(column: Column) -> str:
-    kinds = {
-        Continuous: "Float",
-        Decimal: "Float",
-        Date: "Date",
-        Datetime: "DateTime",
-        Boolean: "Boolean",
+def _croissant_type(column: Column) -> str:
+    """Returns the type of a column in schema.org, such as "sc:Float"."""
+    types: dict[type[Any], str] = {
+        Continuous: "sc:Float",
+        Decimal: "sc:Float",
+        Date: "sc:Date",
+        Datetime: "sc:DateTime",
+        Boolean: "sc:Boolean",
     }
-    texts = not column.numeric and isinstance(column.levels[0], str)
-    return f"sc:{kinds.get(type(column), 'Text' if texts else 'Integer')}"
+    if type(column) in types:
+        return types[type(column)]
+    has_text = not column.numeric and isinstance(column.levels[0], str)
+    return "sc:Text" if has_text else "sc:Integer"
 
 
-_MOMENT = "%Y-%m-%d %H:%M:%S.%f"  # as the CSV writer spells moments
+def _resource_columns(name: str, schema: Schema) -> tuple[Column, ...] | _ImageColumns:
+    """Returns the columns of a file of synthetic records.
 
+    CSV has the columns of the schema, pixels too. Parquet has images as PNG files in
+    one column; which one, the package that writes them says in the file's metadata.
 
-def data_package(
-    name: str, release: Release, *, sha256: str, size: int, licence: str | None
-) -> dict[str, Any]:
-    """Returns the descriptor of a package with one resource, the file `name` of `size` bytes."""
-    csv = name.endswith(".csv")
-    resource: dict[str, Any] = {
-        "name": "records",
-        "type": "table",
-        "path": name,
-        "format": Path(name).suffix[1:],
-        "mediatype": MEDIA_TYPES[Path(name).suffix],
-        "hash": f"sha256:{sha256}",
-        "bytes": size,
-        "schema": table_schema(name, release.schema),
-    }
-    descriptor = {
-        "$schema": "https://datapackage.org/profiles/2.0/datapackage.json",
-        "name": title(release),
-        "title": "Synthetic records",
-        "description": description(release),
-        "sources": [
-            {
-                "title": f"Privacy certificate: {release.certificate.guarantee}",
-                "path": CERTIFICATE_FILE,
-            }
-        ],
-        "resources": [resource | ({"encoding": "utf-8"} if csv else {})],
-    }
-    if licence is not None:
-        descriptor["licenses"] = [{"path" if "://" in licence else "name": licence}]
-    return descriptor
-
-
-def table_schema(name: str, schema: Schema) -> dict[str, Any]:
-    """Returns the Table Schema of the file `name`: what the public schema says, in Frictionless's words."""
-    columns, csv = resource_columns(name, schema), name.endswith(".csv")
-    if isinstance(columns, PictureColumns):
-        fields: list[dict[str, Any]] = [
-            {"name": columns.image, "type": "object", "description": "A PNG file."}
-        ]
-        if columns.label is not None:
-            known = [
-                {"value": place, "label": label}
-                for place, label in enumerate(columns.names)
-            ]
-            fields.append(
-                {"name": columns.label, "type": "integer"}
-                | ({"categories": known} if known else {})
-            )
-        return {"fields": fields}
-    spelled = (
-        schema.missing_values[0]
-        if schema.missing_values and "" not in schema.missing_values
-        else ""
-    )
-    return {
-        "fields": [_field(column, csv) for column in columns],
-        "missingValues": [spelled],
-    }
-
-
-def _field(column: Column, csv: bool) -> dict[str, Any]:
-    limits: dict[str, Any] = {"required": not column.missing}
-    if column.numeric:
-        whole = {Integer: "integer", Date: "date", Datetime: "datetime"}
-        field = {"name": column.name, "type": whole.get(type(column), "number")}
-        lowest, highest = (
-            min(column.lower, *column.atoms, column.lower),
-            max(column.upper, *column.atoms, column.upper),
-        )
-        limits |= {"minimum": lowest, "maximum": highest}
-    elif isinstance(column, Boolean):
-        field = {"name": column.name, "type": "boolean"}
-    else:
-        field = {
-            "name": column.name,
-            "type": "string" if isinstance(column.levels[0], str) else "integer",
-        }
-        limits["enum"] = list(column.levels)
-    if isinstance(column, Datetime) and csv:
-        field["format"] = _MOMENT + ("Z" if column.aware else "")
-    return field | {
-        "constraints": {
-            key: _plain(value, field.get("format")) for key, value in limits.items()
-        }
-    }
-
-
-def _plain(value: Any, form: str | None) -> Any:
-    if isinstance(value, datetime):
-        return value.strftime(form) if form else value.isoformat()
-    return value.isoformat() if isinstance(value, date) else value
-
-
-@dataclass(frozen=True, kw_only=True)
-class PictureColumns:
-    """The columns of Parquet that hold images: PNG files, and labels, which stand for `names` by position if any."""
-
-    image: str
-    label: str | None
-    names: tuple[str, ...]
-
-
-def resource_columns(name: str, schema: Schema) -> tuple[Column, ...] | PictureColumns:
-    """Returns the columns that a file of synthetic records has: of the schema, or of pictures."""
+    Args:
+        name: Name of the file.
+        schema: Schema of the records.
+    """
     if schema.images is None or name.endswith(".csv"):
         return tuple(schema.columns)
-    metadata = extension("noisegate.pictures", "rows", "what writes images")(
+    arrow_schema = extension("noisegate.pictures", "rows", "what writes images")(
         schema.images
-    )[0].metadata
-    features: Mapping[str, Any] = json.loads(metadata[b"huggingface"])["info"][
-        "features"
-    ]
+    )[0]
+    hugging_face = json.loads(arrow_schema.metadata[b"huggingface"])
+    features: Mapping[str, Any] = hugging_face["info"]["features"]
+    image = next(iter(features))
     label = schema.images.label
-    names = () if label is None else features[label].get("names", ())
-    return PictureColumns(image=next(iter(features)), label=label, names=tuple(names))
+    label_names = () if label is None else features[label].get("names", ())
+    return _ImageColumns(image=image, label=label, label_names=tuple(label_names))
 
 
-def title(release: Release) -> str:
-    """Returns a name by which synthetic records of one model are told from those of another."""
+def _title(release: Release) -> str:
+    """Returns a name that only the records of one model have."""
     return f"synthetic-{release.certificate.digest()[:12]}"
 
 
-def description(release: Release) -> str:
-    """Returns what the records are, in words: made up, of which guarantee, and by which rules."""
+def _description(release: Release) -> str:
+    """Describes the records in words: synthetic, with a guarantee, and their rules."""
     certificate = release.certificate
-    rules = [str(rule) for rule in release.schema.constraints]
-    kept = f" Every record keeps to: {'; '.join(rules)}." if rules else ""
+    constraints = [str(constraint) for constraint in release.schema.constraints]
+    rules = f" Every record keeps to: {'; '.join(constraints)}." if constraints else ""
     return (
-        f"Synthetic records, none of which is a real one, made by noisegate {certificate.version} with "
-        f"{certificate.guarantee}; method: {certificate.method}.{kept} certificate.json states the queries."
+        "Synthetic records, none of which is a real one, made by noisegate "
+        f"{certificate.version} with {certificate.guarantee}; method: "
+        f"{certificate.method}.{rules} certificate.json states the queries."
     )
-
-
-DATA_PACKAGE, CROISSANT = "datapackage.json", "croissant.json"
-
-
-@contextmanager
-def new_package(
-    folder: Path, asked: Path | None, release: Release, *, licence: str | None = None
-) -> Iterator[Path]:
-    """Yields the file to write records to; the folder appears, described, when the block ends well, or not at all."""
-    # `asked` names the file; None for synthetic.csv, or synthetic.parquet of images. Croissant cannot say how CSV
-    # spells missing cells, where the schema wants them other than empty: take .parquet then.
-    name = _file_name(release.schema, asked)
-    if licence is not None and not licence.strip():
-        cure = "name one, such as CC-BY-4.0, give its address, or leave it out."
-        raise OptionError(f"licence {licence!r} is empty; {cure}")
-    with new_folder(folder, "package") as beside:
-        yield beside / name
-        certificate = release.certificate
-        _write_json(beside / CERTIFICATE_FILE, certificate.to_json())
-        (beside / PAGE_FILE).write_text(render(certificate), encoding="utf-8")
-        files = {
-            name: file_hash(beside / name)
-            for name in (name, CERTIFICATE_FILE, PAGE_FILE)
-        }
-        size = (beside / name).stat().st_size
-        described = data_package(
-            name, release, sha256=files[name], size=size, licence=licence
-        )
-        _write_json(beside / DATA_PACKAGE, described)
-        _write_json(
-            beside / CROISSANT, croissant(name, release, files=files, licence=licence)
-        )
-
-
-def _file_name(schema: Schema, asked: Path | None) -> str:
-    if asked is None:
-        return "synthetic.csv" if schema.images is None else "synthetic.parquet"
-    if asked.name != str(asked) or asked.suffix not in (".csv", ".parquet"):
-        raise OptionError(
-            f"{said('out', asked)}: with {said('package')}, it must be the name of a file in there, "
-            "which ends in .csv or .parquet."
-        )
-    return asked.name
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(
-        json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
-        encoding="utf-8",
-    )
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
