@@ -215,12 +215,12 @@ def test_a_rule_that_no_family_keeps_leaves_children_out_and_one_that_no_parent_
 ):
     rule = Comparison(left="visits.pain", relation=">", right="patients.entered")
     strict = replace(model.links[0], link=replace(SCHEMA.links[0], constraints=(rule,)))
-    parents = strict.founders(200, public_random(0))
-    numbers, rows, left_out = strict.children(parents, public_random(0))
-    assert numbers.sum() == len(rows) > 0 and left_out > 0
+    parents = strict.sample_roots(200, public_random(0))
+    families, left_out = strict.sample_children(parents, public_random(0))
+    assert families.child_counts.sum() == len(families.children) > 0 and left_out > 0
     pain, entered = (
-        rows.numeric[:, 1] * 40,
-        np.repeat(parents.numeric[:, 0], numbers) * 100,
+        families.children.numeric[:, 1] * 40,
+        np.repeat(parents.numeric[:, 0], families.child_counts) * 100,
     )
     assert (pain > entered).all()
     loose = replace(model, links=(strict, *model.links[1:]))
@@ -250,10 +250,10 @@ def test_a_rule_that_few_roots_keep_is_refused_by_a_sample_and_does_not_stop_a_f
         RejectionError,
         match=r"the constraints of table 'patients': of 1,000 cand.*'impossible: entered",
     ):
-        strict.founders(500, public_random(0))
-    parents, tally = strict.founders_within(50, public_random(0))
+        strict.sample_roots(500, public_random(0))
+    parents, tally = strict.sample_roots_within(50, public_random(0))
     assert tally.drawn == 1000 and len(parents) < 50
-    assert len(strict.one_each(50, public_random(0))) <= len(parents)
+    assert len(strict.sample_one_child_each(50, public_random(0))) <= len(parents)
     assert strict.verdict_of_roots(public_random(0)).word in ("rough", "noise")
 
 
@@ -328,7 +328,7 @@ def test_dates_do_not_pile_up_at_the_upper_bound(monkeypatch):
 
     still, last, number = drawn()
     assert still < 0.003 and last < 0.01 and number == pytest.approx(8, abs=0.1)
-    monkeypatch.setattr("noisegate.models.linked.model._FAMILY_TRIES", 0)
+    monkeypatch.setattr("noisegate.models.linked.link_model.FAMILY_RETRIES", 0)
     assert drawn()[1] > 0.02
 
 

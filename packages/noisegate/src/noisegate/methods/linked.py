@@ -84,7 +84,7 @@ class Linked(Method):
         }
         fixed: dict[str, Any] = {"cells": cells, "graded": version > 1}
         return tuple(
-            LinkDesign(link=link, founding=founding[link.name], **fixed)
+            LinkDesign(link=link, measures_parent_pairs=founding[link.name], **fixed)
             for link in schema.links
         )
 
@@ -128,9 +128,9 @@ class Linked(Method):
             plan, method=self.name, public=self.public_facts(gate.schema)
         ) as session:
             for design in plan.design:
-                found = session.ask(design.first(), link=design.link.name)
+                found = session.ask(design.first_round(), link=design.link.name)
                 answers = design.answers(LinkAnswers(values=found, noise_std=stds))
-                session.ask(design.final(answers), link=design.link.name)
+                session.ask(design.final_round(answers), link=design.link.name)
         return session.release()
 
     def _designs_of(self, release: Release) -> tuple[LinkDesign, ...]:

@@ -453,11 +453,7 @@ class Synthesizer(Shown):
             OptionError: as `sample` does, before anything is drawn.
             RejectionError: as `sample` does, from the iterator.
         """
-        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-            raise OptionError(
-                f"n={n!r}: the number of records to sample must be a whole number, "
-                "0 or more."
-            )
+        check_record_count(n)
         if n >= MOST_ROWS:
             raise OptionError(
                 f"n={n:,}: at most {MOST_ROWS - 1:,} records are sampled at once; ask "
@@ -683,6 +679,19 @@ def load(folder: str | Path) -> FittedModel:
         loaded: FittedModel = model_class(kind).load(path)
         return loaded
     return Synthesizer.load(path)
+
+
+def check_record_count(n: Any) -> None:
+    """Requires that a number of records to sample is an integer, 0 or more.
+
+    Raises:
+        OptionError: if it is not.
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+        raise OptionError(
+            f"n={n!r}: the number of records to sample must be a whole number, 0 or "
+            "more."
+        )
 
 
 def requested_region(schema: Schema, where: Mapping[str, Any]) -> Region:
