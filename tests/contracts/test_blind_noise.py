@@ -182,7 +182,7 @@ def test_nothing_is_known_to_a_run_that_stopped_or_to_what_goes_on(
                 with monkeypatch.context() as patch:
                     if name == "pairwise":
                         patch.setattr(
-                            "noisegate.app.runs.work._Work._stepped",
+                            "noisegate.app.runs.work._Execution._finish_step",
                             lambda *_: (_ for _ in ()).throw(StoppedError),
                         )
                     fitted(name, data, TABLE, settings, **options)(place)

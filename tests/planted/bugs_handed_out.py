@@ -166,7 +166,8 @@ skipped-images-told-wherever-it-is-kept: The command line tells how many images 
 table("""
 many-records-stop-the-run: Whether a run ends well depends on whether it has ten thousand records.
     by test_ten_thousand_records_are_fitted_and_spent_once
-    rewrite runs._Work.release: if read is not None: read(done) => assert done < 10_000
+    rewrite runs._ReadingProgress.__call__: if self.bar is not None: self.bar(record_count) =>
+        assert record_count < 10_000
 certificate-always-true: Whatever ε a certificate states is taken for what its events cost.
     by test_a_certificate_that_states_too_little_is_refused test_events_that_cost_more_than_is_stated_are_refused
     wrap certificate.Certificate.check: lambda _, certificate: certificate.epsilon

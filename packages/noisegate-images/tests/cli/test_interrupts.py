@@ -160,7 +160,9 @@ def test_a_release_that_waits_for_a_fit_may_be_given_another_seed(
     desk.fit()
     with monkeypatch.context() as earlier:
         earlier.setattr(Pairwise, "for_schema", with_any_seed)
-        earlier.setattr("noisegate.app.runs.work._Work.model", lambda *_: 1 / 0)
+        earlier.setattr(
+            "noisegate.app.runs.work._Execution.fit_model", lambda *_: 1 / 0
+        )
         settings = ["--method", "pairwise", "--set", f"seed={2**70}"]
         fit = [
             "fit",

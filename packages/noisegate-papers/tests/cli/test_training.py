@@ -7,7 +7,7 @@ import pyarrow.csv
 import pytest
 
 from noisegate.app.runs.folder import ANSWERS_FILE, RUN_FILE, Run
-from noisegate.app.runs.work import _Spent
+from noisegate.app.runs.work import _CostSoFar
 from noisegate.errors import ModelError, OptionError
 from noisegate.gate.sessions.gradients import GradientSession
 from noisegate.ledger.ledger import Ledger
@@ -261,12 +261,12 @@ def test_what_was_spent_so_far_is_that_of_the_steps_so_far(desk):
     plan = DPLLM(maps=2, steps=40, sampling_probability=0.25).plan(
         Schema.from_toml(desk.schema), Budget(epsilon=2.0)
     )
-    assert _Spent(plan, watched=False).after(20) == ""  # nobody looks
-    spent = _Spent(plan, watched=True)
-    notes = [spent.after(done) for done in range(1, 41)]
+    assert _CostSoFar(plan, watched=False).note_after(20) == ""  # nobody looks
+    cost = _CostSoFar(plan, watched=True)
+    notes = [cost.note_after(done) for done in range(1, 41)]
     assert (
         notes[0] != notes[19] != notes[39]
         and notes[39] == f"epsilon so far at most {plan.epsilon:.3g}"
     )
     # Known to a twentieth of the steps, never of fewer than were taken.
-    assert notes[20] == notes[19] == f"epsilon so far at most {spent.cost(22):.3g}"
+    assert notes[20] == notes[19] == f"epsilon so far at most {cost.after(22):.3g}"

@@ -429,7 +429,7 @@ def test_a_training_that_goes_on_is_no_second_run(tmp_path, monkeypatch):
     }
     data, schema = table(), Schema(UNBOOKED_SCHEMA.columns, label="ill")
     with monkeypatch.context() as patched:
-        patched.setattr("noisegate.app.runs.work._Spent.after", stop)
+        patched.setattr("noisegate.app.runs.work._CostSoFar.note_after", stop)
         with pytest.raises(KeyboardInterrupt):
             fit(data, schema=schema, epsilon=1.0, out=tmp_path / "model", **settings)
     with warnings.catch_warnings():

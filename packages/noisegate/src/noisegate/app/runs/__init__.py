@@ -1,1 +1,15 @@
-"""Runs: what is asked for, the folder they are written down in, and what they tell."""
+"""Runs: from private records to a saved model, through any interruption.
+
+A run pays for its queries, reads the records, draws the noise and fits a model. It may
+be stopped at any point, by Ctrl-C, a crash or a power cut, and goes on without paying
+again::
+
+    Run ──► Gate ──► Release ──► Fit ──► model folder
+             │          │         │
+             ▼          ▼         ▼
+            RunFolder: what a stopped run needs to go on, written on the way
+
+- `folder`: `Run`, the options of a run; `RunFolder`, the files that it leaves on its
+  way; and `Observer`, which is told what happens.
+- `work`: starts, resumes and executes runs, for Python and the command line alike.
+"""

@@ -1,13 +1,28 @@
-"""A run: what is asked for, what it tells of itself, and the folder where it is written down on its way.
+"""A run on its way: its options, the folder that it is written down in, its messages.
 
-What lies in the folder of a run (OUT.partial, or one below the user's state directory) says how far it came:
+The folder is OUT.partial beside the model folder OUT, or one below the user's state
+directory if the model stays in memory. Its files tell how far the run came::
 
-* ``room``, or that and ``training.json``: nothing is reserved yet.
-* ``room``, ``training.json`` and ``answers.journal``: the cost is reserved, or is about to be, and the records are
-  being read. The journal holds the answers so far; the run needs the records to go on.
-* these and ``steps.journal``: a method that trains on gradients has begun its steps, and needs the records to go on.
-  ``training.safetensors`` is the state of the training.
-* no ``room``: the release is whole. The fit goes on without records, from ``checkpoint.safetensors`` if it is there.
+    room  training.json  answers.journal  steps.journal      state
+    ────────────────────────────────────────────────────────────────────────────────────
+     x      (x)                                              nothing is reserved yet
+     x       x               x                               the cost is reserved, or is
+                                                             about to be; the records are
+                                                             being read
+     x       x               x                 x             a training has begun steps;
+                                                             training.safetensors is its
+                                                             state
+     -                                                       the release is complete; the
+                                                             fit goes on without records
+
+- ``room`` is as large as the release will be, so that a full disk is found before
+  anything is spent. It goes away last, as the sign that the release is complete.
+- ``training.json`` holds the options of the run, and where its records lie.
+- ``answers.journal`` and ``steps.journal`` count what was drawn (`gate.journal`), so
+  that no noise is drawn twice. While they are there, the run needs its records to go on.
+- ``checkpoint.safetensors`` is the state of the fit, if it was written.
+
+Nothing private is in any of them.
 """
 
 from __future__ import annotations
@@ -48,17 +63,54 @@ from noisegate.schema import Schema
 from noisegate.schema.files import was_discovered
 from noisegate.schema.schema import is_linked, is_schema, read_schema, schema_from_json
 
-RUN_FILE, CHECKPOINT_FILE, ROOM_FILE = "training.json", "checkpoint.safetensors", "room"
+RUN_FILE = "training.json"
+"""The options of a run. Named when only trainings could be resumed."""
+CHECKPOINT_FILE = "checkpoint.safetensors"
+ROOM_FILE = "room"
 ANSWERS_FILE = "answers.journal"
+
 FORMAT = 1
+"""Version of `RUN_FILE`."""
+
+# Of `Run`, the fields that `RUN_FILE` holds as they are, by their names.
+_PLAIN_FIELDS = (
+    "epsilon",
+    "delta",
+    "adjacency",
+    "records",
+    "unit",
+    "unit_column",
+    "contributions",
+    "dataset",
+    "on_error",
+    "discovery",
+)
+
+# The file that keeps room for the release.
+_ROOM_BLOCK_BYTES = 2**20
+_BYTES_PER_COORDINATE = 16  # a float64, and as much again to be safe
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What is asked for; kept beside a training, so that it goes on as it began. Nothing private is in it.
+    """The options of a run, which are stored so that it goes on as it began.
 
-    The attributes are the parameters of `noisegate.fit`, but for `method`, which has its settings, and `discovery`, a
-    certificate as a JSON object.
+    Nothing private is in them.
+
+    Attributes:
+        method: The method with its settings.
+        schema: A `Schema`, or one of linked tables.
+        epsilon: ε of the guarantee.
+        delta: δ of the guarantee.
+        adjacency: The neighbouring relation, as text.
+        records: The number of records if it is public.
+        unit: What one record stands for.
+        unit_column: Column that says whose record each one is.
+        contributions: The most records of a unit that are used.
+        dataset: Name of the data set in the ledger; None to book nothing.
+        ledger: The ledger, or its path or address.
+        on_error: What happens to images that cannot be read: "refuse" or "skip".
+        discovery: Certificate of the discovery that estimated the schema, as JSON.
     """
 
     method: Method
@@ -86,61 +138,74 @@ class Run:
         discovery: Certificate | None = None,
         **options: Any,
     ) -> Run:
-        """Returns what is asked for; a discovery beside a schema file is found.
+        """Makes the options of a run from what a caller gave.
 
-        The method is given by its name, with its settings, or made, with none but the seed that it has anyway.
+        Args:
+            method: The name of a method, or one that is configured.
+            schema: The schema, or the path of its TOML file. If that was discovered,
+                its certificate is found beside it.
+            adjacency: The neighbouring relation.
+            settings: Settings of a method that is named, and the seed. A configured one
+                has its own.
+            discovery: Certificate of the discovery that estimated the schema.
+            options: All other attributes of a run.
+
+        Raises:
+            OptionError: if the schema is none, or there are settings for a configured
+                method.
         """
+        run_schema = schema
+        run_discovery = discovery
         if isinstance(schema, str | Path):
             if discovery is None and was_discovered(Path(schema)):
-                discovery = discovery_beside(Path(schema))
-            schema = read_schema(schema)
-        if not is_schema(schema):
+                run_discovery = discovery_beside(Path(schema))
+            run_schema = read_schema(schema)
+        if not is_schema(run_schema):
             raise OptionError(
-                f"schema={schema!r} must be a noisegate.Schema, or the path of its TOML file."
+                f"schema={run_schema!r} must be a noisegate.Schema, or the path of its "
+                "TOML file."
             )
-        bought = None if discovery is None else discovery.to_json()
         relation = Adjacency.parse(adjacency).value
-        if not isinstance(method, Method):
-            method = make_for(method, schema, settings)
-        elif told := next(
-            (
-                f"{name}={value!r}"
-                for name, value in settings.items()
-                if (name, value) != ("seed", 0)
-            ),
-            None,
-        ):
-            note = f"pass it to {type(method).__name__}(...)."
-            raise OptionError(
-                f"{told}: cannot be given together with a configured method; {note}"
-            )
+        if isinstance(method, Method):
+            _check_no_settings(method, settings)
+            run_method = method
+        else:
+            run_method = make_for(method, run_schema, settings)
         return cls(
-            method=method,
-            schema=schema,
+            method=run_method,
+            schema=run_schema,
             adjacency=relation,
-            discovery=bought,
+            discovery=None if run_discovery is None else run_discovery.to_json(),
             **options,
         )
 
     @property
     def table(self) -> Schema:
-        """The schema of one table or of images; an OptionError where tables are linked."""
+        """The schema of one table or of images.
+
+        Raises:
+            OptionError: if tables are linked.
+        """
         if is_linked(self.schema):
             raise OptionError(
-                f"the schema describes linked tables ({', '.join(self.schema.names)}), and silos share the plan of one "
+                "the schema describes linked tables "
+                f"({', '.join(self.schema.names)}), and silos share the plan of one "
                 "table; fit linked tables where they lie."
             )
         return cast("Schema", self.schema)
 
     @property
     def budget(self) -> Budget:
-        """The guarantee that is asked for."""
-        unit = unit_text(self.unit, self.unit_column, self.contributions)
+        """The privacy guarantee that the run must meet."""
+        if is_linked(self.schema):
+            unit = linked_unit(self.schema.names)
+        else:
+            unit = unit_text(self.unit, self.unit_column, self.contributions)
         return Budget(
             epsilon=self.epsilon,
             delta=self.delta,
             adjacency=Adjacency.parse(self.adjacency),
-            unit=linked_unit(self.schema.names) if is_linked(self.schema) else unit,
+            unit=unit,
             contributions=self.contributions,
         )
 
@@ -152,47 +217,65 @@ class Run:
         progress: Callable[[int], None],
         engine: Engine | None = None,
     ) -> Gate:
-        """Returns the gate before the records in `data`; nothing is read yet."""
-        told = {
-            name: value
-            for name, value in vars(self).items()
-            if name not in ("method", "discovery")
-        }
-        discovery = (
-            None if self.discovery is None else Certificate.from_json(self.discovery)
-        )
+        """Returns a gate before the records; nothing is read yet.
+
+        Args:
+            data: The records, as `Gate` takes them.
+            show_values: Whether errors may show cells of the records.
+            progress: Is called with the number of records read so far, which is
+                private.
+            engine: Where records are summed; None for this machine.
+        """
+        discovery = None
+        if self.discovery is not None:
+            discovery = Certificate.from_json(self.discovery)
         return Gate(
             data,
-            discovery=discovery,
+            schema=self.schema,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=self.adjacency,
+            records=self.records,
+            ledger=self.ledger,
+            dataset=self.dataset,
+            unit=self.unit,
+            unit_column=self.unit_column,
+            contributions=self.contributions,
+            engine=engine,
             show_values=show_values,
             progress=progress,
-            engine=engine,
-            **told,
+            on_error=self.on_error,
+            discovery=discovery,
         )
 
     def write(self, folder: Path, data: Any = None) -> bool:
-        """Writes the run into `folder`, and where its records lie on disk; returns whether it can be written.
+        """Writes the run into a folder, so that it can be resumed.
 
-        Of a ledger in a database the address is left out, which may hold a password, and of records that are not files
-        of this machine all. A method that holds arrays of its own cannot be written.
+        The address of a ledger in a database is left out, as it may hold a password.
+
+        Args:
+            folder: The folder of the run.
+            data: The records. Of files on this machine the paths are written, of others
+                nothing.
+
+        Returns:
+            Whether it was written. A method that holds arrays of its own cannot be.
 
         Raises:
-            OSError: if there is no room for it.
+            OSError: if the disk has no room for it.
         """
-        plain = {
-            name: value
-            for name, value in vars(self).items()
-            if name not in ("method", "schema", "ledger")
-        }
-        book = ledger_of(self.ledger, self.dataset)
+        ledger = ledger_of(self.ledger, self.dataset)
+        ledger_path = None
+        if ledger is not None and ledger.path is not None:
+            ledger_path = str(ledger.path)
         content = {
             "format": FORMAT,
             "method": self.method.name,
             "settings": self.method.to_json(),
             "schema": self.schema.to_json(),
-            **plain,
-            "ledger": None if book is None or book.path is None else str(book.path),
-            "ledger_shown": None if book is None else book.location,
+            **{name: getattr(self, name) for name in _PLAIN_FIELDS},
+            "ledger": ledger_path,
+            "ledger_shown": None if ledger is None else ledger.location,
             "data": paths_of(data),
         }
         try:
@@ -211,71 +294,121 @@ class Run:
         default: Any = None,
         observer: Observer | None = None,
     ) -> Run:
-        """Returns the run that `write` wrote; `ledger` goes before the one that was kept, and `default` behind it."""
+        """Reads the run that `write` wrote.
+
+        Args:
+            folder: The folder of the run.
+            ledger: The ledger that the caller gave; it goes before the stored one.
+            default: The ledger if there is neither.
+            observer: Words the names of options in errors.
+
+        Raises:
+            ModelError: if the file is missing or broken.
+            OptionError: if the run is in a ledger whose address was left out.
+        """
         path = folder / RUN_FILE
         try:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             if content.pop("format") != FORMAT:
                 raise ValueError("another format")
-            shown, kept = content.pop("ledger_shown"), content.pop("ledger")
+            shown_ledger = content.pop("ledger_shown")
+            stored_ledger = content.pop("ledger")
             content.pop("data", None)
             method = method_named(content.pop("method")).from_json(
                 content.pop("settings")
             )
             schema = schema_from_json(content.pop("schema"))
-            place = None if content["dataset"] is None else ledger or kept or default
-            run = cls(method=method, schema=schema, ledger=place, **content)
+            run_ledger = None
+            if content["dataset"] is not None:
+                run_ledger = ledger or stored_ledger or default
+            # What is left are the plain fields, and a TypeError if there are others.
+            run = cls(method=method, schema=schema, ledger=run_ledger, **content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            note = "The training cannot go on, and stays spent; remove its folder to begin anew."
             raise ModelError(
-                f"{path} is broken: {type(error).__name__}. {note}"
+                f"{path} is broken: {type(error).__name__}. The training cannot go on, "
+                "and stays spent; remove its folder to begin anew."
             ) from None
-        if shown is not None and run.ledger is None:
-            why = f"the run is in {shown}, whose address is not kept, as it may hold a password."
+        if shown_ledger is not None and run.ledger is None:
+            option = (observer or Observer()).option("ledger")
             raise OptionError(
-                f"{(observer or Observer()).option('ledger')} is missing: {why}"
+                f"{option} is missing: the run is in {shown_ledger}, whose address is "
+                "not kept, as it may hold a password."
             )
         return run
 
-    def check(self, given: Mapping[str, Any], observer: Observer) -> None:
-        """Checks options that are given to go on with, by attribute; "method" by its name, "schema" as a file too."""
-        another = observer.option("out")
-        cure = "Leave the option out: a run continues with the options that it started with. Another run needs another "
-        cure += f"{another}, and costs again."
-        settings, known = (
-            self.method.to_json(),
-            {**vars(self), "method": self.method.name},
+    def check_unchanged(self, options: Mapping[str, Any], observer: Observer) -> None:
+        """Requires that a resumed run has the options that it began with.
+
+        Args:
+            options: What the caller gave beside the folder, by attribute, with
+                "settings" of the method and "method" by its name. The schema may be the
+                path of a file.
+            observer: Words the options in errors.
+
+        Raises:
+            OptionError: if one differs.
+        """
+        cure = (
+            "Leave the option out: a run continues with the options that it started "
+            f"with. Another run needs another {observer.option('out')}, and costs again."
         )
-        pairs = [
-            (
-                observer.setting(name, value),
-                value,
-                settings.get(self.method.stored_name(name)),
-            )
-            for name, value in given["settings"].items()
-        ]
-        pairs += [
-            (observer.option(name, value), value, known[name])
-            for name, value in given.items()
-            if name in known and name not in ("schema", "ledger", "discovery")
-        ]
-        for what, value, kept in pairs:
-            if value != kept:
-                raise OptionError(f"{what}: the run began with {kept}. {cure}")
-        if given.get("schema") is not None:
-            schema = given["schema"]
-            schema = read_schema(schema) if isinstance(schema, str | Path) else schema
-            if schema.digest() != self.schema.digest():
-                what = observer.option("schema", given["schema"])
+        stored_settings = self.method.to_json()
+        for name, value in options["settings"].items():
+            stored_value = stored_settings.get(self.method.stored_name(name))
+            if value != stored_value:
                 raise OptionError(
-                    f"{what} differs from the schema that the run began with. {cure}"
+                    f"{observer.setting(name, value)}: the run began with "
+                    f"{stored_value}. {cure}"
                 )
+
+        # The ledger may have moved, and a discovery belongs to its schema.
+        stored_options = {name: getattr(self, name) for name in _PLAIN_FIELDS}
+        stored_options["method"] = self.method.name
+        del stored_options["discovery"]
+        for name, value in options.items():
+            if name in stored_options and value != stored_options[name]:
+                raise OptionError(
+                    f"{observer.option(name, value)}: the run began with "
+                    f"{stored_options[name]}. {cure}"
+                )
+
+        schema = options.get("schema")
+        if schema is None:
+            return
+        if isinstance(schema, str | Path):
+            schema = read_schema(schema)
+        if schema.digest() != self.schema.digest():
+            raise OptionError(
+                f"{observer.option('schema', options['schema'])} differs from the "
+                f"schema that the run began with. {cure}"
+            )
+
+
+def _check_no_settings(method: Method, settings: Mapping[str, Any]) -> None:
+    """Requires that there are no settings beside a configured method.
+
+    Seed 0 is the default, which every caller passes.
+    """
+    for name, value in settings.items():
+        if (name, value) != ("seed", 0):
+            raise OptionError(
+                f"{name}={value!r}: cannot be given together with a configured method; "
+                f"pass it to {type(method).__name__}(...)."
+            )
 
 
 def paths_of(data: Any) -> Any:
-    """Returns where records lie on disks of this machine, as absolute paths, by table if linked; None for others."""
+    """Returns where records lie on disks of this machine.
+
+    Args:
+        data: The records: a path, tables and paths by name if they are linked, or
+            anything in memory.
+
+    Returns:
+        An absolute path, or paths by table; None if anything lies elsewhere.
+    """
     if isinstance(data, Mapping):
-        paths = {str(name): paths_of(part) for name, part in data.items()}
+        paths = {str(name): paths_of(table) for name, table in data.items()}
         return None if None in paths.values() else paths
     if not isinstance(data, str | Path) or address(Path(data)) is not None:
         return None
@@ -283,10 +416,19 @@ def paths_of(data: Any) -> Any:
 
 
 class RunFolder:
-    """Where a run is written down on its way: OUT.partial beside the model folder OUT, or a folder of its own.
+    """The folder in which a run is written down on its way.
 
-    Without `out` the model stays in memory, and `path` is the folder of an interrupted run; None for a new one, below
-    the user's state directory.
+    Args:
+        out: The model folder to make; None if the model stays in memory.
+        path: The folder of an interrupted run; None for OUT.partial, or for a new one
+            below the user's state directory if there is no `out`.
+        observer: What the run tells its progress; None for the log.
+
+    Attributes:
+        out: The model folder to make, or None.
+        path: The folder of the run.
+        observer: What the run tells its progress.
+        answers: The journal of the queries that the run has begun.
     """
 
     def __init__(
@@ -298,92 +440,113 @@ class RunFolder:
     ) -> None:
         if out is not None:
             check_named(out)
-        self.out, self.observer = out, observer or Observer()
-        self.path = path or (
-            _state_folder() if out is None else out.with_name(out.name + ".partial")
-        )
+        if path is not None:
+            self.path = path
+        elif out is not None:
+            self.path = out.with_name(out.name + ".partial")
+        else:
+            self.path = _new_state_folder()
+        self.out = out
+        self.observer = observer or Observer()
         self.answers = AnswerJournal(self.path / ANSWERS_FILE)
         self._lock: int | None = None
 
     @contextmanager
     def prepared(self, coordinates: int) -> Iterator[None]:
-        """Makes the folder, with room for a release of so many numbers, before any budget is spent.
+        """Makes the folder, with room for a release, before any budget is spent.
 
-        If the block fails before `keep`, the folder goes away again, unless steps of a training were begun in it, or
-        something is reserved with which the run can go on.
+        If the block fails before `keep`, the folder is removed, unless the run can go
+        on: something is reserved, or steps of a training were begun.
+
+        Args:
+            coordinates: How many numbers the release will have.
+
+        Raises:
+            ModelError: if the folder exists, or cannot be made as large.
         """
-        self._check_new()
-        another = f"choose another {self.observer.option('out')}."
+        self._check_out_is_new()
         if self.path.exists():
-            raise ModelError(
-                f"{self._nothing_kept()} Remove it if no other fit is at work there, or {another}"
-                if not (self.resumable or self.training or self.reading)
-                else f"{self.path} holds an unfinished fit whose budget is spent; go on with "
-                f"`{self.call('DATA' if self.training or self.reading else None)}`, or remove it first."
-            )
+            raise ModelError(self._why_occupied())
         try:
             # Nobody else is to change what a run goes on by.
             self.path.mkdir(mode=0o700)
-            self._hold()
-            with (self.path / ROOM_FILE).open("wb") as room:
-                for _ in range(0, 2**20 + 16 * coordinates, 2**20):
-                    room.write(bytes(2**20))
+            self._acquire_lock()
+            self._fill_room(_BYTES_PER_COORDINATE * coordinates)
         except OSError as error:
             self.remove()
             raise ModelError(
-                f"{self.path} cannot be written: {error.strerror}. Nothing was spent; {another}"
+                f"{self.path} cannot be written: {error.strerror}. Nothing was spent; "
+                f"{self._choose_another_out()}"
             ) from None
         try:
             yield
         finally:
-            if (
-                (self.path / ROOM_FILE).exists()
-                and not self.training
-                and not self.can_go_on
-            ):
+            lacks_release = (self.path / ROOM_FILE).exists()
+            if lacks_release and not self.is_training and not self.can_resume_reading:
                 self.remove()
-            self._let_go()
+            self._release_lock()
 
     @contextmanager
     def reopened(self) -> Iterator[None]:
-        """Goes on in the folder of a run that was stopped while it read; another one at work there is refused.
+        """Opens the folder of a run that was stopped while it read records.
 
-        If the block fails, the folder goes away where nothing is reserved any more.
+        If the block fails, the folder is removed where nothing is reserved any more.
+
+        Raises:
+            ModelError: if another process works in it.
         """
-        self._hold()
+        self._acquire_lock()
         try:
             yield
         finally:
-            if (
-                (self.path / ROOM_FILE).exists()
-                and not self.training
-                and not self.answers.exists
-            ):
+            lacks_release = (self.path / ROOM_FILE).exists()
+            if lacks_release and not self.is_training and not self.answers.exists:
                 self.remove()
-            self._let_go()
+            self._release_lock()
 
-    def _hold(self) -> None:
-        """Locks the folder until this process ends.
+    def keep(self, release: Release) -> None:
+        """Writes the release into the room that was kept for it.
 
-        Raises:
-            ModelError: if another process has it.
+        The room's file goes last, as the sign that the release is complete. If the
+        release cannot be written, the operator is warned and the run goes on.
         """
+        room = self.path / ROOM_FILE
         try:
-            self._lock = self._lock or hold_folder(self.path)
-        except BlockingIOError:
-            raise ModelError(
-                f"another fit is at work in {self.path}; let it end, or stop it first."
-            ) from None
-
-    def _let_go(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+            room.write_bytes(b"")
+            release.save(self.path)
+            room.unlink()
+            for name in (STATE_FILE, RUN_FILE, ANSWERS_FILE):
+                (self.path / name).unlink(missing_ok=True)
+        except (OSError, SafetensorError) as error:
+            # The journal, if it is complete, has the answers too.
+            caution = ""
+            if not self.can_resume_reading:
+                caution = " Do not interrupt this fit, it could not be resumed."
+            self.observer.warn(f"{self.path} cannot be written: {error}.{caution}")
 
     @property
-    def can_go_on(self) -> bool:
-        """Whether a run that was stopped while it read can go on: no noise was drawn whose answer is lost."""
-        if not self.reading:
+    def has_release(self) -> bool:
+        """Whether a complete release lies in the folder."""
+        return self.path.is_dir() and not (self.path / ROOM_FILE).exists()
+
+    @property
+    def is_training(self) -> bool:
+        """Whether steps of a training were begun, and their release is not there yet."""
+        return (self.path / ROOM_FILE).exists() and (self.path / JOURNAL_FILE).exists()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a run is at work on its records, or was stopped while it was."""
+        files = [self.path / name for name in (ROOM_FILE, RUN_FILE, ANSWERS_FILE)]
+        return all(file.exists() for file in files) and not self.is_training
+
+    @property
+    def can_resume_reading(self) -> bool:
+        """Whether a run that was stopped while it read can go on.
+
+        It cannot where noise may have been drawn whose answer is lost.
+        """
+        if not self.is_reading:
             return False
         try:
             self.answers.read()
@@ -391,81 +554,121 @@ class RunFolder:
             return False
         return not self.answers.lost
 
-    def keep(self, release: Release) -> None:
-        """Writes the release into the room that was kept for it; the room's file goes last, as the sign of success."""
+    @property
+    def steps_begun(self) -> int:
+        """How many steps of a training were begun."""
+        # A header, and then a dot for each step.
+        _, _, dots = (self.path / JOURNAL_FILE).read_bytes().partition(b"\n")
+        return dots.count(b".")
+
+    def recorded_paths(self) -> Any:
+        """Returns where the records of the run lie, as `paths_of` does.
+
+        None where that was not written.
+        """
         try:
-            (self.path / ROOM_FILE).write_bytes(b"")
-            release.save(self.path)
-            (self.path / ROOM_FILE).unlink()
-            for name in (STATE_FILE, RUN_FILE, ANSWERS_FILE):
-                (self.path / name).unlink(missing_ok=True)
-        except (OSError, SafetensorError) as error:
-            # The journal, if it is whole, has the answers too.
-            note = (
-                ""
-                if self.can_go_on
-                else " Do not interrupt this fit, it could not be resumed."
-            )
-            self.observer.warn(f"{self.path} cannot be written: {error}.{note}")
-
-    @property
-    def resumable(self) -> bool:
-        """Whether a release lies in the folder."""
-        return self.path.is_dir() and not (self.path / ROOM_FILE).exists()
-
-    @property
-    def training(self) -> bool:
-        """Whether steps of a training were begun in the folder, and their release is not there yet."""
-        return (self.path / ROOM_FILE).exists() and (self.path / JOURNAL_FILE).exists()
-
-    @property
-    def reading(self) -> bool:
-        """Whether a run has begun in the folder that was stopped, or is at work, while its records are read."""
-        files = (self.path / name for name in (ROOM_FILE, RUN_FILE, ANSWERS_FILE))
-        return all(file.exists() for file in files) and not self.training
-
-    def recorded_data(self) -> Any:
-        """Returns where the records of the run lie on disk, by table if linked; None where that was not written."""
-        try:
-            return json.loads((self.path / RUN_FILE).read_text(encoding="utf-8")).get(
-                "data"
-            )
+            text = (self.path / RUN_FILE).read_text(encoding="utf-8")
+            return json.loads(text).get("data")
         except (OSError, ValueError, AttributeError):
             return None
 
-    def call(self, data: Any = None) -> str:
-        """Returns what goes on with the run; the records are given with it unless it is written where they lie."""
-        return self.observer.call(
-            self, None if self.recorded_data() is not None else data
-        )
+    def resuming_call(self, data: Any = None) -> str:
+        """Returns the call or command that resumes the run, for a message.
 
-    def records(self, data: Any) -> Any:
-        """Returns the records to go on with: those that are given, or those where they lay.
+        Args:
+            data: The records, if they are needed. They are left out where the folder
+                says where they lie.
+        """
+        is_recorded = self.recorded_paths() is not None
+        return self.observer.call(self, None if is_recorded else data)
+
+    def records_to_resume(self, data: Any) -> Any:
+        """Returns the records that an interrupted run goes on with.
+
+        Args:
+            data: The records that the caller gave; None for those that the run began
+                with.
 
         Raises:
             OptionError: if there are none, or the run began with others.
+            ModelError: if the folder is somebody else's.
         """
-        self._check_own()
-        recorded, option = self.recorded_data(), self.observer.option
+        self._check_owner()
+        recorded = self.recorded_paths()
+        option = self.observer.option("data")
         if data is None and recorded is None:
             raise OptionError(
-                f"{option('data')} is missing: {self.path} holds a fit that was interrupted, and it has to read "
-                f"records. `{self.observer.call(self, 'DATA')}` goes on, and costs nothing more."
+                f"{option} is missing: {self.path} holds a fit that was interrupted, "
+                f"and it has to read records. `{self.observer.call(self, 'DATA')}` goes "
+                "on, and costs nothing more."
             )
         if data is None:
             return recorded
         if recorded is not None and paths_of(data) != recorded:
-            shown = (
-                recorded if isinstance(recorded, str) else ", ".join(recorded.values())
-            )
+            shown_paths = recorded
+            if not isinstance(recorded, str):
+                shown_paths = ", ".join(recorded.values())
             raise OptionError(
-                f"{option('data')} is not what the run began with, {shown}. Leave it out, or give the same; "
-                "another run needs another folder, and costs again."
+                f"{option} is not what the run began with, {shown_paths}. Leave it out, "
+                "or give the same; another run needs another folder, and costs again."
             )
         return data
 
-    def _check_own(self) -> None:
-        """Closes the folder to other users: whoever may write to it says what is read, and what was drawn.
+    def load_release(self) -> Release:
+        """Loads the release of an interrupted fit.
+
+        Raises:
+            ModelError: if there is none, or `out` exists.
+        """
+        if not self.path.is_dir():
+            for_out = ""
+            if self.out is not None:
+                for_out = f" for {self.observer.option('out')} {self.out}"
+            raise ModelError(
+                f"{self.path} does not exist: there is no unfinished fit to resume"
+                f"{for_out}."
+            )
+        self._check_out_is_new()
+        if (self.path / ROOM_FILE).exists():
+            raise ModelError(
+                f"{self._why_nothing_to_resume()} There is nothing to resume: remove it "
+                "and fit again. A run that was stopped before it reserved its cost has "
+                "spent nothing; in a ledger, others stay spent."
+            )
+        return Release.load(self.path)
+
+    def hand_out(self) -> None:
+        """Moves the release to `out`, with its certificate in plain words.
+
+        Nothing is fitted to it.
+
+        Raises:
+            ModelError: if it cannot be written.
+        """
+        assert self.out is not None
+        try:
+            page = render(Release.load(self.path).certificate)
+            (self.path / PAGE_FILE).write_text(page, encoding="utf-8")
+            self.path.chmod(0o777 & ~_umask())
+            self.path.rename(self.out)
+        except OSError as error:
+            raise ModelError(
+                f"{self.out} cannot be written: {error.strerror}. {self.path} holds the "
+                "release."
+            ) from None
+
+    def remove(self) -> None:
+        """Removes the folder, once the model is complete."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _check_out_is_new(self) -> None:
+        if self.out is not None:
+            check_new(self.out)
+
+    def _check_owner(self) -> None:
+        """Closes the folder to other users.
+
+        Whoever may write to it decides what is read, and what was drawn.
 
         Raises:
             ModelError: if it is somebody else's.
@@ -474,73 +677,77 @@ class RunFolder:
             close_to_others(self.path)
         except OSError as error:
             raise ModelError(
-                f"{self.path} cannot be gone on with: {error.strerror}. Go on as the user who began the fit."
+                f"{self.path} cannot be gone on with: {error.strerror}. Go on as the "
+                "user who began the fit."
             ) from None
 
-    @property
-    def steps_begun(self) -> int:
-        """How many steps of a training were begun."""
-        return (self.path / JOURNAL_FILE).read_bytes().partition(b"\n")[2].count(b".")
+    def _acquire_lock(self) -> None:
+        """Locks the folder until this process ends.
 
-    def reopen(self) -> Release:
-        """Returns the release of an interrupted fit."""
-        if not self.path.is_dir():
-            missing = (
-                ""
-                if self.out is None
-                else f" for {self.observer.option('out')} {self.out}"
-            )
-            raise ModelError(
-                f"{self.path} does not exist: there is no unfinished fit to resume{missing}."
-            )
-        self._check_new()
-        if (self.path / ROOM_FILE).exists():
-            note = (
-                "A run that was stopped before it reserved its cost has spent nothing; "
-                "in a ledger, others stay spent."
-            )
-            raise ModelError(
-                f"{self._nothing_kept()} There is nothing to resume: remove it and fit again. {note}"
-            )
-        return Release.load(self.path)
-
-    def hand_out(self) -> None:
-        """Puts the release in place at `out`, with its certificate in plain words; nothing is fitted to it."""
-        assert self.out is not None
+        Raises:
+            ModelError: if another process has it.
+        """
         try:
-            (self.path / PAGE_FILE).write_text(
-                render(Release.load(self.path).certificate), encoding="utf-8"
-            )
-            self.path.chmod(0o777 & ~_umask())
-            self.path.rename(self.out)
-        except OSError as error:
-            note = f"{self.path} holds the release."
+            if self._lock is None:
+                self._lock = hold_folder(self.path)
+        except BlockingIOError:
             raise ModelError(
-                f"{self.out} cannot be written: {error.strerror}. {note}"
+                f"another fit is at work in {self.path}; let it end, or stop it first."
             ) from None
 
-    def remove(self) -> None:
-        """Removes the folder; the model is complete."""
-        shutil.rmtree(self.path, ignore_errors=True)
+    def _release_lock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
-    def _check_new(self) -> None:
-        if self.out is not None:
-            check_new(self.out)
+    def _fill_room(self, size: int) -> None:
+        """Writes at least so many bytes, which the release will take the place of."""
+        with (self.path / ROOM_FILE).open("wb") as room:
+            for _ in range(0, _ROOM_BLOCK_BYTES + size, _ROOM_BLOCK_BYTES):
+                room.write(bytes(_ROOM_BLOCK_BYTES))
 
-    def _nothing_kept(self) -> str:
+    def _choose_another_out(self) -> str:
+        return f"choose another {self.observer.option('out')}."
+
+    def _why_occupied(self) -> str:
+        """Explains what the folder holds, and how to go on or begin anew."""
+        needs_records = self.is_training or self.is_reading
+        if self.has_release or needs_records:
+            call = self.resuming_call("DATA" if needs_records else None)
+            return (
+                f"{self.path} holds an unfinished fit whose budget is spent; go on with "
+                f"`{call}`, or remove it first."
+            )
+        return (
+            f"{self._why_nothing_to_resume()} Remove it if no other fit is at work "
+            f"there, or {self._choose_another_out()}"
+        )
+
+    def _why_nothing_to_resume(self) -> str:
+        """Explains which run left a folder that nothing can be resumed from."""
         if (self.path / RUN_FILE).exists():
-            return f"{self.path} is of a training that has begun no step, or was killed right after its last one."
-        return f"{self.path} is of a fit that begins, or was killed before it reserved its cost."
+            return (
+                f"{self.path} is of a training that has begun no step, or was killed "
+                "right after its last one."
+            )
+        return (
+            f"{self.path} is of a fit that begins, or was killed before it reserved its "
+            "cost."
+        )
 
 
 def _umask() -> int:
+    """Returns the process's umask, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
 
 
-def _state_folder() -> Path:
-    """Returns a new name below the user's state directory; below that of temporary files where it cannot be made."""
+def _new_state_folder() -> Path:
+    """Returns a new path below the user's state directory.
+
+    It lies among temporary files where that directory cannot be made.
+    """
     import platformdirs
 
     runs = platformdirs.user_state_path("noisegate", appauthor=False) / "runs"
@@ -553,82 +760,132 @@ def _state_folder() -> Path:
 
 
 class Observer:
-    """What a run tells of itself. This one logs it, and words what must be said in Python."""
+    """Is told what happens in a run. This one logs it, and words options as in Python.
+
+    The command line has one of its own, which prints.
+    """
 
     @property
     def watched(self) -> bool:
-        """Whether anybody sees the progress."""
+        """Whether anybody sees the progress, so that it is worth computing."""
         return LOG.isEnabledFor(logging.INFO)
 
     def option(self, name: str, *value: Any) -> str:
-        """Returns an option as it is written, with its value if one is given."""
+        """Returns an option as a user writes it, with its value if one is given.
+
+        Examples:
+            >>> from noisegate.app.runs.folder import Observer
+            >>> Observer().option("out"), Observer().option("out", "model")
+            ('out', "out='model'")
+        """
         return f"{name}={value[0]!r}" if value else name
 
     def setting(self, name: str, value: Any) -> str:
-        """Returns a setting of the method as it is written."""
+        """Returns a setting of the method as a user writes it."""
         return f"{name}={value!r}"
 
-    def call(self, folder: Any, data: Any = None) -> str:
-        """Returns what resumes a run; with `data` for one that needs the records."""
-        kept = (
-            f"out={str(folder.out)!r}, resume=True"
-            if folder.out is not None
-            else f"resume={str(folder.path)!r}"
-        )
-        return f"noisegate.fit({'' if data is None else 'data, '}{kept})"
+    def call(self, folder: RunFolder, data: Any = None) -> str:
+        """Returns the call that resumes a run.
 
-    def planned(self, run: Any, gate: Gate, plan: PricedPlan, data: Any) -> None:
-        """Called before anything is spent."""
-        budget, method = plan.budget, run.method.name
+        Args:
+            folder: The folder of the run.
+            data: Anything if the run needs the records; else None.
+        """
+        if folder.out is not None:
+            options = f"out={str(folder.out)!r}, resume=True"
+        else:
+            options = f"resume={str(folder.path)!r}"
+        records = "" if data is None else "data, "
+        return f"noisegate.fit({records}{options})"
+
+    def planned(self, run: Run, gate: Gate, plan: PricedPlan, data: Any) -> None:
+        """Is called with the plan before anything is spent.
+
+        Args:
+            run: The options of the run.
+            gate: The gate before the records.
+            plan: What will be asked.
+            data: The records, of which nothing may be shown but where they lie.
+        """
         LOG.info(
             "%s: a plan of epsilon = %g, delta = %g, %s",
-            method,
-            budget.epsilon,
-            budget.delta,
+            run.method.name,
+            plan.budget.epsilon,
+            plan.budget.delta,
             run.adjacency,
         )
 
     def working(
         self, title: str, total: int | None
     ) -> AbstractContextManager[Callable[[int, str], None]]:
-        """Returns a block of work; its function is called with how much is done, and a note."""
+        """Opens a block of work, whose progress is shown.
+
+        Args:
+            title: Such as "Fitting".
+            total: Number of steps; None if it is not known.
+
+        Returns:
+            A context with a function that takes the steps done, and a note.
+        """
         return log_lines(title, total)
 
     def reading(
         self, about: int | None
     ) -> AbstractContextManager[Callable[[int], None]]:
-        """Returns the block in which `about` so many records are read; its function takes the private number so far."""
+        """Opens the block in which records are read.
+
+        Args:
+            about: About how many there are, if that is known.
+
+        Returns:
+            A context with a function that takes the number of records read so far. It
+            is private, and must not be logged.
+        """
         return reading()
 
     def queried(self, gate: Gate) -> None:
-        """Called when the release is whole and written down."""
+        """Is called when the release is complete and written down."""
         LOG.info(
-            "The release is whole; nothing more is spent, and no record is needed any more."
+            "The release is whole; nothing more is spent, and no record is needed any "
+            "more."
         )
 
     def say(self, text: str) -> None:
-        """Called with what an operator may want to know."""
+        """Is called with what an operator may want to know."""
         LOG.info("%s", text)
 
     def warn(self, text: str) -> None:
-        """Called with what an operator must know; where warnings are errors, nothing is lost for it."""
+        """Is called with what an operator must know.
+
+        Where warnings are errors, the run goes on nevertheless.
+        """
         LOG.warning("%s", text)
         with suppress(UserWarning):
             warnings.warn(text, UserWarning, stacklevel=3)
 
     def fitted(self, text: str) -> None:
-        """Called with what is wrong with a fit; where warnings are errors, nothing is lost for it."""
+        """Is called with a problem of the fit, once it has run.
+
+        Where warnings are errors, the run goes on nevertheless.
+        """
         LOG.warning("%s", text)
         with suppress(FitWarning):
+            # Points at the call of `noisegate.fit`.
             warnings.warn(text, FitWarning, stacklevel=5)
 
     def kept(self, error: BaseException, text: str, call: str) -> None:
-        """Called with what is left of a run that `error` stops, and how to resume it."""
+        """Is called when an error stops a run that can be resumed.
+
+        Args:
+            error: What stops it, and is raised afterwards.
+            text: What is left, and what it costs to go on.
+            call: What resumes the run.
+        """
         LOG.warning("%s %s", text, call)
         error.add_note(f"{text}\n  {call}")
 
     def made(self, model: Any) -> None:
-        """Called with the model, once it is whole."""
+        """Is called with the model, once it is complete and saved."""
         verdict = getattr(model, "verdict", None)
         LOG.info(
             "Fitted%s", "." if verdict is None else f"; verdict: {verdict.headline}"
@@ -636,18 +893,21 @@ class Observer:
 
 
 class ShownProgress(Observer):
-    """An observer that shows bars in a terminal or a notebook, and logs elsewhere: ``noisegate.fit(progress=True)``."""
+    """Shows progress bars in a terminal or a notebook, and logs elsewhere.
+
+    This is ``noisegate.fit(progress=True)``.
+    """
 
     watched = True
 
     def working(
         self, title: str, total: int | None
     ) -> AbstractContextManager[Callable[[int, str], None]]:
-        """Returns a block of work, shown where it can be."""
+        """Opens a block of work; see `Observer.working`."""
         return shown(title, total)
 
     def reading(
         self, about: int | None
     ) -> AbstractContextManager[Callable[[int], None]]:
-        """Returns the block in which records are read; see `noisegate.progress.reading`."""
+        """Opens the block in which records are read; see `noisegate.progress`."""
         return reading(about, standard_error())

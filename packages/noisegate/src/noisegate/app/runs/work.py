@@ -1,4 +1,17 @@
-"""Runs: reserve, read, fit, and go on after an interruption, for Python and the command line alike."""
+"""Starts, resumes and executes runs, for Python and the command line alike.
+
+::
+
+    start_run ────► query the gate ──► fit ──► save        a new run
+    release_run ──► query the gate                         a release alone
+    fit_run ───────────────────────► fit ──► save        a release made elsewhere
+    resume_run ───┬─► query the gate ─► fit ──► save        stopped while it read
+                  ╰──────────────────► fit ──► save        stopped while it was fitted
+
+`_Execution` has these two halves: `query_gate` and `fit_model`. Whatever stops either
+of them, the budget is not lost: what was paid for is in the run's folder by then, and
+the error says how to go on.
+"""
 
 from __future__ import annotations
 
@@ -33,46 +46,63 @@ if TYPE_CHECKING:
     from noisegate.models.record_model import FittedModel
 
 Ask: TypeAlias = Callable[[Gate, Any], Release]
-"""What a run asks at its gate, by a plan; returns what has left it."""
+"""Asks the queries of a plan at a gate, and returns the release.
+
+It may have a method `priced`, which returns the plan with another noise: a period of a
+stream has."""
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_PARTS = 20  # of a training: how often its cost so far is computed for a progress line
-_CURE = "Remove it to start the fit again from the release."
+
+# How often the cost so far of a training is computed for its progress line.
+_COST_NOTES = 20
+
+_CHECKPOINT_CURE = "Remove it to start the fit again from the release."
 
 
 @contextmanager
 def held() -> Iterator[Callable[[], None]]:
-    """Holds Ctrl-C and SIGTERM back; yields a function to call where the work may stop, which lets them through.
+    """Holds back Ctrl-C and SIGTERM until the work can stop without loss.
 
-    A second signal is let through at once. A SIGTERM that would have ended the process still does, behind the block.
-    Arrow puts handlers of its own in their place while it reads, and was seen to lose a signal: it is told not to.
+    A second signal is let through at once. A SIGTERM that would have ended the process
+    still does, after the block. Threads other than the main one get no signals, and
+    nothing is held back there.
+
+    Yields:
+        A function to call where the work may stop. It raises `KeyboardInterrupt` if
+        there was a signal.
     """
-    asked: list[int] = []
+    received: list[int] = []
 
-    def ask(number: int, _frame: FrameType | None) -> None:
-        if asked:
+    def receive(number: int, _frame: FrameType | None) -> None:
+        if received:
             raise KeyboardInterrupt
-        asked.append(number)
+        received.append(number)
 
     def may_stop() -> None:
-        if asked:
+        if received:
             raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
-        # Signals go to the main thread only.
         yield may_stop
         return
-    before = {number: signal.signal(number, ask) for number in _SIGNALS}
+
+    previous_handlers = {number: signal.signal(number, receive) for number in _SIGNALS}
+    # While Arrow reads, it puts handlers of its own in place of these, and was seen to
+    # lose a signal.
     pa.enable_signal_handlers(False)
-    stopped = True
+    has_failed = True
     try:
         yield may_stop
-        stopped = False
+        has_failed = False
     finally:
         pa.enable_signal_handlers(True)
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
-        if stopped and asked and before[signal.Signals(asked[0])] is signal.SIG_DFL:
-            signal.raise_signal(asked[0])
+        if has_failed and received:
+            first_signal = signal.Signals(received[0])
+            ends_process = previous_handlers[first_signal] is signal.SIG_DFL
+            if ends_process:
+                signal.raise_signal(first_signal)
 
 
 def start_run(
@@ -85,20 +115,33 @@ def start_run(
     engine: Engine | None = None,
     ask: Ask | None = None,
 ) -> FittedModel:
-    """Returns the model of a new run of private records, which is written to the `out` of its folder, if it has one.
+    """Executes a new run of private records.
 
-    Sums run on `engine`; None for this machine. What is asked is the query of the method, or `ask`. A UserError or a
-    BudgetRefusedError comes before anything is spent.
+    Args:
+        run: The options of the run.
+        data: The records, as `Gate` takes them.
+        folder: Where the run is written down. The model is saved to its `out`, if it
+            has one.
+        device: Where the model is fitted: "auto", "cpu", "cuda" or "mps".
+        show_values: Whether errors may show cells of the records.
+        engine: Where records are summed; None for this machine.
+        ask: Asks the queries; None for those of the method.
+
+    Returns:
+        The fitted model.
+
+    Raises:
+        UserError, BudgetRefusedError: before anything is spent, if the run is not
+            possible.
     """
     with held() as may_stop:
-        work, told = (
-            _Work(folder=folder, device=device, may_stop=may_stop, data=data),
-            {"show_values": show_values},
+        execution = _Execution(
+            folder=folder, device=device, may_stop=may_stop, data=data
         )
-        release, plan = work.release(
-            run, data, **told, resumed=False, engine=engine, ask=ask
+        release, plan = execution.query_gate(
+            run, show_values=show_values, resumed=False, engine=engine, ask=ask
         )
-        return work.model(run.method, release, plan if ask is None else None)
+        return execution.fit_model(run.method, release, plan if ask is None else None)
 
 
 def release_run(
@@ -110,27 +153,48 @@ def release_run(
     show_values: bool = False,
     engine: Engine | None = None,
 ) -> Release:
-    """Returns what `ask` releases of private records, in the folder by then, nothing fitted; raises as `start_run`."""
+    """Releases answers about private records, and fits nothing to them.
+
+    Args:
+        run: The options of the run.
+        data: The records, as `Gate` takes them.
+        folder: Where the run, and then the release, is written down.
+        ask: Asks the queries.
+        show_values: Whether errors may show cells of the records.
+        engine: Where records are summed; None for this machine.
+
+    Raises:
+        UserError, BudgetRefusedError: as `start_run` does.
+    """
     with held() as may_stop:
-        work = _Work(folder=folder, device="cpu", may_stop=may_stop)
-        return work.release(
-            run, data, show_values=show_values, resumed=False, engine=engine, ask=ask
-        )[0]
+        execution = _Execution(
+            folder=folder, device="cpu", may_stop=may_stop, data=data
+        )
+        release, _ = execution.query_gate(
+            run, show_values=show_values, resumed=False, engine=engine, ask=ask
+        )
+        return release
 
 
 def fit_run(release: Release, folder: RunFolder, *, device: str) -> FittedModel:
-    """Returns the model of a release that was made elsewhere; it is written to the `out` of the folder, if it has one.
+    """Fits the model of a release that was made elsewhere.
 
     An interruption leaves the release in the folder, and `resume_run` goes on.
+
+    Args:
+        release: The release, of any method.
+        folder: Where the run is written down. The model is saved to its `out`, if it
+            has one.
+        device: Where the model is fitted.
     """
     with held() as may_stop:
         method = method_of(release.certificate)
         method.check_fit(device)
-        with folder.prepared(sum(values.size for values in release.values.values())):
+        coordinates = sum(values.size for values in release.values.values())
+        with folder.prepared(coordinates):
             folder.keep(release)
-        return _Work(folder=folder, device=device, may_stop=may_stop).model(
-            method, release
-        )
+        execution = _Execution(folder=folder, device=device, may_stop=may_stop)
+        return execution.fit_model(method, release)
 
 
 def resume_run(
@@ -143,265 +207,393 @@ def resume_run(
     show_values: bool = False,
     engine: Engine | None = None,
 ) -> FittedModel:
-    """Returns the model of a run that was interrupted; costs nothing.
+    """Goes on with a run that was interrupted, at no cost.
 
-    The records are needed only by a training whose steps are not done. `given` are options that were given beside it,
-    by name (see `Run.check`), and `ledger` is for where it has none and none was kept. A UserError if there is nothing
-    to resume, or an option differs from what the run began with.
+    Args:
+        folder: The folder of the run.
+        data: The records, which are needed only if the run was stopped before its
+            release was complete; None for those that it began with.
+        given: Options that the caller gave beside the folder: see
+            `Run.check_unchanged`.
+        device: Where the model is fitted.
+        ledger: The ledger if the run has none of its own, and none is in `given`.
+        show_values: Whether errors may show cells of the records.
+        engine: Where records are summed; None for this machine.
+
+    Raises:
+        UserError: if there is nothing to resume, or an option differs from what the run
+            began with.
     """
     observer = folder.observer
+    name = folder.out or folder.path
     with held() as may_stop:
-        work = _Work(folder=folder, device=device, may_stop=may_stop, data=data)
-        if not (folder.training or folder.reading):
+        execution = _Execution(
+            folder=folder, device=device, may_stop=may_stop, data=data
+        )
+        needs_records = folder.is_training or folder.is_reading
+        if not needs_records:
             if engine is not None:
-                cure = f"leave it out with {observer.option('resume')}."
                 raise OptionError(
-                    f"{observer.option('engine')}: a resumed fit reads no records; {cure}"
+                    f"{observer.option('engine')}: a resumed fit reads no records; "
+                    f"leave it out with {observer.option('resume')}."
                 )
-            release = folder.reopen()
+            release = folder.load_release()
             method = method_of(release.certificate, seed=given["settings"].get("seed"))
             method.check_fit(device)
-            observer.say(
-                f"Going on with {folder.out or folder.path}: nothing is read or spent."
-            )
-            return work.model(method, release)
-        records = folder.records(data)
-        work = replace(work, data=records)
+            observer.say(f"Going on with {name}: nothing is read or spent.")
+            return execution.fit_model(method, release)
+
+        execution = replace(execution, data=folder.records_to_resume(data))
         run = Run.read(
             folder.path, ledger=given.get("ledger"), default=ledger, observer=observer
         )
-        run.check(given, observer)
-        began = folder.out or folder.path
-        if folder.training:
+        run.check_unchanged(given, observer)
+        if folder.is_training:
             observer.say(
-                f"Going on with {began} after {folder.steps_begun} steps: nothing more is spent."
+                f"Going on with {name} after {folder.steps_begun} steps: nothing more "
+                "is spent."
             )
         else:
             observer.say(
-                f"Going on with {began}: the records are read again, and nothing more is spent."
+                f"Going on with {name}: the records are read again, and nothing more "
+                "is spent."
             )
-        return work.model(
-            run.method,
-            *work.release(
-                run, records, show_values=show_values, resumed=True, engine=engine
-            ),
+        release, plan = execution.query_gate(
+            run, show_values=show_values, resumed=True, engine=engine
         )
+        return execution.fit_model(run.method, release, plan)
+
+
+class _ReadingProgress:
+    """Counts the records that are read, and stops where a signal was received.
+
+    The gate takes it before it is known whether there is a bar to show. A training has
+    a bar of its own, for steps.
+    """
+
+    def __init__(self, may_stop: Callable[[], None]) -> None:
+        self._may_stop = may_stop
+        self.bar: Callable[[int], None] | None = None
+
+    def __call__(self, record_count: int) -> None:
+        self._may_stop()
+        if self.bar is not None:
+            self.bar(record_count)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Work:
-    """The two halves of a run: the release, and what is made of it."""
+class _Execution:
+    """The two halves of a run: the release, and the model that is fitted to it.
+
+    Attributes:
+        folder: Where the run is written down.
+        device: Where the model is fitted.
+        may_stop: Raises `KeyboardInterrupt` if there was a signal.
+        data: The records, if they are at hand; what the model samples is of the kind of
+            table that they came in.
+    """
 
     folder: RunFolder
     device: str
     may_stop: Callable[[], None]
-    data: Any = None  # the records, if they are at hand: what is sampled is of the kind of table that they came in
+    data: Any = None
 
-    def release(
+    def query_gate(
         self,
         run: Run,
-        data: Any,
         *,
         show_values: bool,
         resumed: bool,
         engine: Engine | None = None,
         ask: Ask | None = None,
     ) -> tuple[Release, PricedPlan]:
-        """Asks the query of the method, or `ask`; returns the release, which is on disk by then, and its plan."""
-        read: Callable[[int], None] | None = (
-            None  # steps have a bar of their own, and read before the first
-        )
+        """Asks the queries of a run at a gate before the records.
 
-        def count(done: int) -> None:
-            self.may_stop()
-            if read is not None:
-                read(done)
+        Args:
+            run: The options of the run.
+            show_values: Whether errors may show cells of the records.
+            resumed: Whether the run was interrupted before.
+            engine: Where records are summed; None for this machine.
+            ask: Asks the queries; None for those of the method.
 
+        Returns:
+            The release, which is on disk by then, and its plan.
+        """
+        folder = self.folder
         run.method.check_fit(self.device)
-        gate = run.gate(data, show_values=show_values, progress=count, engine=engine)
-        for place in data.values() if isinstance(data, Mapping) else [data]:
-            if self.folder.out is not None and isinstance(place, str | Path):
-                check_outside(self.folder.out, place)
-        plan = run.method.plan(gate.schema, gate.budget)
-        plan = getattr(ask, "priced", lambda same: same)(
-            plan
-        )  # a period of a stream asks it with another noise
+        progress = _ReadingProgress(self.may_stop)
+        gate = run.gate(
+            self.data, show_values=show_values, progress=progress, engine=engine
+        )
+        self._check_out_is_outside_data()
+        plan: PricedPlan = run.method.plan(gate.schema, gate.budget)
+        reprice = getattr(ask, "priced", None)
+        if reprice is not None:
+            plan = reprice(plan)
+
         has_begun = False
         try:
-            with self._opened(plan, resumed=resumed):
+            with self._open_folder(plan, resumed=resumed):
                 has_begun = True
-                if ask is None and (resumed or self._written(run, data)):
-                    gate.journal = self.folder.answers
-                self.folder.observer.planned(run, gate, plan, data)
+                # Queries of a caller's own cannot be written down.
+                if ask is None and (resumed or self._write_run(run)):
+                    gate.journal = folder.answers
+                folder.observer.planned(run, gate, plan, self.data)
                 if isinstance(plan, CalibratedStepPlan):
-                    with self.folder.observer.working(
-                        "Training", plan.plan.steps
-                    ) as progress:
-                        release = self._train(run, gate, plan, data, progress)
+                    release = self._train(run, gate, plan)
                 else:
-                    try:
-                        about = gate.about if self.folder.observer.watched else None
-                        with self.folder.observer.reading(about) as read:
-                            release = (ask or run.method.query)(gate, plan)
-                    except KeyboardInterrupt as stop:
-                        for note in getattr(stop, "__notes__", ()):
-                            self.folder.observer.say(note)
-                        raise
-                self.folder.keep(release)
+                    release = self._query(ask or run.method.query, gate, plan, progress)
+                folder.keep(release)
         except BaseException as error:
-            if has_begun and self.folder.can_go_on:
-                text = "Stopped before everything was answered. The cost stays spent; what is left costs nothing more:"
-                self.folder.observer.kept(error, text, self.folder.call(data))
+            if has_begun and folder.can_resume_reading:
+                folder.observer.kept(
+                    error,
+                    "Stopped before everything was answered. The cost stays spent; what "
+                    "is left costs nothing more:",
+                    folder.resuming_call(self.data),
+                )
             raise
-        self.folder.observer.queried(gate)
+        folder.observer.queried(gate)
         return release, plan
 
-    def _opened(
+    def _check_out_is_outside_data(self) -> None:
+        """Refuses a model folder inside of the records, which a later run would read."""
+        if self.folder.out is None:
+            return
+        sources = [self.data]
+        if isinstance(self.data, Mapping):
+            sources = list(self.data.values())
+        for source in sources:
+            if isinstance(source, str | Path):
+                check_outside(self.folder.out, source)
+
+    def _open_folder(
         self, plan: PricedPlan, *, resumed: bool
     ) -> AbstractContextManager[None]:
-        """Returns the block in which the folder is there to write the run's way down."""
+        """Returns the block in which the run can be written down in its folder."""
         if not resumed:
             return self.folder.prepared(plan.coordinates)
-        if self.folder.training:
+        if self.folder.is_training:
+            # The journal of steps guards the folder.
             return nullcontext()
         return self.folder.reopened()
 
-    def _written(self, run: Run, data: Any) -> bool:
-        """Writes down what is asked, so that the run can go on; returns whether it can be written."""
+    def _write_run(self, run: Run) -> bool:
+        """Writes down the options of the run, so that it can go on.
+
+        Returns:
+            Whether they can be written.
+
+        Raises:
+            ModelError: if the disk is full.
+        """
         folder = self.folder
         try:
-            return run.write(folder.path, data)
+            return run.write(folder.path, self.data)
         except OSError as error:
-            another = f"choose another {folder.observer.option('out')}."
             raise ModelError(
-                f"{folder.path} cannot be written: {error.strerror}. Nothing was spent; {another}"
+                f"{folder.path} cannot be written: {error.strerror}. Nothing was spent; "
+                f"choose another {folder.observer.option('out')}."
             ) from None
 
-    def _train(
-        self,
-        run: Run,
-        gate: Gate,
-        plan: CalibratedStepPlan,
-        data: Any,
-        progress: Callable[[int, str], None],
+    def _query(
+        self, ask: Ask, gate: Gate, plan: PricedPlan, progress: _ReadingProgress
     ) -> Release:
-        """Returns what the training at the gate came to; stopped by anything, it can be resumed with the records."""
-        assert isinstance(run.method, GradientMethod)
-        folder, spent = self.folder, _Spent(plan, self.folder.observer.watched)
-
-        def report(done: int) -> None:
-            self.may_stop()
-            progress(done, spent.after(done))
-
+        """Asks for sums, and shows how many records were read."""
+        observer = self.folder.observer
         try:
-            return run.method.query(
-                gate,
-                plan,
-                report=report,
-                device=str(choose_device(self.device)),
-                folder=folder.path,
-            )
-        except BaseException as error:
-            if folder.training and (
-                folder.out is None or not isinstance(error, NoisegateError)
-            ):
-                begun = folder.steps_begun
-                kept = (
-                    f"Stopped after {begun} of {plan.plan.steps} steps, which cost epsilon = {spent.cost(begun):.3g}. "
-                    f"The whole {plan.budget.epsilon:g} stays spent; the other steps cost nothing more, but read the "
-                    "records again:"
-                )
-                self.folder.observer.kept(error, kept, folder.call(data))
+            about = gate.about if observer.watched else None
+            with observer.reading(about) as bar:
+                progress.bar = bar
+                return ask(gate, plan)
+        except KeyboardInterrupt as stop:
+            # The gate notes what the interruption has cost.
+            for note in getattr(stop, "__notes__", ()):
+                observer.say(note)
             raise
 
-    def model(
+    def _train(self, run: Run, gate: Gate, plan: CalibratedStepPlan) -> Release:
+        """Takes the steps of a training, which shows its cost so far.
+
+        Whatever stops it, it can be resumed with the records.
+        """
+        assert isinstance(run.method, GradientMethod)
+        folder = self.folder
+        cost = _CostSoFar(plan, watched=folder.observer.watched)
+        with folder.observer.working("Training", plan.plan.steps) as show_steps:
+
+            def report(steps_done: int) -> None:
+                self.may_stop()
+                show_steps(steps_done, cost.note_after(steps_done))
+
+            try:
+                return run.method.query(
+                    gate,
+                    plan,
+                    report=report,
+                    device=str(choose_device(self.device)),
+                    folder=folder.path,
+                )
+            except BaseException as error:
+                self._note_stopped_training(error, plan, cost)
+                raise
+
+    def _note_stopped_training(
+        self, error: BaseException, plan: CalibratedStepPlan, cost: _CostSoFar
+    ) -> None:
+        """Says how to resume a training that an error has stopped, if it can be."""
+        folder = self.folder
+        if not folder.is_training:
+            return
+        # In a command, an error of the user's says by itself how to go on.
+        if folder.out is not None and isinstance(error, NoisegateError):
+            return
+        steps_begun = folder.steps_begun
+        text = (
+            f"Stopped after {steps_begun} of {plan.plan.steps} steps, which cost epsilon "
+            f"= {cost.after(steps_begun):.3g}. The whole {plan.budget.epsilon:g} stays "
+            "spent; the other steps cost nothing more, but read the records again:"
+        )
+        folder.observer.kept(error, text, folder.resuming_call(self.data))
+
+    def fit_model(
         self, method: Method, release: Release, plan: PricedPlan | None = None
     ) -> FittedModel:
-        """Fits and saves; whatever stops it, the budget is not lost."""
-        folder, step = self.folder, 0
+        """Fits a model to a release and saves it; whatever stops it can be resumed.
+
+        Args:
+            method: The method of the release.
+            release: The release, which is in the folder.
+            plan: The plan of the release, if it is at hand.
+        """
+        folder = self.folder
+        step = 0
         try:
             fitting = method.fitting(release, device=self.device, plan=plan)
-            kept = Checkpoint(
+            checkpoint = Checkpoint(
                 folder.path / CHECKPOINT_FILE if fitting.steps else None,
                 fitting,
-                cure=_CURE,
+                cure=_CHECKPOINT_CURE,
             )
-            kept.resume()
+            checkpoint.resume()
             try:
                 with (
-                    kept,
-                    self.folder.observer.working("Fitting", fitting.steps) as progress,
+                    checkpoint,
+                    folder.observer.working("Fitting", fitting.steps) as show_steps,
                 ):
-                    fitting.run(lambda state: self._stepped(state, kept, progress))
-                    model: FittedModel = method.synthesizer(release, fitting)
-                    if not isinstance(self.data, str | Path | None):
-                        from noisegate.models.output.native_table import (
-                            with_native_output,
-                        )
-
-                        model = with_native_output(model, self.data)
+                    fitting.run(
+                        lambda state: self._finish_step(state, checkpoint, show_steps)
+                    )
+                    model = self._made_model(method, release, fitting)
                     if folder.out is not None:
                         model.save(folder.out)
             finally:
                 step = fitting.step
         except BaseException as error:
-            if folder.resumable:
-                where = (
-                    f"at step {step}"
-                    if method.makes == "records"
-                    else "before the classifier was written"
-                )
-                text = f"Stopped {where}. The budget is spent and the release is kept; go on with:"
-                self.folder.observer.kept(
-                    error, text, self.folder.observer.call(folder)
+            if folder.has_release:
+                if method.makes == "records":
+                    where = f"at step {step}"
+                else:
+                    where = "before the classifier was written"
+                folder.observer.kept(
+                    error,
+                    f"Stopped {where}. The budget is spent and the release is kept; go "
+                    "on with:",
+                    folder.observer.call(folder),
                 )
             raise
         folder.remove()
-        if folder.out is not None:
-            for page in extensions("noisegate.pages").values():
-                try:
-                    page.load()(model, folder.out)
-                except (NoisegateError, OSError, ImportError) as error:
-                    cure = f"Make it with `noisegate report {folder.out} -o DIR`."
-                    folder.observer.warn(f"{folder.out} has no page: {error}. {cure}")
+        self._write_pages(model)
         folder.observer.made(model)
-        if (
-            summary := getattr(model, "summary", None)
-        ) is not None and "warning" in summary.notes:
+        # Classifiers have no summary. This is called here, as the warning points so
+        # many frames up.
+        summary = getattr(model, "summary", None)
+        if summary is not None and "warning" in summary.notes:
             folder.observer.fitted(summary.notes["warning"])
         return model
 
-    def _stepped(
-        self, state: FitState, kept: Checkpoint, progress: Callable[[int, str], None]
+    def _finish_step(
+        self,
+        state: FitState,
+        checkpoint: Checkpoint,
+        show_steps: Callable[[int, str], None],
     ) -> None:
+        """Stops if there was a signal; else shows the state of a fit and saves it."""
         self.may_stop()
-        with kept.step():
-            progress(state.step, state.closeness)
+        with checkpoint.step():
+            show_steps(state.step, state.closeness)
+
+    def _made_model(
+        self, method: Method, release: Release, fitting: Any
+    ) -> FittedModel:
+        """Returns the model that a fit has reached.
+
+        Its samples are of the kind of table that the records came in.
+        """
+        model: FittedModel = method.synthesizer(release, fitting)
+        is_in_memory = not isinstance(self.data, str | Path | None)
+        if is_in_memory:
+            # Imported late: records in files are the rule at the command line.
+            from noisegate.models.output.native_table import with_native_output
+
+            model = with_native_output(model, self.data)
+        return model
+
+    def _write_pages(self, model: FittedModel) -> None:
+        """Adds the pages that installed packages make of a model to its folder."""
+        out = self.folder.out
+        if out is None:
+            return
+        for page in extensions("noisegate.pages").values():
+            try:
+                page.load()(model, out)
+            except (NoisegateError, OSError, ImportError) as error:
+                self.folder.observer.warn(
+                    f"{out} has no page: {error}. Make it with `noisegate report {out} "
+                    "-o DIR`."
+                )
 
 
-class _Spent:
-    """What the steps so far cost, for a progress line; computed for people only, and not at every step."""
+class _CostSoFar:
+    """What the steps of a training have cost so far, for its progress line.
 
-    def __init__(self, plan: CalibratedStepPlan, watched: bool) -> None:
-        self._plan, self._watched, self._part, self._note = plan, watched, -1, ""
+    The cost takes a while to compute. So it is computed only where somebody sees it,
+    and 20 times in a training.
 
-    def after(self, done: int) -> str:
-        """Returns what so many steps cost, or a few more; nothing where nobody looks."""
+    Args:
+        plan: The plan of the training.
+        watched: Whether anybody sees the progress.
+    """
+
+    def __init__(self, plan: CalibratedStepPlan, *, watched: bool) -> None:
+        self._plan = plan
+        self._watched = watched
+        self._part = -1  # of the training, for which the note was computed
+        self._note = ""
+
+    def note_after(self, done: int) -> str:
+        """Returns a note on the cost of `done` steps, or a few more.
+
+        It is empty where nobody sees it.
+        """
         total = self._plan.plan.steps
-        part = _PARTS * done // total
+        part = _COST_NOTES * done // total
         if self._watched and part > self._part:
-            most = -(-(part + 1) * total // _PARTS)
-            self._part, self._note = (
-                part,
-                f"epsilon so far at most {self.cost(min(most, total)):.3g}",
-            )
+            # Rounded up, so that the note holds until the next one.
+            last_step = -(-(part + 1) * total // _COST_NOTES)
+            epsilon = self.after(min(last_step, total))
+            self._part = part
+            self._note = f"epsilon so far at most {epsilon:.3g}"
         return self._note
 
-    def cost(self, done: int) -> float:
+    def after(self, done: int) -> float:
+        """Returns the ε of `done` steps, at the δ of the plan."""
         if not done:
             return 0.0
         plan = self._plan
-        taken = replace(plan.event, steps=min(done, plan.plan.steps))
+        steps_so_far = replace(plan.event, steps=min(done, plan.plan.steps))
         return accounting.epsilon(
-            (*plan.events[:-1], taken), plan.budget.delta, plan.budget.adjacency
+            (*plan.events[:-1], steps_so_far),
+            plan.budget.delta,
+            plan.budget.adjacency,
         )
