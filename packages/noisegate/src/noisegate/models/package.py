@@ -4,9 +4,9 @@
 
     DIR/
       synthetic.csv        the records; or .parquet, under the name that was given
-      datapackage.json     Frictionless Data Package: types, levels and bounds of columns
-      croissant.json       MLCommons Croissant 1.0, JSON-LD: the same for machine learning
-      certificate.json     the queries on the private records with their noise, and (ε, δ)
+      datapackage.json     Frictionless Data Package: types, levels, bounds of columns
+      croissant.json       MLCommons Croissant 1.0: the same for machine learning
+      certificate.json     the queries on private records, their noise, and (ε, δ)
       certificate.md       the same in plain words
 
 Both descriptions follow from the public schema and the certificate alone. So they say
@@ -64,8 +64,8 @@ _CROISSANT_TEMPLATE = json.loads(
     (resources("noisegate.models") / "croissant.json").read_text(encoding="utf-8")
 )
 """The parts that all descriptions share: under "@context" the context of the
-specification, complete, as readers warn of any other; under "rai" texts that are true of
-all synthetic records, with places for fields of the certificate."""
+specification, complete, as readers warn of any other; under "rai" texts that are true
+of all synthetic records, with places for fields of the certificate."""
 
 _RECORD_SET = "records"
 """The id of the only record set in a Croissant description."""

@@ -232,7 +232,7 @@ def _search(
 
 
 def _is_hopeless(tally: Tally, limit: int, required_rows: int) -> bool:
-    """Returns whether the limit is reached, or is far too low for the records needed."""
+    """Returns whether the limit is reached, or far too low for the records needed."""
     if tally.drawn >= limit:
         return True
     # Half of the records needed is far below chance where the accepted share follows

@@ -3,23 +3,21 @@
 The folder is OUT.partial beside the model folder OUT, or one below the user's state
 directory if the model stays in memory. Its files tell how far the run came::
 
-    room  training.json  answers.journal  steps.journal      state
-    ────────────────────────────────────────────────────────────────────────────────────
-     x      (x)                                              nothing is reserved yet
-     x       x               x                               the cost is reserved, or is
-                                                             about to be; the records are
-                                                             being read
-     x       x               x                 x             a training has begun steps;
-                                                             training.safetensors is its
-                                                             state
-     -                                                       the release is complete; the
-                                                             fit goes on without records
+    room  training.json  answers.journal  steps.journal
+     x         (x)                                       nothing is reserved yet
+     x          x               x                        the cost is reserved, or about
+                                                         to be; records are being read
+     x          x               x               x        a training has begun its steps
+                                                         (its state is in
+                                                         training.safetensors)
+     -                                                   the release is complete; the
+                                                         fit goes on without records
 
 - ``room`` is as large as the release will be, so that a full disk is found before
   anything is spent. It goes away last, as the sign that the release is complete.
 - ``training.json`` holds the options of the run, and where its records lie.
 - ``answers.journal`` and ``steps.journal`` count what was drawn (`gate.journal`), so
-  that no noise is drawn twice. While they are there, the run needs its records to go on.
+  that no noise is drawn twice. While they are there, the run needs its records.
 - ``checkpoint.safetensors`` is the state of the fit, if it was written.
 
 Nothing private is in any of them.
@@ -350,7 +348,8 @@ class Run:
         """
         cure = (
             "Leave the option out: a run continues with the options that it started "
-            f"with. Another run needs another {observer.option('out')}, and costs again."
+            f"with. Another run needs another {observer.option('out')}, and costs "
+            "again."
         )
         stored_settings = self.method.to_json()
         for name, value in options["settings"].items():
@@ -531,7 +530,7 @@ class RunFolder:
 
     @property
     def is_training(self) -> bool:
-        """Whether steps of a training were begun, and their release is not there yet."""
+        """Whether a training has begun steps, and its release is not there yet."""
         return (self.path / ROOM_FILE).exists() and (self.path / JOURNAL_FILE).exists()
 
     @property
@@ -599,8 +598,8 @@ class RunFolder:
         if data is None and recorded is None:
             raise OptionError(
                 f"{option} is missing: {self.path} holds a fit that was interrupted, "
-                f"and it has to read records. `{self.observer.call(self, 'DATA')}` goes "
-                "on, and costs nothing more."
+                f"and it has to read records. `{self.observer.call(self, 'DATA')}` "
+                "goes on, and costs nothing more."
             )
         if data is None:
             return recorded
@@ -609,8 +608,9 @@ class RunFolder:
             if not isinstance(recorded, str):
                 shown_paths = ", ".join(recorded.values())
             raise OptionError(
-                f"{option} is not what the run began with, {shown_paths}. Leave it out, "
-                "or give the same; another run needs another folder, and costs again."
+                f"{option} is not what the run began with, {shown_paths}. Leave it "
+                "out, or give the same; another run needs another folder, and costs "
+                "again."
             )
         return data
 
@@ -631,9 +631,9 @@ class RunFolder:
         self._check_out_is_new()
         if (self.path / ROOM_FILE).exists():
             raise ModelError(
-                f"{self._why_nothing_to_resume()} There is nothing to resume: remove it "
-                "and fit again. A run that was stopped before it reserved its cost has "
-                "spent nothing; in a ledger, others stay spent."
+                f"{self._why_nothing_to_resume()} There is nothing to resume: remove "
+                "it and fit again. A run that was stopped before it reserved its cost "
+                "has spent nothing; in a ledger, others stay spent."
             )
         return Release.load(self.path)
 
@@ -653,8 +653,8 @@ class RunFolder:
             self.path.rename(self.out)
         except OSError as error:
             raise ModelError(
-                f"{self.out} cannot be written: {error.strerror}. {self.path} holds the "
-                "release."
+                f"{self.out} cannot be written: {error.strerror}. {self.path} holds "
+                "the release."
             ) from None
 
     def remove(self) -> None:
@@ -715,8 +715,8 @@ class RunFolder:
         if self.has_release or needs_records:
             call = self.resuming_call("DATA" if needs_records else None)
             return (
-                f"{self.path} holds an unfinished fit whose budget is spent; go on with "
-                f"`{call}`, or remove it first."
+                f"{self.path} holds an unfinished fit whose budget is spent; go on "
+                f"with `{call}`, or remove it first."
             )
         return (
             f"{self._why_nothing_to_resume()} Remove it if no other fit is at work "
@@ -731,8 +731,8 @@ class RunFolder:
                 "right after its last one."
             )
         return (
-            f"{self.path} is of a fit that begins, or was killed before it reserved its "
-            "cost."
+            f"{self.path} is of a fit that begins, or was killed before it reserved "
+            "its cost."
         )
 
 

@@ -2,11 +2,12 @@
 
 ::
 
-    start_run ────► query the gate ──► fit ──► save        a new run
-    release_run ──► query the gate                         a release alone
-    fit_run ───────────────────────► fit ──► save        a release made elsewhere
-    resume_run ───┬─► query the gate ─► fit ──► save        stopped while it read
-                  ╰──────────────────► fit ──► save        stopped while it was fitted
+                    query the gate   fit and save   for
+    start_run             x               x         a new run
+    release_run           x                         a release alone
+    fit_run                               x         a release that was made elsewhere
+    resume_run           (x)              x         a run that was stopped; x if before
+                                                    its release was complete
 
 `_Execution` has these two halves: `query_gate` and `fit_model`. Whatever stops either
 of them, the budget is not lost: what was paid for is in the run's folder by then, and
@@ -348,8 +349,8 @@ class _Execution:
             if has_begun and folder.can_resume_reading:
                 folder.observer.kept(
                     error,
-                    "Stopped before everything was answered. The cost stays spent; what "
-                    "is left costs nothing more:",
+                    "Stopped before everything was answered. The cost stays spent; "
+                    "what is left costs nothing more:",
                     folder.resuming_call(self.data),
                 )
             raise
@@ -357,7 +358,7 @@ class _Execution:
         return release, plan
 
     def _check_out_is_outside_data(self) -> None:
-        """Refuses a model folder inside of the records, which a later run would read."""
+        """Refuses a model folder among the records, which a later run would read."""
         if self.folder.out is None:
             return
         sources = [self.data]
@@ -392,8 +393,8 @@ class _Execution:
             return run.write(folder.path, self.data)
         except OSError as error:
             raise ModelError(
-                f"{folder.path} cannot be written: {error.strerror}. Nothing was spent; "
-                f"choose another {folder.observer.option('out')}."
+                f"{folder.path} cannot be written: {error.strerror}. Nothing was "
+                f"spent; choose another {folder.observer.option('out')}."
             ) from None
 
     def _query(
@@ -450,9 +451,10 @@ class _Execution:
             return
         steps_begun = folder.steps_begun
         text = (
-            f"Stopped after {steps_begun} of {plan.plan.steps} steps, which cost epsilon "
-            f"= {cost.after(steps_begun):.3g}. The whole {plan.budget.epsilon:g} stays "
-            "spent; the other steps cost nothing more, but read the records again:"
+            f"Stopped after {steps_begun} of {plan.plan.steps} steps, which cost "
+            f"epsilon = {cost.after(steps_begun):.3g}. The whole "
+            f"{plan.budget.epsilon:g} stays spent; the other steps cost nothing more, "
+            "but read the records again:"
         )
         folder.observer.kept(error, text, folder.resuming_call(self.data))
 

@@ -350,7 +350,7 @@ class LinkFit(MixtureFit):
 
 
 def _rake(mixture: Mixture, column: int, shares: Floats) -> Mixture:
-    """Gives one column other shares, with all other columns conditional on it as before.
+    """Gives one column other shares; the others keep their distribution given it.
 
     Args:
         mixture: A mixture.
@@ -426,7 +426,7 @@ class LinkedFit:
 
     @property
     def warning(self) -> str | None:
-        """A problem with the first link that has one, in words; None if there is none."""
+        """A problem with the first link that has one, in words; None if none has."""
         for link in self.links:
             warning = link.warning
             if warning:
@@ -455,7 +455,7 @@ class LinkedFit:
             link.run(report_all)
 
     def state_dict(self) -> dict[str, npt.NDArray[Any]]:
-        """Returns named arrays from which `load_state_dict` resumes with the same bits."""
+        """Returns named arrays, from which `load_state_dict` resumes the same bits."""
         return {
             f"{link.design.link.name}.{name}": value
             for link in self.links

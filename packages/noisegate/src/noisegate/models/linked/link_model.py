@@ -2,7 +2,7 @@
 
 The records of the first table come from its link's mixture. All others are children::
 
-    sample_roots ──► parents ──► sample_children ──► Families ──► parents of the next link
+    sample_roots ──► parents ──► sample_children ──► Families: the next link's parents
                                     ▲         │
                                     ╰─────────╯ families that break a rule, 30 times
 
@@ -351,7 +351,7 @@ class LinkModel:
         return cls(link=link, chain=chain, parent_model=parent_model)
 
     def _root_model(self, region: Region | None) -> _RootModel:
-        """Returns the model of the first table, conditioned on a region if there is one."""
+        """Returns the model of the first table, conditioned on a region if any."""
         mixture = self.chain.mixture
         if region is not None:
             mixture = mixture.given(self._transition_region(region))

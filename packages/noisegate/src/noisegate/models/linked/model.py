@@ -354,8 +354,8 @@ def describe_dropped(dropped: Mapping[str, int]) -> str:
     )
     draw_count = FAMILY_RETRIES + 1
     return (
-        f"left out, as they broke a rule in each of {draw_count} draws of their family: "
-        f"{counts}."
+        f"left out, as they broke a rule in each of {draw_count} draws of their "
+        f"family: {counts}."
     )
 
 
@@ -403,7 +403,11 @@ def _saved_forms(
 
 
 def _linked_schema(release: Release) -> LinkedSchema:
-    """Returns the schema that a release states; a `ModelError` if it is of one table."""
+    """Returns the schema of linked tables that a release states.
+
+    Raises:
+        ModelError: if it states the schema of one table.
+    """
     schema = release.stated_schema
     if not isinstance(schema, LinkedSchema):
         raise ModelError(

@@ -1,4 +1,4 @@
-"""Converts Arrow tables of synthetic records to the kind of table that a user works with.
+"""Converts Arrow tables of synthetic records to the kind that a user works with.
 
 A user who fits a model to a pandas table gets pandas tables from it. `native_form`
 notes the kind of the user's table, and the `NativeForm` that it returns converts Arrow
@@ -336,7 +336,7 @@ def _kind_without_dtypes(like: Any, schema: Schema) -> Kind:
 
 
 def _dtype_family(kind: Kind, dtype: Any) -> str | None:
-    """Returns the family of a dtype as `NativeForm.families` names it; None for others."""
+    """Returns the family of a dtype as `NativeForm.families` has it, or None."""
     if kind != "pandas":
         has_categories = str(dtype).startswith(("dictionary", "Categorical", "Enum"))
         return _CATEGORY if has_categories else None
