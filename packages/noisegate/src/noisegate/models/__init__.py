@@ -27,7 +27,9 @@ Three rules hold for every model:
 From the public side inwards:
 
 - `synthesizer`: the class `Synthesizer`, and `load`.
-- `output`: files of samples, by the ending of their name.
+- `output`: samples as the user's kind of table, and as files.
+- `package`: a folder to hand out, whose records are described for machines.
+- `linked`: models of several tables that are linked by keys.
 - `folder`: a saved model as a folder whose hashes are checked.
 - `rejection`: draws until enough records are accepted, within a limit.
 - `record_model`: what every model can do, and the class of a saved kind.
