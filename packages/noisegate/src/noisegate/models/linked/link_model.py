@@ -433,8 +433,8 @@ class LinkModel:
                 numeric[:, index] = within.draw(families.cells[:, link_column], random)
 
         codes = np.empty((child_count, len(layout.coded)), dtype=np.int32)
-        for index, column in enumerate(layout.coded):
-            codes[:, index] = families.cells[:, link_columns[column.name]]
+        for index, coded_column in enumerate(layout.coded):
+            codes[:, index] = families.cells[:, link_columns[coded_column.name]]
         return Rows(numeric, codes), is_late
 
     def _place_in_order(
