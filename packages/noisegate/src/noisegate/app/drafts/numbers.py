@@ -1,13 +1,21 @@
-"""Columns of numbers, days and moments as a public sample shows them: bounds, steps, sentinels outside them, atoms.
+"""Columns of numbers, as a public sample shows them: kind, bounds, step and atoms.
 
-A regularity is taken for one only where the sample has enough records and no exception.
+::
+
+    numbers ──► whole ──► few and far apart, or a label ──► categorical (codes)
+                  │                 0 and 1 ──────────────► categorical
+                  │                 else ─────────────────► integer
+                  ╰────► with decimals on a grid ─────────► decimal
+                                    else ─────────────────► continuous
+
+Bounds are the smallest and largest value, rounded outwards, or what is public knowledge
+of a quantity of this name, such as 0 to 23 for an hour.
 """
+
+from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,389 +24,325 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisegate.app.drafts.drafted import DraftedColumn, vocabulary
-from noisegate.schema import Categorical, Continuous, Date, Datetime, Decimal, Integer
+from noisegate.app.drafts.regularities import (
+    MAX_EXACT_UNITS,
+    Numbers,
+    ValueCounts,
+    find_atoms,
+    find_grid,
+    sentinel_mask,
+)
+from noisegate.schema import Categorical, Continuous, Decimal, Integer
 from noisegate.schema.encode import (
     Parser,
     UnexpectedType,
     is_text,
-    parse_dates,
     parse_floats,
     parse_integers,
-    parse_timestamps,
 )
 from noisegate.schema.numeric import MAX_STEPS, rounded_bounds
 
+# A label with more distinct integers is a quantity.
 _MAX_LABEL_LEVELS = 20
-# So few whole numbers, of which so many records have each and so many values lie between two, may be codes.
-_MOST_CODES, _PER_CODE = 20, 10
-_CELLS = 1024  # a column of more different values than this has cells that hold several of them
-_EPOCH = datetime(1970, 1, 1)
-_SECONDS = (86_400, 3_600, 60, 1)
-_LEAST_ROWS, _LEAST_DISTINCT = 50, 10
-"""A grid needs as many records and different values: of ten random ones, 1 in 500 have a common divisor of two."""
 
-_MOST_DIGITS = 12
-_LEAST_SHOWN = (
-    20  # decimals that so many records at least have are how the column is written
-)
-_MOST_UNITS = 2**48  # so that ends rounded outwards are told from their neighbours too
-_MOST_WHOLE, _LARGEST = 2**62, 1e300
-# A sentinel is said by as many records, alone or with a few others.
-_SENTINEL_ROWS, _MOST_SENTINELS = 10, 4
-_CODES = {
-    -value
-    for value in (1, 2, 3, 4, 5, 6, 7, 8, 9, 66, 77, 88, 97, 98, 99, 999, 9999, 99999)
-}
-# An atom within the range is said by this part of all records, and by this many times as many as its neighbours are.
-_ATOM_SHARE, _ATOM_TIMES, _MOST_ATOMS, _NEIGHBOURS = 0.02, 5, 8, 10
+# Integers may be codes where they are so few, where so many records have each of them,
+# and where they lie so far apart: that many free places for each value, in the mean.
+_MAX_CODES = 20
+_MIN_RECORDS_PER_CODE = 10
+_MIN_PLACES_PER_CODE = 10
 
-_BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])|[^a-zA-Z0-9]+")
+_MAX_INTEGER = 2**62  # differences of two of them fit into int64
+_MAX_REAL = 1e300  # and of two of these into float64
 
-_Numbers = npt.NDArray[np.float64] | npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _SampledGrid:
-    """Numbers that are whole steps apart: value = units / scale, and units lie `step` apart."""
-
-    step: int
-    scale: int
-    units: npt.NDArray[np.int64]
+_WORD_BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])|[^a-zA-Z0-9]+")
 
 
 def draft_number(
     name: str, cells: pa.Array, *, missing: bool, is_label: bool
 ) -> DraftedColumn | None:
-    """Returns the entry of a column of numbers, or None if the cells, none of them missing, are none."""
-    if (
-        is_text(cells.type)
-        and pc.any(pc.match_substring_regex(cells, r"^[+-]?0[0-9]")).as_py()
-    ):
-        return None  # codes such as 02139
-    numbers = _parsed(parse_floats, cells)
+    """Drafts a column of numbers.
+
+    Args:
+        name: Name of the column.
+        cells: Its cells without missing ones, (records,), at least one; numbers, or
+            text.
+        missing: Whether a value may be missing.
+        is_label: Whether the column is to be predicted; a label of few integers is
+            categorical.
+
+    Returns:
+        The drafted column, ignored if its bounds cannot be stated; None if a cell is no
+        number, or has a zero in front, as codes such as 02139.
+    """
+    if is_text(cells.type) and _have_leading_zero(cells):
+        return None
+    numbers = parsed_numbers(parse_floats, cells)
     if numbers is None:
         return None
-    finite = numbers[np.isfinite(numbers)]
-    if not len(finite):
-        form = {
-            "kind": "continuous",
-            "lower": ...,
-            "upper": ...,
-            **({"missing": True} if missing else {}),
-        }
-        return DraftedColumn.left_out(
-            name, "no finite number is in the sample; state bounds", form
-        )
-    if max(abs(finite.min()), abs(finite.max())) > _LARGEST:
+
+    finite_numbers = numbers[np.isfinite(numbers)]
+    all_finite = len(finite_numbers) == len(numbers)
+    if not len(finite_numbers):
+        form: dict[str, Any] = {"kind": "continuous", "lower": ..., "upper": ...}
+        if missing:
+            form["missing"] = True
+        reason = "no finite number is in the sample; state bounds"
+        return DraftedColumn.left_out(name, reason, form)
+    if max(abs(finite_numbers.min()), abs(finite_numbers.max())) > _MAX_REAL:
         return DraftedColumn.left_out(
             name,
-            f"numbers beyond {_LARGEST:g} cannot be told apart; write their logarithms",
+            f"numbers beyond {_MAX_REAL:g} cannot be told apart; write their "
+            "logarithms",
         )
-    whole = _parsed(parse_integers, cells) if len(finite) == len(numbers) else None
-    if whole is None or max(-int(whole.min()), whole.max()) > _MOST_WHOLE:
-        return _real(
-            name, finite, missing=missing, all_finite=len(finite) == len(numbers)
+
+    integers = parsed_numbers(parse_integers, cells) if all_finite else None
+    if integers is None or max(-int(integers.min()), integers.max()) > _MAX_INTEGER:
+        return _draft_real(
+            name, finite_numbers, missing=missing, may_have_step=all_finite
         )
-    distinct, counts = np.unique(whole, return_counts=True)
-    if (asked := _few(name, distinct, counts, missing=missing)) is not None:
-        return asked
-    if float(np.ptp(finite)) > MAX_STEPS // 4:
-        return _real(name, finite, missing=missing, all_finite=True)
-    if set(distinct.tolist()) == {0, 1} or (
-        is_label and len(distinct) <= _MAX_LABEL_LEVELS
-    ):
-        return DraftedColumn.of(
-            Categorical(name=name, levels=tuple(distinct.tolist()), missing=missing)
-        )
-    held = (
-        np.iinfo(cells.type.to_pandas_dtype())
-        if pa.types.is_integer(cells.type)
-        else np.iinfo(np.int64)
-    )
-    return _whole(
-        name, distinct, counts, (int(held.min), int(held.max)), missing=missing
-    )
+    distinct = ValueCounts.of(integers)
+    if _are_codes(distinct):
+        return _draft_codes(name, distinct, missing=missing)
+    if float(np.ptp(finite_numbers)) > MAX_STEPS // 4:
+        return _draft_real(name, finite_numbers, missing=missing, may_have_step=True)
+
+    levels = tuple(distinct.values.tolist())
+    is_small_label = is_label and len(levels) <= _MAX_LABEL_LEVELS
+    if set(levels) == {0, 1} or is_small_label:
+        column = Categorical(name=name, levels=levels, missing=missing)
+        return DraftedColumn.from_column(column)
+    dtype_range = _integer_range(cells.type)
+    return _draft_integer(name, distinct, dtype_range, missing=missing)
 
 
-def _few(
-    name: str,
-    distinct: npt.NDArray[np.int64],
-    counts: npt.NDArray[np.int64],
-    *,
-    missing: bool,
-) -> DraftedColumn | None:
-    """Returns an entry of levels for few whole numbers that stand far apart, as codes do; None if they do not."""
-    inner = distinct[~_sentinels(distinct, counts)].astype(np.float64)
-    if not 2 < len(inner) <= _MOST_CODES or counts.sum() < _PER_CODE * len(distinct):
-        return None
-    if np.ptp(inner) < _PER_CODE * len(inner) * np.gcd.reduce(np.diff(distinct)):
-        return None
-    reason = (
-        f"levels: only {len(distinct)} different whole numbers, far apart, as codes are; is it a quantity? Then write "
-        f'kind = "integer", lower = {distinct[0]}, upper = {distinct[-1]}'
-    )
-    return DraftedColumn.of(
-        Categorical(name=name, levels=tuple(distinct.tolist()), missing=missing),
-        [reason],
-    )
+def parsed_numbers(parse: Parser, cells: pa.Array) -> npt.NDArray[Any] | None:
+    """Parses cells that must all be of one kind.
 
+    Args:
+        parse: Parser of the kind.
+        cells: Cells without nulls.
 
-def _whole(
-    name: str,
-    distinct: npt.NDArray[np.int64],
-    counts: npt.NDArray[np.int64],
-    held: tuple[int, int],
-    *,
-    missing: bool,
-) -> DraftedColumn:
-    if len(distinct) == 1 and distinct[0] in (0, 1):
-        alone = f"the sample shows {distinct[0]} alone; widen the bounds if other numbers can be"
-        return DraftedColumn.of(
-            Integer(name=name, lower=0, upper=1, missing=missing), [alone]
-        )
-    outer = _sentinels(distinct, counts)
-    inner, rows = distinct[~outer], int(counts[~outer].sum())
-    start = (
-        int(inner[0]) if max(-inner[0], inner[-1]) > _MOST_UNITS else 0
-    )  # float64 holds the distance, not the ends
-    ends = rounded_bounds(
-        float(inner[0] - start), float(inner[-1] - start), smallest=1.0
-    )
-    ends = _known_ends(name, inner[0], inner[-1]) or (
-        start + int(ends[0]),
-        start + int(ends[1]),
-    )
-    first, last = max(ends[0], held[0]), min(ends[1], held[1])
-    reasons: list[str] = []
-    described: dict[str, Any] = {"name": name, "missing": missing}
-    grid = _grid(inner, rows)
-    if grid is not None and grid.step > 1:
-        described["step"] = grid.step
-        first, last = _on_grid(first, last, grid.units, grid.step)
-        reasons.append(
-            f"step: all {rows:,} values stand a multiple of {grid.step} apart"
-        )
-    atoms, why = _atoms(
-        distinct, counts, outer, (last - first) // described.get("step", 1)
-    )
-    return DraftedColumn.of(
-        Integer(**described, lower=first, upper=last, atoms=atoms), [*reasons, *why]
-    )
-
-
-def _real(
-    name: str, numbers: npt.NDArray[np.float64], *, missing: bool, all_finite: bool
-) -> DraftedColumn:
-    distinct, counts = np.unique(numbers + 0.0, return_counts=True)
-    outer = _sentinels(distinct, counts)
-    inner, rows = distinct[~outer], int(counts[~outer].sum())
-    lower, upper = rounded_bounds(float(inner[0]), float(inner[-1]))
-    known = _known_ends(name, inner[0], inner[-1]) or (lower, upper)
-    lower, upper = max(lower, known[0]), min(upper, known[1])
-    described: dict[str, Any] = {"name": name, "missing": missing}
-    grid = _grid(inner, rows) if all_finite else None
-    if grid is None:
-        atoms, why = _atoms(distinct, counts, outer, math.inf)
-        return DraftedColumn.of(
-            Continuous(**described, lower=lower, upper=upper, atoms=atoms), why
-        )
-    first, last = _on_grid(
-        round(lower * grid.scale), round(upper * grid.scale), grid.units, grid.step
-    )
-    described |= {
-        "lower": first / grid.scale,
-        "upper": last / grid.scale,
-        "step": grid.step / grid.scale,
-    }
-    atoms, why = _atoms(distinct, counts, outer, (last - first) // grid.step)
-    reason = (
-        f"step: all {rows:,} values stand a multiple of {described['step']:g} apart"
-    )
-    return DraftedColumn.of(Decimal(**described, atoms=atoms), [reason, *why])
-
-
-def _on_grid(
-    first: int, last: int, units: npt.NDArray[np.int64], step: int
-) -> tuple[int, int]:
-    lowest, highest = int(units[0]), int(units[-1])
-    return lowest - (lowest - first) // step * step, highest + (
-        last - highest
-    ) // step * step
-
-
-def _atoms(
-    values: _Numbers,
-    counts: npt.NDArray[np.int64],
-    outer: npt.NDArray[np.bool_],
-    steps: float,
-) -> tuple[tuple[Any, ...], list[str]]:
-    total = int(counts.sum())
-    found = [
-        (value.item(), count / total, " and stands far from all others")
-        for value, count in zip(values[outer], counts[outer].tolist(), strict=True)
-    ]
-    if steps > _CELLS and total >= _LEAST_ROWS:
-        found += [
-            (value, share, "")
-            for value, share in _frequent(values[~outer], counts[~outer])
-        ]
-    reasons = [
-        f"atoms: {value:g} is said by {share:.1%} of records{why}"
-        for value, share, why in found
-    ]
-    return tuple(value for value, _, _ in found), reasons
-
-
-def _parsed(parse: Parser, values: pa.Array) -> npt.NDArray[Any] | None:
+    Returns:
+        What the parser reads, without NaN, in order; None if any cell is of another
+        kind.
+    """
     try:
-        found = parse(values)
+        parsed = parse(cells)
     except UnexpectedType:
         return None
-    return None if found.is_bad.any() else found.numbers[~found.is_missing]
-
-
-def draft_time(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn | None:
-    """Returns the entry of a column of days or moments, or None if the cells, none of them missing, are neither."""
-    found = _parsed(parse_dates, cells)
-    if found is not None:
-        return _days(name, found, missing=missing)
-    for zone in (None, UTC):
-        found = _parsed(partial(parse_timestamps, aware=zone is not None), cells)
-        if found is not None:
-            return _moments(name, found, zone, missing=missing)
-    return None
-
-
-def _days(name: str, found: npt.NDArray[np.int64], *, missing: bool) -> DraftedColumn:
-    distinct, counts = np.unique(found, return_counts=True)
-    outer = _sentinels(distinct, counts)
-    inner = distinct[~outer]
-    first, last = (
-        _EPOCH.date() + timedelta(days=int(day)) for day in (inner[0], inner[-1])
-    )
-    atoms = tuple(_EPOCH.date() + timedelta(days=int(day)) for day in distinct[outer])
-    reasons = [f"atoms: {atom} stands far from all others" for atom in atoms]
-    lower, upper = date(first.year, 1, 1), date(last.year, 12, 31)
-    return DraftedColumn.of(
-        Date(name=name, lower=lower, upper=upper, missing=missing, atoms=atoms), reasons
-    )
-
-
-def _moments(
-    name: str, found: npt.NDArray[np.int64], zone: Any, *, missing: bool
-) -> DraftedColumn:
-    start, end = (
-        (_EPOCH + timedelta(microseconds=int(step))).year
-        for step in (found.min(), found.max())
-    )
-    lower, upper = (
-        datetime(start, 1, 1, tzinfo=zone),
-        datetime(end, 12, 31, 23, 59, 59, 999_999, tzinfo=zone),
-    )
-    seen = len(found) >= _LEAST_ROWS and len(np.unique(found)) >= _LEAST_DISTINCT
-    step = next(
-        (step for step in _SECONDS if seen and not (found % (step * 10**6)).any()), None
-    )
-    if step is None:
-        return DraftedColumn.of(
-            Datetime(name=name, lower=lower, upper=upper, missing=missing)
-        )
-    upper += timedelta(microseconds=1) - timedelta(seconds=step)
-    reason = f"step: all {len(found):,} moments are a whole number of {step} seconds"
-    return DraftedColumn.of(
-        Datetime(name=name, lower=lower, upper=upper, missing=missing, step=step),
-        [reason],
-    )
-
-
-def _sentinels(
-    values: _Numbers, counts: npt.NDArray[np.int64]
-) -> npt.NDArray[np.bool_]:
-    """Returns which of the values, ascending and distinct, stand for something that is no number of the scale."""
-    # Few, said by many records, with a gap as wide as the range of all others between; or negative codes such as -1.
-    found = np.zeros(len(values), dtype=np.bool_)
-    for place in range(
-        len(values) - 1, max(len(values) - 1 - _MOST_SENTINELS, _LEAST_DISTINCT - 1), -1
-    ):
-        if values[place] - values[place - 1] >= values[place - 1] - values[0]:
-            found[place:] = (counts[place:] >= _SENTINEL_ROWS).all()
-    for place in range(1, min(_MOST_SENTINELS, len(values) - _LEAST_DISTINCT) + 1):
-        codes = (
-            values[place] >= 0 > values[place - 1]
-            and set(values[:place].tolist()) <= _CODES
-        )
-        if (
-            codes
-            or values[place] - values[place - 1] >= values[~found][-1] - values[place]
-        ):
-            found[:place] = (counts[:place] >= _SENTINEL_ROWS).all()
-    return found
-
-
-def _grid(values: _Numbers, rows: int) -> _SampledGrid | None:
-    """Returns the coarsest grid on which all values stand, ascending and distinct ones of so many records, if any."""
-    # Too few of them to tell its step show as many decimals as they have.
-    clear, whole = (
-        rows >= _LEAST_ROWS and len(values) >= _LEAST_DISTINCT,
-        values.dtype.kind != "f",
-    )
-    if not clear and (whole or rows < _LEAST_SHOWN):
+    if parsed.is_bad.any():
         return None
-    for digits in range(0 if clear else 1, _MOST_DIGITS + 1):
-        scale = 10**digits
-        if whole:
-            units = values.astype(np.int64)
-        elif float(np.abs(values).max()) * scale > _MOST_UNITS:
-            return None
-        else:
-            units = np.rint(values * float(scale)).astype(np.int64)
-            if not (units / float(scale) == values).all():
-                continue
-        return _SampledGrid(
-            step=int(np.gcd.reduce(np.diff(units))) if clear else 1,
-            scale=scale,
-            units=units,
+    return parsed.numbers[~parsed.is_missing]
+
+
+def _have_leading_zero(texts: pa.Array) -> bool:
+    """Returns whether any text is a number with a zero in front."""
+    return bool(pc.any(pc.match_substring_regex(texts, r"^[+-]?0[0-9]")).as_py())
+
+
+def _integer_range(dtype: pa.DataType) -> tuple[int, int]:
+    """Returns the range of an Arrow type of integers; of another type that of int64."""
+    limits = np.iinfo(np.int64)
+    if pa.types.is_integer(dtype):
+        limits = np.iinfo(dtype.to_pandas_dtype())
+    return int(limits.min), int(limits.max)
+
+
+def _are_codes(distinct: ValueCounts) -> bool:
+    """Returns whether a few integers stand as far apart as codes do."""
+    values = distinct.values
+    regular_values = values[~sentinel_mask(distinct)].astype(np.float64)
+    are_few = 2 < len(regular_values) <= _MAX_CODES
+    are_frequent = distinct.record_count >= _MIN_RECORDS_PER_CODE * len(values)
+    if not are_few or not are_frequent:
+        return False
+    width = np.ptp(regular_values)
+    step = np.gcd.reduce(np.diff(values))
+    return bool(width >= _MIN_PLACES_PER_CODE * len(regular_values) * step)
+
+
+def _draft_codes(name: str, distinct: ValueCounts, *, missing: bool) -> DraftedColumn:
+    """Drafts a categorical column, with the hint that it may be a quantity."""
+    values = distinct.values
+    reason = (
+        f"levels: only {len(values)} different whole numbers, far apart, as codes are; "
+        f'is it a quantity? Then write kind = "integer", lower = {values[0]}, '
+        f"upper = {values[-1]}"
+    )
+    column = Categorical(name=name, levels=tuple(values.tolist()), missing=missing)
+    return DraftedColumn.from_column(column, [reason])
+
+
+def _draft_integer(
+    name: str, distinct: ValueCounts, dtype_range: tuple[int, int], *, missing: bool
+) -> DraftedColumn:
+    """Drafts an integer column: its bounds, step and atoms.
+
+    Args:
+        name: Name of the column.
+        distinct: Its values in the sample.
+        dtype_range: Smallest and largest integer of the column's data type.
+        missing: Whether values may be missing.
+
+    Returns:
+        The drafted column, with the reasons for its step and atoms.
+    """
+    values = distinct.values
+    if len(values) == 1 and values[0] in (0, 1):
+        # Most likely an indicator whose other value is rare.
+        reason = (
+            f"the sample shows {values[0]} alone; widen the bounds if other numbers "
+            "can be"
         )
+        indicator = Integer(name=name, lower=0, upper=1, missing=missing)
+        return DraftedColumn.from_column(indicator, [reason])
+
+    is_sentinel = sentinel_mask(distinct)
+    regular = distinct.where(~is_sentinel)
+    lower, upper = _integer_bounds(name, regular.values)
+    lower = max(lower, dtype_range[0])
+    upper = min(upper, dtype_range[1])
+
+    step = None
+    reasons = []
+    grid = find_grid(regular)
+    if grid is not None and grid.step > 1:
+        step = grid.step
+        lower, upper = grid.bounds_around(lower, upper)
+        reasons.append(_step_reason(regular, f"{step}"))
+
+    atoms = find_atoms(distinct, is_sentinel, step_count=(upper - lower) // (step or 1))
+    column = Integer(
+        name=name,
+        lower=lower,
+        upper=upper,
+        missing=missing,
+        atoms=tuple(int(atom.value) for atom in atoms),
+        step=step,
+    )
+    reasons.extend(atom.reason for atom in atoms)
+    return DraftedColumn.from_column(column, reasons)
+
+
+def _integer_bounds(name: str, values: Numbers) -> tuple[int, int]:
+    """Returns the usual bounds of a quantity of this name, else rounded ones.
+
+    Args:
+        name: Name of the column.
+        values: Distinct integers without sentinels, ascending, (values,).
+    """
+    usual_bounds = _usual_bounds(name, values[0], values[-1])
+    if usual_bounds is not None:
+        return usual_bounds
+
+    # Bounds are rounded in float64, which holds large values only approximately, but
+    # their distances from the smallest one exactly.
+    largest = max(-values[0], values[-1])
+    origin = int(values[0]) if largest > MAX_EXACT_UNITS else 0
+    lower, upper = rounded_bounds(
+        float(values[0] - origin), float(values[-1] - origin), smallest=1.0
+    )
+    return origin + int(lower), origin + int(upper)
+
+
+def _draft_real(
+    name: str,
+    numbers: npt.NDArray[np.float64],
+    *,
+    missing: bool,
+    may_have_step: bool,
+) -> DraftedColumn:
+    """Drafts a column of real numbers: decimal if on a grid, else continuous.
+
+    Args:
+        name: Name of the column.
+        numbers: Its finite numbers in the sample, (records,).
+        missing: Whether values may be missing.
+        may_have_step: Whether a grid is looked for. A column with infinite values has
+            none.
+
+    Returns:
+        The drafted column, with the reasons for its step and atoms.
+    """
+    # Adding 0.0 turns -0.0 into 0.0.
+    distinct = ValueCounts.of(numbers + 0.0)
+    is_sentinel = sentinel_mask(distinct)
+    regular = distinct.where(~is_sentinel)
+    lower, upper = _real_bounds(name, regular.values)
+
+    grid = find_grid(regular) if may_have_step else None
+    if grid is None:
+        atoms = find_atoms(distinct, is_sentinel, step_count=math.inf)
+        continuous = Continuous(
+            name=name,
+            lower=lower,
+            upper=upper,
+            missing=missing,
+            atoms=tuple(atom.value for atom in atoms),
+        )
+        return DraftedColumn.from_column(continuous, [atom.reason for atom in atoms])
+
+    lower_units, upper_units = grid.bounds_around(
+        round(lower * grid.scale), round(upper * grid.scale)
+    )
+    step_count = (upper_units - lower_units) // grid.step
+    atoms = find_atoms(distinct, is_sentinel, step_count=step_count)
+    step = grid.step / grid.scale
+    decimal = Decimal(
+        name=name,
+        lower=lower_units / grid.scale,
+        upper=upper_units / grid.scale,
+        missing=missing,
+        atoms=tuple(atom.value for atom in atoms),
+        step=step,
+    )
+    step_reason = _step_reason(regular, f"{step:g}")
+    reasons = [step_reason, *(atom.reason for atom in atoms)]
+    return DraftedColumn.from_column(decimal, reasons)
+
+
+def _real_bounds(name: str, values: Numbers) -> tuple[float, float]:
+    """Returns rounded bounds, within the usual ones of a quantity of this name.
+
+    Args:
+        name: Name of the column.
+        values: Distinct numbers without sentinels, ascending, (values,).
+    """
+    lower, upper = rounded_bounds(float(values[0]), float(values[-1]))
+    usual_bounds = _usual_bounds(name, values[0], values[-1])
+    if usual_bounds is None:
+        return lower, upper
+    return max(lower, usual_bounds[0]), min(upper, usual_bounds[1])
+
+
+def _step_reason(regular: ValueCounts, step_text: str) -> str:
+    """Returns why a step is proposed, as a comment in the draft."""
+    return (
+        f"step: all {regular.record_count:,} values stand a multiple of {step_text} "
+        "apart"
+    )
+
+
+def _usual_bounds(name: str, smallest: float, largest: float) -> tuple[int, int] | None:
+    """Returns the bounds that are public knowledge of a quantity, by its name.
+
+    The last words of the name say which quantity it is. Of several conventions, such as
+    1 to 7 and 0 to 6 for a day of the week, the first counts that holds all values.
+
+    Args:
+        name: Name of the column.
+        smallest: Its smallest value in the sample.
+        largest: Its largest value in the sample.
+
+    Returns:
+        The bounds; None if the name is that of no such quantity, or no convention holds
+        all values.
+    """
+    words = _WORD_BORDER.sub("_", name).strip("_").lower()
+    for pattern, conventions in vocabulary("bounds").items():
+        if re.search(rf"(?:^|(?<!per)_)(?:{pattern})$", words):
+            for lower, upper in conventions:
+                if lower <= smallest and largest <= upper:
+                    return lower, upper
+            return None
     return None
-
-
-def _frequent(
-    values: _Numbers, counts: npt.NDArray[np.int64]
-) -> list[tuple[float, float]]:
-    """Returns which of the values, ascending and distinct, far more records say than those beside them; with shares."""
-    shares = counts / counts.sum()
-    around = np.pad(
-        counts.astype(np.float64),
-        _NEIGHBOURS,
-        mode="reflect" if len(counts) > _NEIGHBOURS else "edge",
-    )
-    usual = np.median(
-        np.lib.stride_tricks.sliding_window_view(around, 2 * _NEIGHBOURS + 1), axis=1
-    )
-    clear = (
-        (shares >= _ATOM_SHARE)
-        & (counts >= _SENTINEL_ROWS)
-        & (counts >= _ATOM_TIMES * usual)
-    )
-    best = sorted(np.flatnonzero(clear).tolist(), key=lambda place: -shares[place])[
-        :_MOST_ATOMS
-    ]
-    return [(values[place].item(), float(shares[place])) for place in sorted(best)]
-
-
-def _known_ends(name: str, lowest: float, highest: float) -> tuple[int, int] | None:
-    """Returns the ends of what a column is called by its last words, if all its numbers are between them."""
-    words = _BORDER.sub("_", name).strip("_").lower()
-    ranges = (
-        ends
-        for called, ends in vocabulary("ends").items()
-        if re.search(rf"(?:^|(?<!per)_)(?:{called})$", words)
-    )
-    return next(
-        (
-            (low, high)
-            for low, high in next(ranges, ())
-            if low <= lowest and highest <= high
-        ),
-        None,
-    )
