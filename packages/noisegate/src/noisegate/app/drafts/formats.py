@@ -1,42 +1,63 @@
-"""How the columns of a public sample are written, where it is not plainly: dates, times of day, decorated numbers.
+"""Columns whose text has a format: dates and times as people write them, and amounts.
 
 A format is proposed only where it gives back the text of every cell, but for zeros
-behind a decimal point.
+behind a decimal point. Several formats may fit, as %d/%m/%Y and %m/%d/%Y do where no
+day is above 12: the first one is proposed, and a comment names the others.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import date, datetime
 from itertools import product
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisegate.app.drafts.drafted import DraftedColumn, vocabulary
-from noisegate.app.drafts.numbers import draft_number, draft_time
+from noisegate.app.drafts.numbers import draft_number
+from noisegate.app.drafts.times import draft_time
 from noisegate.schema import Continuous, Date, Datetime
 from noisegate.schema.encode import is_text, parse_dates, parse_floats, parse_timestamps
 from noisegate.schema.formats import format_cells, iso_text, parse_formatted
 
-_FORMATS = vocabulary("formats")
-_WRITTEN = [
+ClockColumn: TypeAlias = Date | Datetime
+FormattedColumn: TypeAlias = Continuous | ClockColumn
+
+# Formats of days, times and months with separators, the likelier ones first.
+_FORMATS: dict[str, list[str]] = vocabulary("formats")
+_CLOCK_FORMATS = [
     *(f"{day}{clock}" for day in _FORMATS["days"] for clock in _FORMATS["clocks"]),
     *_FORMATS["months"],
     *_FORMATS["hours"],
 ]
-_DIGITS = ("%Y%m%d", "%Y%m", "%-H%M", "%H%M")
-# Digits alone are such a date or time where so many different ones are: by chance, hardly all of them would be.
-_LEAST_DIGITS = {"%Y%m%d": 3, "%Y%m": 8, "%-H%M": 0, "%H%M": 0}
-_LEAST_ANCIENT = 50
-_LEAST_HOURS, _LEAST_MINUTES = 8, 12
-_MONEY = (
+
+# Formats of digits alone. Other numbers fit them by chance, but as many different ones
+# of them hardly ever do.
+_MIN_DIGIT_TEXTS = {"%Y%m%d": 3, "%Y%m": 8, "%-H%M": 0, "%H%M": 0}
+
+# Times of day vary at least so much, unlike counts that happen to be below 2400.
+_MIN_HOURS = 8
+_MIN_MINUTES = 12
+
+# The years that dates of digits alone usually have. Many different ones may be older,
+# since among as many other numbers some would be no date.
+_USUAL_YEARS = (1800, 2200)
+_EARLIEST_YEAR_OF_MANY = 1000
+_MIN_MANY_DATES = 50
+
+_CURRENCY = (
     r"(?:[$€£¥₹₽₩%‰]|kr\.?|Fr\.|zł|R\$|USD|EUR|GBP|CHF|JPY|CAD|AUD|SEK|NOK|DKK|INR|PLN)"
 )
-_NUMBER = re.compile(
-    rf"\(?[-+]?((?:{_MONEY}\s?)?)([0-9](?:[0-9.,'’\s]*[0-9])?)((?:\s?{_MONEY})?)\)?"
+# Groups: what stands before the digits, the digits with their marks, what stands after.
+_AMOUNT = re.compile(
+    rf"\(?[-+]?((?:{_CURRENCY}\s?)?)"
+    r"([0-9](?:[0-9.,'’\s]*[0-9])?)"
+    rf"((?:\s?{_CURRENCY})?)\)?"
 )
-_MARKS = (
+# Marks between thousands, and before decimals, the likelier pairs first.
+_MARK_PAIRS = (
     (",", "."),
     (".", ","),
     *product((" ", "\u00a0", "\u202f", "'", "’"), ",."),
@@ -48,145 +69,222 @@ _MARKS = (
 def draft_formatted(
     name: str, cells: pa.Array, *, missing: bool
 ) -> DraftedColumn | None:
-    """Returns the entry of a column of dates, times or numbers in a format; None if it has none, or needs none."""
-    texts = _texts(cells)
+    """Drafts a column of dates, times or numbers that are written in a format.
+
+    Args:
+        name: Name of the column.
+        cells: Its cells without missing ones, (records,).
+        missing: Whether a value may be missing.
+
+    Returns:
+        The drafted column, with its format; None if the cells have no format, or need
+        none: plain numbers and ISO text.
+    """
+    texts = _as_texts(cells)
     if texts is None:
         return None
-    distinct = texts.unique()
-    numbers = not parse_floats(distinct).is_bad.any()
-    if not numbers and not parse_timestamps(distinct, aware=False).is_bad.any():
+    distinct_texts = texts.unique()
+    are_numbers = not parse_floats(distinct_texts).is_bad.any()
+    if not are_numbers:
+        are_iso = not parse_timestamps(distinct_texts, aware=False).is_bad.any()
+        if are_iso:
+            return None
+
+    candidates: list[FormattedColumn] = []
+    clock_formats: Iterable[str] = _MIN_DIGIT_TEXTS if are_numbers else _CLOCK_FORMATS
+    candidates.extend(_clock_columns(name, distinct_texts, clock_formats))
+    if not candidates and not are_numbers:
+        amount_column = _amount_column(name, distinct_texts)
+        if amount_column is not None:
+            candidates.append(amount_column)
+    if not candidates:
         return None
-    columns = _clocked(name, distinct, _DIGITS if numbers else _WRITTEN)
-    if not columns and not numbers:
-        columns = _decorated(name, distinct)
-    if not columns:
+
+    column = candidates[0]
+    plain_cells = parse_formatted(column, texts)
+    entry = _draft_plain(column, plain_cells, missing=missing)
+    has_bounds = entry is not None and "lower" in entry.form
+    if entry is None or entry.is_ignored or not has_bounds:
         return None
-    column = columns[0]
-    plain = parse_formatted(column, texts)
-    if isinstance(column, Continuous):
-        entry = draft_number(name, plain, missing=missing, is_label=False)
-    elif "y" in str(column.format).lower():
-        entry = draft_time(name, plain, missing=missing)
-    else:
-        step, start = 1 if "%S" in str(column.format) else 60, datetime(1970, 1, 1)
-        last = start.replace(hour=23, minute=59, second=59 * (step == 1))
-        entry = DraftedColumn.of(
-            Datetime(name=name, lower=start, upper=last, step=step, missing=missing)
-        )
-    if entry is None or entry.ignored or "lower" not in entry.form:
-        return None
-    read = plain[0].as_py().removesuffix(" 00:00:00").removeprefix("1970-01-01 ")
-    others = "".join(f"; or is it {other.format!r}?" for other in columns[1:])
-    why = (
-        f"format: {texts[0].as_py()!r} is read as {read}, and written so again{others}"
+
+    reading = plain_cells[0].as_py()
+    reading = reading.removesuffix(" 00:00:00").removeprefix("1970-01-01 ")
+    alternatives = "".join(f"; or is it {other.format!r}?" for other in candidates[1:])
+    comment = (
+        f"format: {texts[0].as_py()!r} is read as {reading}, and written so again"
+        f"{alternatives}"
     )
     return replace(
-        entry, form={**entry.form, "format": column.format}, why=(*entry.why, why)
+        entry,
+        form={**entry.form, "format": column.format},
+        comments=(*entry.comments, comment),
     )
 
 
-def _texts(cells: pa.Array) -> pa.Array | None:
-    """Returns cells as text, whole numbers too; None if they are neither."""
+def _draft_plain(
+    column: FormattedColumn, plain_cells: pa.Array, *, missing: bool
+) -> DraftedColumn | None:
+    """Drafts a column from its cells, once they are translated from its format.
+
+    Args:
+        column: The column, with its format; its bounds are of no account.
+        plain_cells: Plain numbers or ISO text, (records,).
+        missing: Whether a value may be missing.
+    """
+    if isinstance(column, Continuous):
+        return draft_number(column.name, plain_cells, missing=missing, is_label=False)
+    has_year = "y" in str(column.format).lower()
+    if has_year:
+        return draft_time(column.name, plain_cells, missing=missing)
+
+    # Times of day stand on 1970-01-01, all 24 hours of it.
+    has_seconds = "%S" in str(column.format)
+    first = datetime(1970, 1, 1)
+    last = first.replace(hour=23, minute=59, second=59 if has_seconds else 0)
+    times_of_day = Datetime(
+        name=column.name,
+        lower=first,
+        upper=last,
+        step=1 if has_seconds else 60,
+        missing=missing,
+    )
+    return DraftedColumn.from_column(times_of_day)
+
+
+def _as_texts(cells: pa.Array) -> pa.Array | None:
+    """Returns cells as text, integers too; None if they are neither.
+
+    Floats are integers if all finite ones are integral, as pandas stores integers where
+    one is missing.
+    """
     if pa.types.is_floating(cells.type):
-        cells = cells.cast(pa.float64())
-        cells = cells.filter(pc.is_finite(cells))
-        if (
-            not pc.all(pc.equal(pc.round(cells), cells)).as_py()
-            or pc.any(pc.greater(pc.abs(cells), 1e15)).as_py()
-        ):
+        floats = cells.cast(pa.float64())
+        floats = floats.filter(pc.is_finite(floats))
+        are_integral = pc.all(pc.equal(pc.round(floats), floats)).as_py()
+        are_large = pc.any(pc.greater(pc.abs(floats), 1e15)).as_py()
+        if not are_integral or are_large:
             return None
-        cells = cells.cast(pa.int64())
-    if not len(cells) or not (is_text(cells.type) or pa.types.is_integer(cells.type)):
+        cells = floats.cast(pa.int64())
+    holds_text_or_integers = is_text(cells.type) or pa.types.is_integer(cells.type)
+    if not len(cells) or not holds_text_or_integers:
         return None
-    return pc.replace_substring_regex(
-        cells.cast(pa.string()), r"^([0-9]+)\.0$", r"\1"
-    )  # as pandas writes them
+    # In a CSV file of pandas, such floats are 20200131.0.
+    return pc.replace_substring_regex(cells.cast(pa.string()), r"^([0-9]+)\.0$", r"\1")
 
 
-def _clocked(
-    name: str, distinct: pa.Array, forms: Iterable[str]
-) -> list[Continuous | Date | Datetime]:
-    """Returns columns of days or moments in the formats in which all texts are, each of another reading."""
-    found: dict[str, Continuous | Date | Datetime] = {}
-    first = distinct[0].as_py()
-    for form in forms:
-        if iso_text(form, first) == first:
+def _clock_columns(
+    name: str, distinct_texts: pa.Array, formats: Iterable[str]
+) -> Iterator[ClockColumn]:
+    """Yields a column for each reading of texts as dates, timestamps or times of day.
+
+    Args:
+        name: Name of the columns.
+        distinct_texts: The texts, at least one.
+        formats: The formats that are tried, in order.
+
+    Yields:
+        Columns whose format fits all texts. Of formats that read them alike, the first
+        one counts.
+    """
+    first_text = distinct_texts[0].as_py()
+    readings = set()
+    for text_format in formats:
+        if iso_text(text_format, first_text) == first_text:
             continue
-        column: Date | Datetime = Date(
-            name=name, lower=date(1970, 1, 1), upper=date(1970, 1, 2), format=form
-        )
-        if "H" in form or "I" in form:
-            column = Datetime(
-                name=name,
-                lower=datetime(1970, 1, 1),
-                upper=datetime(1970, 1, 2),
-                format=form,
-            )
-        if _fits(column, distinct):
-            found.setdefault(str(parse_formatted(column, distinct).to_pylist()), column)
-    return list(found.values())
+        column = _clock_column(name, text_format)
+        if _fits(column, distinct_texts):
+            reading = str(parse_formatted(column, distinct_texts).to_pylist())
+            if reading not in readings:
+                readings.add(reading)
+                yield column
 
 
-def _fits(column: Date | Datetime, distinct: pa.Array) -> bool:
-    plain, form = parse_formatted(column, distinct), str(column.format)
-    found = (
-        parse_timestamps(plain, aware=False)
-        if isinstance(column, Datetime)
-        else parse_dates(plain)
-    )
-    if found.is_bad.any():
-        return False
-    moments = pa.array(
-        found.numbers.astype(
-            "datetime64[us]" if isinstance(column, Datetime) else "datetime64[D]"
+def _clock_column(name: str, text_format: str) -> ClockColumn:
+    """Returns a column in a format, with bounds that are of no account."""
+    has_time = "H" in text_format or "I" in text_format
+    if has_time:
+        return Datetime(
+            name=name,
+            lower=datetime(1970, 1, 1),
+            upper=datetime(1970, 1, 2),
+            format=text_format,
         )
+    return Date(
+        name=name, lower=date(1970, 1, 1), upper=date(1970, 1, 2), format=text_format
     )
-    if format_cells(column, moments).cast(pa.string()) != distinct:
+
+
+def _fits(column: ClockColumn, distinct_texts: pa.Array) -> bool:
+    """Returns whether a format reads all texts, and writes them as they are."""
+    plain_texts = parse_formatted(column, distinct_texts)
+    if isinstance(column, Datetime):
+        parsed = parse_timestamps(plain_texts, aware=False)
+        dtype = "datetime64[us]"
+    else:
+        parsed = parse_dates(plain_texts)
+        dtype = "datetime64[D]"
+    if parsed.is_bad.any():
         return False
-    if form not in _LEAST_DIGITS:
+    times = pa.array(parsed.numbers.astype(dtype))
+    if format_cells(column, times).cast(pa.string()) != distinct_texts:
+        return False
+
+    text_format = str(column.format)
+    if text_format not in _MIN_DIGIT_TEXTS:
         return True
-    if "Y" in form:
-        usual = pc.min_max(pc.year(moments)).as_py()
-        earliest = (
-            1000 if len(distinct) >= _LEAST_ANCIENT else 1800
-        )  # of as many other numbers some would be no day
-        return len(distinct) >= _LEAST_DIGITS[form] and bool(
-            earliest <= usual["min"] <= usual["max"] <= 2200
-        )
-    hours, minutes = (
-        pc.count_distinct(each(moments)).as_py() for each in (pc.hour, pc.minute)
-    )
-    return bool(hours >= _LEAST_HOURS and minutes >= _LEAST_MINUTES)
+    if "Y" in text_format:
+        are_enough = len(distinct_texts) >= _MIN_DIGIT_TEXTS[text_format]
+        return are_enough and _have_usual_years(times)
+    hour_count = pc.count_distinct(pc.hour(times)).as_py()
+    minute_count = pc.count_distinct(pc.minute(times)).as_py()
+    return bool(hour_count >= _MIN_HOURS and minute_count >= _MIN_MINUTES)
 
 
-def _decorated(name: str, distinct: pa.Array) -> list[Continuous | Date | Datetime]:
-    """Returns a column of numbers in the first format in which all texts are, if there is one."""
-    texts = distinct.to_pylist()
-    shapes = [_NUMBER.fullmatch(text) for text in texts]
-    if not all(shapes):
-        return []
-    before, after = (
-        max((shape[group] for shape in shapes if shape), key=len) for group in (1, 3)
-    )
-    below = ";(0)" if any(text.startswith("(") for text in texts) else ""
-    for mark, point in [
-        each for each in _MARKS if not each[0] or any(each[0] in text for text in texts)
-    ]:
-        places = max(len(shape[2].partition(point)[2]) for shape in shapes if shape)
-        whole = f"#{mark}##0" if mark else "0"
-        form = (
-            f"{before}{whole}{point}{'0' * places}{after}{below}"
-            if places
-            else f"{before}{whole}{after}{below}"
-        )
-        column = Continuous(name=name, lower=0, upper=1, format=form)
-        found = parse_floats(parse_formatted(column, distinct))
-        if found.is_bad.any():
+def _have_usual_years(distinct_times: pa.Array) -> bool:
+    """Returns whether dates of digits alone have years as dates of records have."""
+    earliest, latest = _USUAL_YEARS
+    if len(distinct_times) >= _MIN_MANY_DATES:
+        earliest = _EARLIEST_YEAR_OF_MANY
+    years = pc.min_max(pc.year(distinct_times)).as_py()
+    return bool(earliest <= years["min"] and years["max"] <= latest)
+
+
+def _amount_column(name: str, distinct_texts: pa.Array) -> Continuous | None:
+    """Finds the format of amounts: their marks, currency, and brackets if negative.
+
+    Args:
+        name: Name of the column.
+        distinct_texts: The texts, at least one.
+
+    Returns:
+        A column whose format writes each text as it is, but for zeros behind the
+        decimal mark; None if there is no such format.
+    """
+    texts = distinct_texts.to_pylist()
+    matches = [match for match in map(_AMOUNT.fullmatch, texts) if match is not None]
+    if len(matches) < len(texts):
+        return None
+    before = max((match[1] for match in matches), key=len)
+    after = max((match[3] for match in matches), key=len)
+    has_brackets = any(text.startswith("(") for text in texts)
+    # What every text says but for zeros that the format may add behind it.
+    stems = [text.removesuffix(")").removesuffix(after) for text in texts]
+
+    for thousands_mark, decimal_mark in _MARK_PAIRS:
+        if thousands_mark and not any(thousands_mark in text for text in texts):
             continue
-        again = format_cells(column, pa.array(found.numbers)).to_pylist()
-        stems = [
-            text.removesuffix(")").removesuffix(after) for text in texts
-        ]  # the rest is zeros
-        if all(map(str.startswith, again, stems)):
-            return [column]
-    return []
+        decimals = max(len(match[2].partition(decimal_mark)[2]) for match in matches)
+        digits = f"#{thousands_mark}##0" if thousands_mark else "0"
+        if decimals:
+            digits += decimal_mark + "0" * decimals
+        text_format = f"{before}{digits}{after}"
+        if has_brackets:
+            text_format += ";(0)"
+        column = Continuous(name=name, lower=0, upper=1, format=text_format)
+        parsed = parse_floats(parse_formatted(column, distinct_texts))
+        if parsed.is_bad.any():
+            continue
+        written = format_cells(column, pa.array(parsed.numbers)).to_pylist()
+        if all(map(str.startswith, written, stems)):
+            return column
+    return None
