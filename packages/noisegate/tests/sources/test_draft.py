@@ -183,7 +183,7 @@ def test_a_draft_finds_the_grid_and_the_atoms_that_were_planted_and_no_others(
     found = written(tmp_path, {name: values})
     form = column_form(found.schema.columns[0])
     assert {key: form[key] for key in ("kind", "step", "atoms") if key in form} == says
-    assert bool(found.entries[0].why) == (len(says) > 1)
+    assert bool(found.entries[0].comments) == (len(says) > 1)
     again = Schema.loads(found.toml())
     assert again == found.schema
     source = TableSource(tmp_path / "public.csv", again)
@@ -320,7 +320,7 @@ def test_names_that_end_lines_stay_in_their_comment(tmp_path):
     odd = replace(
         found,
         entries=(
-            replace(found.entries[0], why=("one\ntwo = 3\r",)),
+            replace(found.entries[0], comments=("one\ntwo = 3\r",)),
             *found.entries[1:],
         ),
     )

@@ -1,10 +1,24 @@
-"""Drafts of a schema, for its owner to read and correct: from records, which stay with the owner, or a dictionary.
+"""Drafts of a schema, for its owner to read and correct.
+
+They are made from public records, or from a data dictionary::
+
+    records ──► draft ──► columns: booleans, numbers, times, text ──► rules ──┐
+                                                                              ▼
+    dictionary ──► dictionaries ──► columns, partly open ──────────► drafted file
+
+From the outside inwards:
 
 - `init`: the verb `schema init`.
-- `draft`: columns from records; `numbers` and `formats` draft columns of numbers and of
-  text with a form, `rules` the rules between columns, `linked` several tables.
-- `drafted`: a drafted column with the reason for each choice.
+- `draft`: a table's columns, one by one, and the schema of all of them.
+- `linked`, `links`: several tables, and how they hang together.
 - `dictionaries`: columns from a data dictionary.
+- `texts`, `formats`, `numbers`, `times`: columns by what their cells hold.
+- `stored`: the types and spellings in which a file stores its columns.
+- `regularities`: sentinels, steps and atoms of numbers.
+- `rules`, `dependencies`: what holds between columns, as constraints and remarks.
+- `drafted`: a drafted column with the reason for each choice, and the file.
+- `vocabulary.toml`: words by which all of them read names and cells.
 
-A draft may quote values of the records. It is not differentially private, and says so.
+A draft quotes values of the records: bounds and levels. It is not differentially
+private, and says so.
 """

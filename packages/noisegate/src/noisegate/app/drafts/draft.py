@@ -1,4 +1,9 @@
-"""A first draft of a schema from a file that its owner has declared public; never from private data.
+"""A first draft of a schema, from a file that its owner has declared public.
+
+Never from private data: bounds and levels are copied from the records::
+
+    file or table ──► cells ──► entries, a `DraftedColumn` each ──► schema ──► rules
+                        ╰─► words for missing values                  ╰─── Draft
 
 No column stops a draft: what cannot be used is ignored, with the reason. Text that is a
 number or a date in all cells but those that say one or two words is that number or
@@ -7,114 +12,146 @@ date, and the words are marks of missing values.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-import pyarrow.types as pt
 
+from noisegate.app.drafts.dependencies import MAX_COLUMNS
 from noisegate.app.drafts.drafted import (
-    MAX_LEVELS,
     DraftedColumn,
+    drafted_text,
+    reasons_by_ignored,
+    schema_of_entries,
+    vocabulary,
+)
+from noisegate.app.drafts.formats import draft_formatted
+from noisegate.app.drafts.numbers import draft_number
+from noisegate.app.drafts.rules import Rules, find_rules
+from noisegate.app.drafts.stored import (
+    Categories,
+    declared_types,
+    draft_categories,
+    widen_numbers,
+    with_stored_form,
+)
+from noisegate.app.drafts.texts import (
     draft_boolean,
     draft_identifier,
     draft_reference,
     draft_text,
-    drafted_text,
-    schema_of,
-    vocabulary,
 )
-from noisegate.app.drafts.formats import draft_formatted
-from noisegate.app.drafts.numbers import draft_number, draft_time
-from noisegate.app.drafts.rules import MOST_COLUMNS, Rules, find_rules
-from noisegate.containers import of_package
+from noisegate.app.drafts.times import draft_time
 from noisegate.errors import DataError, SchemaError
 from noisegate.gate.discovery.raw import raw_kind_of
-from noisegate.schema import DEFAULT_MISSING_VALUES, Categorical, Ordinal, Schema
-from noisegate.schema.arrow_types import check_stored, public_values
-from noisegate.schema.columns import column_from_form
+from noisegate.schema import DEFAULT_MISSING_VALUES, Schema
 from noisegate.schema.encode import encode, is_text, strip_cells
-from noisegate.schema.values import TEXT_PADDING
 from noisegate.sources.frames import read_table
 from noisegate.sources.headers import check_once, check_titles
-from noisegate.sources.stores import arrow_file
-from noisegate.sources.tables.memory import MixedObjects, objects_to_arrow, to_arrow
-from noisegate.sources.tables.parts import ParquetFile
+from noisegate.sources.tables.memory import to_arrow
 from noisegate.sources.tables.tables import open_origins
 
-_MARKS = frozenset(vocabulary("missing"))
-# Other words do, if they are so few and so many different numbers or dates stand beside them.
-_MOST_WORDS, _LEAST_BESIDE = 2, 10
-_MOST_ROWS = 200_000  # of so many records at most are rules looked for
+# Words that usually stand for a missing value do so in a column of numbers or dates.
+_MISSING_WORDS: frozenset[str] = frozenset(vocabulary("missing_words"))
+# Other words do if they are so few, beside so many different numbers or dates.
+_MAX_OTHER_WORDS = 2
+_MIN_VALUES_BESIDE_WORDS = 10
+
+# More records are thinned out before rules are looked for.
+_MAX_RULE_RECORDS = 200_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A schema drafted from a public file, and why it says what it says."""
+    """A schema drafted from a public file, and why it states what it states.
 
-    schema: Schema  # what was drafted; columns that nobody should use as they are stand under its ``ignore``
-    entries: tuple[
-        DraftedColumn, ...
-    ]  # the columns with the reasons, in the order of the file
-    rules: (
-        Rules  # the constraints with their reasons, and what else holds in all records
-    )
+    Attributes:
+        schema: What was drafted. Columns that nobody should use as they are stand under
+            its `ignore`.
+        entries: The columns with the reasons, in the order of the file.
+        rules: The constraints with their reasons, and what else holds in all records.
+    """
+
+    schema: Schema
+    entries: tuple[DraftedColumn, ...]
+    rules: Rules
 
     @property
     def ignored(self) -> dict[str, str]:
         """The columns that were left out, with the reason."""
-        return {
-            entry.name: " ".join(entry.why) for entry in self.entries if entry.ignored
-        }
+        return reasons_by_ignored(self.entries)
 
     def toml(
         self,
         *,
-        prefix: Sequence[str] = (),
-        more: Mapping[str, Any] = MappingProxyType({}),
+        table_path: Sequence[str] = (),
+        extra_keys: Mapping[str, Any] = MappingProxyType({}),
     ) -> str:
-        """Returns the schema file, with the reasons as comments; below ``prefix``, with ``more`` keys at its top."""
+        """Writes the schema file, with the reasons as comments.
+
+        Args:
+            table_path: Names of the TOML table below which all of it stands.
+            extra_keys: Keys at its top beside those of the schema.
+        """
         form = self.schema.form()
-        top: dict[str, Any] = {
-            key: form[key] for key in ("label", "missing_values") if key in form
-        }
-        constraints = list(
-            zip(form.get("constraints", ()), self.rules.reasons, strict=True)
-        )
+        top = dict(extra_keys)
+        for key in ("label", "missing_values"):
+            if key in form:
+                top[key] = form[key]
         return drafted_text(
             self.entries,
-            top={**more, **top},
-            constraints=constraints,
+            top=top,
+            constraints=form.get("constraints", ()),
+            constraint_reasons=self.rules.reasons,
             remarks=self.rules.remarks,
-            prefix=prefix,
+            table_path=table_path,
         )
+
+
+@dataclass(frozen=True)
+class _PublicTable:
+    """The columns of a public table.
+
+    Attributes:
+        name: What messages call the table.
+        table: The columns that Arrow can hold.
+        unreadable_types: The type of each other column, by its name.
+    """
+
+    name: str
+    table: pa.Table
+    unreadable_types: Mapping[str, str]
 
 
 def draft_schema(public: Any, label: str | None = None) -> Schema:
-    """Returns a schema drafted from *public* records, as `noisegate schema init` drafts it from a file.
+    """Drafts a schema from *public* records, as `noisegate schema init` does.
 
-    Its bounds and levels come straight from the records, so never use it on private ones: `discover_schema` buys them.
+    Its bounds and levels come straight from the records, so never use it on private
+    ones: `discover_schema` buys them.
 
-    The records are a table of any kind that `noisegate.fit` takes, or the path of a file that is public; ``label`` is
-    the name of the column to be predicted from the others.
+    Args:
+        public: A table of any kind that `noisegate.fit` takes, or the path of a file
+            that is public.
+        label: Name of the column to be predicted from the others, or None.
+
+    Returns:
+        The schema, with its reasons; identifiers, free text and other columns that no
+        model should see stand under `ignore`.
 
     Raises:
         DataError: if the records cannot be read, or there are none.
-        SchemaError: if a column holds free text, or nothing at all, or ``label`` is not a column.
+        SchemaError: if no column can be used, or `label` is no column, or none that can
+            be predicted.
 
     Examples:
         >>> import pyarrow as pa
         >>> from noisegate import draft_schema
-        >>> schema = draft_schema(pa.table({"age": [18, 35, 62], "job": ["nurse", "baker", "nurse"]}))
+        >>> jobs = ["nurse", "baker", "nurse"]
+        >>> schema = draft_schema(pa.table({"age": [18, 35, 62], "job": jobs}))
         >>> schema.column("age").upper, schema.column("job").levels
         (70, ('baker', 'nurse'))
         >>> schema.review()  # what was guessed, and why
@@ -126,403 +163,335 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
 
 
 def draft(
-    path: Any, label: str | None = None, *, without: Collection[str] = ()
+    public: Any, label: str | None = None, *, keys: Collection[str] = ()
 ) -> Draft:
-    """Returns a draft of a schema from a *public* file: its bounds and levels come straight from the records.
+    """Drafts a schema, with the reasons, from a *public* file or table.
 
-    Numbers that are only 0 and 1, and a label of few distinct whole numbers, become categorical; numbers with leading
-    zeros (codes) are text. Identifiers, free text and whatever else cannot be used as it is are put under ``ignore``,
-    with the reason and what to do about it. A sample that is large enough also shows steps, atoms and constraints.
-    Raises as `draft_schema` does. Columns ``without`` which it is drafted are keys.
+    Numbers that are only 0 and 1, and a label of few distinct integers, become
+    categorical; numbers with leading zeros are codes, and become text. Identifiers,
+    free text and whatever else cannot be used as it is are ignored, with the reason and
+    what to do about it. A sample that is large enough also shows steps, atoms and
+    constraints.
+
+    Args:
+        public: A path, or a table in memory.
+        label: Name of the column to be predicted from the others, or None.
+        keys: Columns that link tables, and are not drafted.
+
+    Raises:
+        DataError: if the records cannot be read, or there are none.
+        SchemaError: if no column can be used, or `label` is no column, or none that can
+            be predicted.
     """
-    table, odd = _read_public(path)
-    where = Path(path).name if isinstance(path, str | Path) else "the table"
+    records = _read_public(public)
+    table = records.table
     if not table.num_rows and table.column_names:
-        raise DataError(f"{where}: there are no records to draft a schema from")
-    if label is not None and label not in (*table.column_names, *odd):
+        raise DataError(f"{records.name}: there are no records to draft a schema from")
+    all_names = {*table.column_names, *records.unreadable_types}
+    if label is not None and label not in all_names:
         raise SchemaError(
-            f"label {label!r} is not a column of {where}: {', '.join(table.column_names)}"
+            f"label {label!r} is not a column of {records.name}: "
+            f"{', '.join(table.column_names)}"
         )
-    names = [name for name in table.column_names if name not in without]
-    entries, marks = _drafted_columns(path, table, odd, label, names=names)
-    why = next(
-        (
-            " ".join(entry.why)
-            for entry in entries
-            if entry.ignored and entry.name == label
+
+    names = [name for name in table.column_names if name not in keys]
+    cells = {name: table[name].combine_chunks() for name in names}
+    missing_values = _missing_values(cells, label)
+    entries = (
+        *_draft_columns(public, table, cells, missing_values, label),
+        *(
+            _without_kind(name, type_name)
+            for name, type_name in records.unreadable_types.items()
         ),
-        None,
     )
-    if why is not None:
-        raise SchemaError(f"label {label!r} cannot be predicted as it is: {why}")
-    schema = schema_of(entries, label, missing_values=marks)
+    for entry in entries:
+        if entry.name == label and entry.is_ignored:
+            raise SchemaError(
+                f"label {label!r} cannot be predicted as it is: "
+                f"{' '.join(entry.comments)}"
+            )
+    schema = schema_of_entries(entries, label=label, missing_values=missing_values)
     rules = _rules(table, schema)
-    reasons = {
-        entry.name: "; ".join(entry.why).removeprefix(f"{entry.name}: ")
-        for entry in entries
-    }
-    reasons |= dict(
-        zip(map(str, rules.constraints), rules.reasons, strict=True)
-    ) | dict.fromkeys(rules.remarks, "")
-    schema = replace(schema, constraints=rules.constraints, reasons=reasons)
+    schema = replace(
+        schema, constraints=rules.constraints, reasons=_reasons(entries, rules)
+    )
     return Draft(schema=schema.usable(), entries=entries, rules=rules)
 
 
-def _rules(table: pa.Table, schema: Schema) -> Rules:
-    if len(schema.names) > MOST_COLUMNS:
-        return Rules(
-            remarks=(
-                f"Constraints were not looked for: there are more than {MOST_COLUMNS} columns.",
-            )
-        )
-    tokens = pa.array([], pa.string())
-    plain = pa.table(
-        {
-            name: shortest(strip_cells(table[name].combine_chunks(), tokens)[0])
-            for name in schema.names
-        }
-    )
-    some = plain.take(
-        pa.array(range(0, table.num_rows, -(-table.num_rows // _MOST_ROWS)))
-    )
-    return find_rules(
-        encode({name: some[name].combine_chunks() for name in schema.names}, schema),
-        schema,
-    )
+def _read_public(public: Any) -> _PublicTable:
+    """Reads a public table, without the columns that Arrow cannot hold.
 
+    Args:
+        public: A path, or a table in memory; only such a one can have columns that
+            Arrow cannot hold.
 
-def _read_public(public: Any) -> tuple[pa.Table, dict[str, str]]:
-    """Returns the columns that Arrow can hold, and of the others the types; a DataError if nothing can be read."""
+    Raises:
+        DataError: if the records cannot be read, or the header cannot be right.
+    """
+    name = Path(public).name if isinstance(public, str | Path) else "the table"
     try:
-        for origin in open_origins(public)[1]:
-            names = [name for name, _ in origin.columns()]
-            check_titles(names, origin.name)
-            check_once(names, origin.name)
-        return read_table(public), {}
+        _, origins = open_origins(public)
+        for origin in origins:
+            columns = [column for column, _ in origin.columns()]
+            check_titles(columns, origin.name)
+            check_once(columns, origin.name)
+        return _PublicTable(name, read_table(public), {})
     except DataError:
         if isinstance(public, str | Path):
             raise
-        held = {name: public[name] for name in getattr(public, "columns", public)}
-        odd = {
-            str(name): kind
-            for name, cells in held.items()
-            if (kind := _odd_type(cells)) is not None
+        cells_by_name = {
+            column: public[column] for column in getattr(public, "columns", public)
         }
-        if not odd:
+        types = {
+            str(column): _unreadable_type(cells)
+            for column, cells in cells_by_name.items()
+        }
+        unreadable_types = {
+            column: type_name
+            for column, type_name in types.items()
+            if type_name is not None
+        }
+        if not unreadable_types:
             raise
-    return read_table(
-        {name: cells for name, cells in held.items() if str(name) not in odd}
-    ), odd
+    readable_cells = {
+        column: cells
+        for column, cells in cells_by_name.items()
+        if str(column) not in unreadable_types
+    }
+    return _PublicTable(name, read_table(readable_cells), unreadable_types)
 
 
-def _odd_type(cells: Any) -> str | None:
-    """Returns the type of cells that Arrow cannot hold; None if it can."""
+def _unreadable_type(cells: Any) -> str | None:
+    """Returns the type of a column that Arrow cannot hold; None if it can.
+
+    Args:
+        cells: The column in its own library; of a categorical one, its categories are
+            looked at.
+
+    Returns:
+        The dtype, such as "period[M]"; of Python objects their classes.
+    """
     try:
         to_arrow("", cells)
     except DataError:
         values = getattr(getattr(cells, "cat", cells), "categories", cells)
         dtype = str(getattr(values, "dtype", "object"))
-        return (
-            dtype
-            if dtype != "object"
-            else " and ".join(sorted({type(cell).__name__ for cell in cells}))
-        )
+        if dtype != "object":
+            return dtype
+        return " and ".join(sorted({type(cell).__name__ for cell in cells}))
     return None
 
 
-def _drafted_columns(
-    public: Any,
-    table: pa.Table,
-    odd: Mapping[str, str],
-    label: str | None,
-    *,
-    names: Sequence[str],
-) -> tuple[tuple[DraftedColumn, ...], tuple[str, ...]]:
-    """Returns the entries of the columns ``names``, then ``odd`` ones, and what is read as missing in all of them."""
-    cells = {name: table[name].combine_chunks() for name in names}
-    origin = open_origins(public)[1][0]
-    kinds, known = declared(public, origin, table.select(names))
-    found = {
-        mark
-        for name, column in cells.items()
+def _missing_values(
+    cells_by_name: Mapping[str, pa.Array], label: str | None
+) -> tuple[str, ...]:
+    """Returns the texts that are read as missing, in all columns of a table.
+
+    A label is never missing, so that its words count for nothing.
+    """
+    words = {
+        word
+        for name, cells in cells_by_name.items()
         if name != label
-        for mark in _marks(name, column)
+        for word in _words_for_missing(name, cells)
     }
-    marks = (*DEFAULT_MISSING_VALUES, *sorted(found))
-    entries = [
-        draft_reference(name, table)
-        or _drafted(
-            name,
-            column,
-            marks,
-            kinds.get(name),
-            known.get(name),
-            is_label=name == label,
-        )
-        for name, column in cells.items()
-    ]
-    return (*entries, *(_no_kind(name, kind) for name, kind in odd.items())), marks
+    return (*DEFAULT_MISSING_VALUES, *sorted(words))
 
 
-def _marks(name: str, cells: pa.Array) -> list[str]:
-    """Returns the words in a column of numbers or dates that are none, as marks of missing values are."""
+def _words_for_missing(name: str, cells: pa.Array) -> list[str]:
+    """Returns the words in a column that is otherwise of numbers or dates.
+
+    Args:
+        name: Name of the column.
+        cells: All its cells, (records,).
+
+    Returns:
+        The words, such as "unknown", in alphabetical order; empty if they may mean
+        something else, or if the other cells are no numbers or dates.
+    """
     if not is_text(cells.type):
         return []
-    cells, present = strip_cells(cells, pa.array(DEFAULT_MISSING_VALUES))
-    cells = cells.filter(pa.array(present))
-    values = cells.unique()
-    words = values.filter(
-        pc.invert(pc.match_substring_regex(values, r"[0-9]|^[+-]?(?i:inf|infinity)$"))
+    stripped, is_present = strip_cells(cells, pa.array(DEFAULT_MISSING_VALUES))
+    present_cells = stripped.filter(pa.array(is_present))
+    values = present_cells.unique()
+    is_number_like = pc.match_substring_regex(values, r"[0-9]|^[+-]?(?i:inf|infinity)$")
+    word_values = values.filter(pc.invert(is_number_like))
+    words = sorted(word_values.to_pylist())
+    other_value_count = len(values) - len(words)
+    are_few = (
+        len(words) <= _MAX_OTHER_WORDS and other_value_count >= _MIN_VALUES_BESIDE_WORDS
     )
-    found = sorted(words.to_pylist())
-    few = len(found) <= _MOST_WORDS and len(values) - len(found) >= _LEAST_BESIDE
-    if (
-        not found
-        or len(found) == len(values)
-        or not (few or {word.lower() for word in found} <= _MARKS)
-    ):
+    are_usual = {word.lower() for word in words} <= _MISSING_WORDS
+    if not words or not other_value_count or not (are_few or are_usual):
         return []
-    rest = cells.filter(pc.invert(pc.is_in(cells, value_set=words)))
-    for drafted in (
-        draft_formatted(name, rest, missing=True),
-        draft_number(name, rest, missing=True, is_label=False),
-    ):
-        if drafted is not None:
-            return [] if drafted.ignored else found
-    entry = draft_time(name, rest, missing=True)
-    return [] if entry is None or entry.ignored else found
 
-
-def _no_kind(name: str, kind: object) -> DraftedColumn:
-    return DraftedColumn.left_out(
-        name, f"values of type {kind} have no kind in a schema; convert them"
+    is_word = pc.is_in(present_cells, value_set=word_values)
+    other_cells = present_cells.filter(pc.invert(is_word))
+    entry = (
+        draft_formatted(name, other_cells, missing=True)
+        or draft_number(name, other_cells, missing=True, is_label=False)
+        or draft_time(name, other_cells, missing=True)
     )
+    if entry is None or entry.is_ignored:
+        return []
+    return words
 
 
-def _drafted(
+def _draft_columns(
+    public: Any,
+    table: pa.Table,
+    cells_by_name: Mapping[str, pa.Array],
+    missing_values: tuple[str, ...],
+    label: str | None,
+) -> list[DraftedColumn]:
+    """Drafts the columns of a table.
+
+    Args:
+        public: The path or table that was read.
+        table: All its columns, keys too, to which others may refer.
+        cells_by_name: The columns to be drafted.
+        missing_values: Texts that stand for a missing value.
+        label: Name of the column to be predicted, or None.
+    """
+    declared = declared_types(public, table.select(list(cells_by_name)))
+    entries = []
+    for name, cells in cells_by_name.items():
+        entry = draft_reference(name, table)
+        if entry is None:
+            entry = _draft_column(
+                name,
+                cells,
+                missing_values,
+                declared_type=declared.types.get(name),
+                categories=declared.categories.get(name),
+                is_label=name == label,
+            )
+        entries.append(entry)
+    return entries
+
+
+def _draft_column(
     name: str,
     cells: pa.Array,
-    marks: tuple[str, ...],
-    kind: pa.DataType | None,
-    categories: Categories | None,
+    missing_values: tuple[str, ...],
     *,
+    declared_type: pa.DataType | None,
+    categories: Categories | None,
     is_label: bool,
 ) -> DraftedColumn:
-    every, present = strip_cells(cells, pa.array(marks))
-    if raw_kind_of(every.type) is None and not pa.types.is_null(every.type):
-        return _no_kind(name, every.type)
-    cells = shortest(every.filter(pa.array(present)))
-    missing = not present.all() or (
-        pa.types.is_floating(cells.type) and bool(pc.any(pc.is_nan(cells)).as_py())
+    """Drafts a column from all its cells.
+
+    Args:
+        name: Name of the column.
+        cells: Its cells, (records,).
+        missing_values: Texts that stand for a missing value.
+        declared_type: Arrow type that the file declares, or None.
+        categories: Categories that the file declares, or None.
+        is_label: Whether the column is to be predicted.
+    """
+    missing_markers = pa.array(missing_values)
+    stripped, is_present = strip_cells(cells, missing_markers)
+    is_null_type = pa.types.is_null(stripped.type)
+    if raw_kind_of(stripped.type) is None and not is_null_type:
+        return _without_kind(name, stripped.type)
+    present_cells = widen_numbers(stripped.filter(pa.array(is_present)))
+    has_nan = pa.types.is_floating(present_cells.type) and bool(
+        pc.any(pc.is_nan(present_cells)).as_py()
     )
+    missing = has_nan or not is_present.all()
+
     entry = None
     if categories is not None:
-        identifier = (
-            None if is_label or categories[1] else draft_identifier(name, cells)
+        may_be_identifier = not is_label and not categories.is_ordered
+        if may_be_identifier:
+            entry = draft_identifier(name, present_cells)
+        if entry is None:
+            entry = draft_categories(name, categories, missing_markers, missing=missing)
+    if entry is None:
+        entry = _draft_by_values(
+            name, present_cells, missing=missing, is_label=is_label
         )
-        entry = identifier or draft_categories(
-            name, categories, pa.array(marks), missing=missing
-        )
-    entry = as_stored(
-        entry or _by_values(name, cells, missing=missing, is_label=is_label),
-        cells,
-        kind,
+    entry = with_stored_form(entry, present_cells, declared_type)
+
+    # Words that this sample alone shows to be marks of missing values.
+    own_words = missing_values[len(DEFAULT_MISSING_VALUES) :]
+    if not is_text(stripped.type):
+        return entry
+    words_here = [word for word in own_words if pc.index(stripped, word).as_py() >= 0]
+    if not words_here:
+        return entry
+    comment = (
+        f"missing: so {', '.join(map(repr, words_here))} is read; take it out of "
+        "missing_values where it is a value"
     )
-    told = marks[len(DEFAULT_MISSING_VALUES) :] if is_text(cells.type) else ()
-    said = ", ".join(repr(mark) for mark in told if pc.index(every, mark).as_py() >= 0)
-    why = (
-        f"missing: so {said} is read; take it out of missing_values where it is a value"
-    )
-    return replace(entry, why=(*entry.why, why)) if said else entry
+    return replace(entry, comments=(*entry.comments, comment))
 
 
-def _by_values(
+def _draft_by_values(
     name: str, cells: pa.Array, *, missing: bool, is_label: bool
 ) -> DraftedColumn:
+    """Drafts a column by the first kind that fits all its values.
+
+    Args:
+        name: Name of the column.
+        cells: Its cells without missing ones, (records,).
+        missing: Whether a value may be missing.
+        is_label: Whether the column is to be predicted; it is then no identifier, and
+            has no format.
+    """
     values = cells.unique()
     if not len(values):
         return DraftedColumn.left_out(
             name,
-            "every value is missing, so the sample shows nothing of it; describe it by hand",
+            "every value is missing, so the sample shows nothing of it; describe it by "
+            "hand",
         )
+    entry = draft_boolean(name, values, missing=missing)
+    if entry is None and not is_label:
+        entry = draft_formatted(name, cells, missing=missing)
+    if entry is None and not is_label:
+        entry = draft_identifier(name, cells)
     return (
-        draft_boolean(name, values, missing=missing)
-        or (
-            None
-            if is_label
-            else draft_formatted(name, cells, missing=missing)
-            or draft_identifier(name, cells)
-        )
+        entry
         or draft_number(name, cells, missing=missing, is_label=is_label)
         or draft_time(name, cells, missing=missing)
         or draft_text(name, cells, missing=missing)
     )
 
 
-_ENUM = b"_PL_ENUM"  # how Polars marks its Enum in Arrow, which has an order
-_ZONE = r"[+-]([0-9]{2}:?[0-9]{2})$"
-_SHAPE = {
-    "0000-00-00": "%Y-%m-%d",
-    "00:00:00": "%H:%M:%S",
-    "00:00": "%H:%M",
-    ".000000": ".%f",
-    ".000": ".%3f",
-}
-
-Categories: TypeAlias = tuple[
-    pa.Array, bool
-]  # the categories of a column, used or not, and whether they have an order
+def _without_kind(name: str, type_name: object) -> DraftedColumn:
+    """Drafts a column of a type that no kind of column can hold."""
+    return DraftedColumn.left_out(
+        name, f"values of type {type_name} have no kind in a schema; convert them"
+    )
 
 
-def declared(
-    path: Any, origin: Any, table: pa.Table
-) -> tuple[dict[str, pa.DataType], dict[str, Categories]]:
-    """Returns the types of columns, but of text and of Python objects, which have none, and their categories."""
-    schema = getattr(origin, "schema", None)
-    if isinstance(origin, ParquetFile):
-        schema = pq.read_schema(arrow_file(origin.path))
-    elif of_package(path, "polars", "DataFrame"):
-        schema = path.head(0).to_arrow().schema
-    enums = {
-        field.name
-        for field in schema or ()
-        if any(key.startswith(_ENUM) for key in field.metadata or ())
+def _rules(table: pa.Table, schema: Schema) -> Rules:
+    """Finds the rules between the columns of a table, from a part of its records."""
+    if len(schema.names) > MAX_COLUMNS:
+        remark = (
+            "Constraints were not looked for: there are more than "
+            f"{MAX_COLUMNS} columns."
+        )
+        return Rules(remarks=(remark,))
+    stride = -(-table.num_rows // _MAX_RULE_RECORDS)  # rounded up
+    indices = pa.array(range(0, table.num_rows, stride))
+    no_markers = pa.array([], pa.string())
+    arrays = {}
+    for name in schema.names:
+        stripped, _ = strip_cells(table[name].combine_chunks(), no_markers)
+        arrays[name] = widen_numbers(stripped).take(indices)
+    return find_rules(encode(arrays, schema), schema)
+
+
+def _reasons(entries: Sequence[DraftedColumn], rules: Rules) -> dict[str, str]:
+    """Returns the reasons of a draft, by column or constraint; remarks have none."""
+    reasons = {
+        entry.name: "; ".join(entry.comments).removeprefix(f"{entry.name}: ")
+        for entry in entries
     }
-    kinds = {name: table[name].type for name in table.column_names if origin.typed}
-    if of_package(path, "polars", "DataFrame") or of_package(
-        path, "polars", "LazyFrame"
-    ):  # which have one of text
-        kinds = {
-            name: pa.string() if pt.is_large_string(kind) else kind
-            for name, kind in kinds.items()
-        }
-    listed = {name: kind for name, kind in kinds.items() if pt.is_dictionary(kind)}
-    found = {
-        name: (table[name].combine_chunks().dictionary, kind.ordered or name in enums)
-        for name, kind in listed.items()
-    }
-    for raw, dtype in (
-        path.dtypes.items() if of_package(path, "pandas", "DataFrame") else ()
-    ):
-        name = str(raw).strip(TEXT_PADDING)
-        if name in kinds:
-            kinds[name] = getattr(dtype, "pyarrow_dtype", kinds[name])
-        if str(dtype) in ("object", "category"):
-            kinds.pop(name, None)
-        if hasattr(dtype, "categories") and name in table.column_names:
-            with suppress(MixedObjects):
-                found[name] = objects_to_arrow(dtype.categories.tolist()), dtype.ordered
-    return kinds, found
-
-
-def draft_categories(
-    name: str, found: Categories, tokens: pa.Array, *, missing: bool
-) -> DraftedColumn | None:
-    """Returns the entry of a column of categories; None where they are no levels."""
-    (values, known), ordered = strip_cells(found[0], tokens), found[1]
-    levels = values.filter(pa.array(known)).to_pylist()
-    fit = is_text(values.type) or pt.is_integer(values.type)
-    if (
-        not fit
-        or not levels
-        or len(set(levels)) < len(levels)
-        or (not ordered and len(levels) > MAX_LEVELS)
-    ):
-        return None
-    if ordered:
-        return DraftedColumn.of(
-            Ordinal(name=name, levels=tuple(levels), missing=missing)
-        )
-    return DraftedColumn.of(
-        Categorical(name=name, levels=tuple(sorted(levels)), missing=missing)
-    )
-
-
-def as_stored(
-    entry: DraftedColumn, cells: pa.Array, kind: pa.DataType | None
-) -> DraftedColumn:
-    """Returns an entry that says in which type, and as text in which spelling, the sample has the column."""
-    column = entry.column
-    if (
-        column is None
-        or getattr(column, "format", None)
-        or getattr(column, "words", ())
-    ):
-        return entry
-    said = _spelling(column.kind, cells)
-    stored: dict[str, Any] = {} if said is None else {"spelling": said}
-    if kind is not None and kind != public_values(column).type:
-        stored["type"] = str(kind)
-    for form in (
-        ({**entry.form, **stored}, _within(entry.form, kind) | stored) if stored else ()
-    ):
-        with suppress(SchemaError):
-            check_stored([column_from_form(entry.name, form)])
-            return replace(entry, form=form)
-    return entry
-
-
-def _within(form: Any, kind: pa.DataType | None) -> dict[str, Any]:
-    """Returns the form of a column of numbers with bounds that its type can hold."""
-    ends: Any = None
-    if kind is not None and pt.is_decimal(kind):
-        largest = (10**kind.precision - 1) / Decimal(10) ** kind.scale
-        ends = -largest, largest
-    elif kind is not None and (pt.is_integer(kind) or pt.is_floating(kind)):
-        limits: Any = (np.iinfo if pt.is_integer(kind) else np.finfo)(
-            kind.to_pandas_dtype()
-        )
-        ends = Decimal(str(limits.min)), Decimal(str(limits.max))
-    if ends is None or "lower" not in form:
-        return dict(form)
-    step, lower, upper = (
-        Decimal(str(form.get(key, 1))) for key in ("step", "lower", "upper")
-    )
-    lower += max(((ends[0] - lower) / step).to_integral_value(ROUND_CEILING), 0) * step
-    upper -= max(((upper - ends[1]) / step).to_integral_value(ROUND_CEILING), 0) * step
-    number = type(form["lower"])
-    return {**form, "lower": number(lower), "upper": number(upper)}
-
-
-def _spelling(kind: str, cells: pa.Array) -> str | None:
-    if not is_text(cells.type) or kind not in ("boolean", "date", "datetime"):
-        return None
-    if kind == "boolean":
-        words = set(pc.unique(cells).to_pylist())
-        styles = (str.title, str.upper)
-        return next(
-            (
-                style("true/false")
-                for style in styles
-                if words <= {style("true"), style("false")}
-            ),
-            None,
-        )
-    shapes = pc.unique(
-        pc.replace_substring_regex(
-            pc.replace_substring_regex(cells, _ZONE, r"+\1"), "[0-9]", "0"
-        )
-    )
-    said = str(shapes[0])
-    for digits, directive in _SHAPE.items():
-        said = (
-            said.replace(digits, directive, 1)
-            if directive != "%H:%M" or "%H" not in said
-            else said
-        )
-    return (
-        said
-        if len(shapes) == 1 and "%H" in said and not re.search(r"\.\d|f\d", said)
-        else None
-    )
-
-
-def shortest(cells: pa.Array) -> pa.Array:
-    """Returns floats of 32 bits as the decimals that they stand for, and short decimals as Arrow computes with them."""
-    if pt.is_decimal32(cells.type) or pt.is_decimal64(cells.type):
-        return cells.cast(pa.decimal128(cells.type.precision, cells.type.scale))
-    return (
-        cells.cast(pa.string()).cast(pa.float64())
-        if pt.is_float32(cells.type)
-        else cells
-    )
+    for constraint, reason in zip(rules.constraints, rules.reasons, strict=True):
+        reasons[str(constraint)] = reason
+    for remark in rules.remarks:
+        reasons[remark] = ""
+    return reasons
