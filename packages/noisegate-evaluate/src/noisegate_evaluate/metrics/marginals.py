@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from noisegate.app.drafts.rules import MOST_COLUMNS, Sum, find_rules, numbers_of
+from noisegate.app.drafts.dependencies import MAX_COLUMNS, Sum
+from noisegate.app.drafts.rules import find_rules, numbers_by_column
 from noisegate.errors import DataError, OptionError
 from noisegate.records import Rows
 from noisegate.schema import Column, Constraint, Schema
@@ -303,7 +304,7 @@ class RulesKept(MetricResult):
     ) -> RulesKept | None:
         """Returns the figures; None where real records show no rule, or have too many columns to look for some."""
         schema: Schema = more["schema"]
-        if len(schema.names) > MOST_COLUMNS:
+        if len(schema.names) > MAX_COLUMNS:
             return None
         ours, theirs = (
             read_rows(table, schema, MOST_ROWS) for table in (synthetic, real)
@@ -333,5 +334,5 @@ def _share(rule: Constraint | Sum, rows: Rows, schema: Schema) -> float:
     if not len(rows):
         return 0.0
     if isinstance(rule, Sum):
-        return float(rule.broken(numbers_of(rows, schema)).mean())
+        return float(rule.broken(numbers_by_column(rows, schema)).mean())
     return float(np.mean(rule.broken(rows, schema.layout, schema.missing_values)))

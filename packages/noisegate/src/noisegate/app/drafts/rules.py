@@ -1,27 +1,37 @@
-"""Rules that all records of a public sample keep to: what a draft proposes as constraints, and what it remarks.
+"""Rules that all records of a public sample keep to: constraints, and remarks.
 
-Only where at least `LEAST` records would break one, were the columns independent, and none does (chance below 10⁻¹³).
+A constraint is proposed only where enough records would break it, were the columns
+independent of each other, and not one does. That it holds in a sample is no proof: the
+reader of the draft decides.
 
-A constraint is proposed only where at least `LEAST` records would break it, were the
-columns independent of each other, and not one does (a chance below 10⁻¹³). That it
-holds in a sample is no proof: the reader of the draft decides.
+* Comparisons of numbers, of dates, of timestamps: part <= whole, start <= end.
+* Combinations of two columns' values that never occur, if they are few: a level, a
+  truth value, missing or stated, and of numbers the smallest value against all others
+  ("pregnancies" are 0 where sex is Male).
 
-* Comparisons of numbers, of dates, of moments: part <= whole, start <= end.
-* Combinations of two columns' values that never occur, where at most `_MOST_GAPS` do
-  not: a level, a truth value, missing or given, and in columns of steps the least value
-  against all others ("pregnancies" are 0 where sex is Male).
-* Columns that follow from others, sums among them, make no constraint, since sampling
-  could hardly keep to one: they are remarked.
+Columns that follow from others are only remarked: see `dependencies`.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.app.drafts.dependencies import (
+    MIN_EXPECTED_EXCEPTIONS,
+    MIN_RECORDS,
+    Floats,
+    Sum,
+    contingency_table,
+    derivation_remarks,
+    find_sums,
+    tie_remarks,
+)
 from noisegate.records import Rows
 from noisegate.schema import (
     Comparison,
@@ -30,124 +40,74 @@ from noisegate.schema import (
     Date,
     Datetime,
     Impossible,
+    NumericColumn,
     Schema,
 )
+from noisegate.schema.columns import Column
 from noisegate.schema.constraints import decoded_numbers
 from noisegate.schema.layout import is_outer_atom, numbers_of_ranks, ranks_of
 
-Floats = npt.NDArray[np.float64]
+# Constraints are proposed while this fraction of records keeps to all of them, were
+# their columns independent. It is estimated from so many records.
+_MIN_ACCEPTANCE = 0.1
+_ACCEPTANCE_RECORDS = 2**14
 
-NEARLY_ALL = 0.97  # a sum is one where it holds in this part of the records that have all its columns
+# A rule that fewer records would break, were the columns independent, says little.
+_MIN_BREAK_FRACTION = 0.02
 
-_FEW, _CLOSE, _RIDGE = 512, 1e-9, 1e-6
-# Numbers are tied where others leave less of the variance of each: of two columns, and of more. Coefficients from this
-# part of the largest on say which; of so many columns at most.
-_LEFT, _LEFT_OF_MORE, _PART, _MOST_TIED = 0.01, 0.001, 0.1, 5
+_MAX_CONSTRAINTS = 32
 
+# Columns with more levels are left out. So are pairs of columns with more combinations
+# that never occur: these are of another kind than an exception or two.
+_MAX_LEVELS = 20
+_MAX_IMPOSSIBLE = 3
 
-@dataclass(frozen=True, kw_only=True)
-class Sum:
-    """A column and the two that add up to it, or several neighbours; and in which part of the records they do."""
-
-    whole: str
-    parts: tuple[str, ...]
-    share: float = 1.0
-
-    def __str__(self) -> str:
-        return f"{self.whole} = {' + '.join(self.parts)}"
-
-    def broken(self, numbers: Mapping[str, Floats]) -> npt.NDArray[np.bool_]:
-        """Returns which records have all the numbers, NaN where one is missing, and break it, (rows,)."""
-        apart = np.abs(numbers[self.whole] - sum(numbers[part] for part in self.parts))
-        return np.asarray(apart > _CLOSE * np.maximum(1.0, np.abs(numbers[self.whole])))
-
-
-def find_sums(numbers: Mapping[str, Floats], least: int) -> list[Sum]:
-    """Returns the sums that nearly all records keep to, each part other than 0 in `least` of them or more."""
-    names, found = list(numbers), dict[str, Sum]()
-    if len(names) < 3:
-        return []
-    few = np.stack([numbers[name][:_FEW] for name in names])
-    runs = (
-        range(start, stop)
-        for start, stop in combinations(range(len(names) + 1), 2)
-        if stop - start > 2
-    )
-    for places in chain(combinations(range(len(names)), 2), runs):
-        close = np.abs(few - few[list(places)].sum(axis=0)) <= _CLOSE * np.maximum(
-            1.0, np.abs(few)
-        )
-        known = ~np.isnan(few).any(axis=0)
-        for place in np.flatnonzero(
-            close.mean(axis=1) > known.mean() * NEARLY_ALL - 0.1
-        ):
-            if place not in places and names[place] not in found:
-                one = _checked(
-                    numbers, names[place], tuple(names[part] for part in places), least
-                )
-                found |= {} if one is None else {names[place]: one}
-    return list(found.values())
-
-
-def _checked(
-    numbers: Mapping[str, Floats], whole: str, parts: tuple[str, ...], least: int
-) -> Sum | None:
-    columns = np.stack([numbers[name] for name in (whole, *parts)])
-    columns = columns[:, ~np.isnan(columns).any(axis=0)]
-    if (np.count_nonzero(columns, axis=1) < least).any():
-        return None
-    rule, known = (
-        Sum(whole=whole, parts=parts),
-        dict(zip((whole, *parts), columns, strict=True)),
-    )
-    share = 1 - float(rule.broken(known).mean())
-    chance = 1 - float(
-        rule.broken({**known, whole: np.roll(columns[0], len(columns[0]) // 3)}).mean()
-    )
-    return (
-        Sum(whole=whole, parts=parts, share=share)
-        if share >= NEARLY_ALL and chance < 0.5
-        else None
-    )
-
-
-LEAST = 30  # so many records at least would break a constraint that is proposed, were columns independent
-
-LEAST_ACCEPTANCE = 0.1
-"""Constraints are proposed while this part of records whose columns are independent keeps to all of them."""
-
-MOST_COLUMNS = 60  # columns at most whose pairs are gone through
-
-_LEAST_ROWS, _LEAST_SHARE = 200, 0.02
-_MOST_LEVELS, _MOST_GAPS, _MOST_RULES = 20, 3, 32
-# A column is said to follow from one of fewer levels than this, each of about so many records or more.
-_MOST_DERIVED, _PER_LEVEL = 100, 20
-_DRAWN = 2**14
+# The smallest value is a region of its own if this fraction of records has it.
+_MIN_SMALLEST_FRACTION = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What holds in all records of a sample."""
+    """What holds in all records of a sample.
 
-    constraints: tuple[Constraint, ...] = ()  # to be proposed
-    reasons: tuple[str, ...] = ()  # why, one for each
-    remarks: tuple[str, ...] = ()  # what else a reader may want to know, in sentences
-    sums: tuple[
-        Sum, ...
-    ] = ()  # told by the remarks: sampling could hardly keep to them
+    Attributes:
+        constraints: To be proposed.
+        reasons: Why, one for each constraint.
+        remarks: What else a reader may want to know, in sentences.
+        sums: Those in the remarks.
+    """
+
+    constraints: tuple[Constraint, ...] = ()
+    reasons: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    sums: tuple[Sum, ...] = ()
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Candidate:
+    """A constraint that holds in all records.
+
+    Attributes:
+        constraint: The constraint.
+        reason: Why it may be proposed.
+        break_fraction: The fraction of records that would break it, were the columns
+            independent.
+    """
+
     constraint: Constraint
     reason: str
-    breaks: float
-    """The share of records that would break it, were columns independent."""
+    break_fraction: float
 
 
 @dataclass(frozen=True)
-class _Codes:
-    """A column as a few values, each as `Impossible` writes it."""
+class _Regions:
+    """A column whose values are divided into a few regions.
+
+    Attributes:
+        name: Name of the column.
+        codes: Index of the region of each record, (records,).
+        values: Each region as `Impossible` writes it, such as "1.." for 1 and above.
+    """
 
     name: str
     codes: npt.NDArray[np.int64]
@@ -155,291 +115,364 @@ class _Codes:
 
 
 def find_rules(records: Rows, schema: Schema) -> Rules:
-    """Returns the rules that all records of a public sample of a table keep to; none where there are few records."""
-    if len(records) < _LEAST_ROWS:
+    """Finds the rules that all records of a public sample keep to.
+
+    Args:
+        records: Encoded records; fewer than `MIN_RECORDS` have no rules.
+        schema: Their schema, with few columns, since all pairs are gone through.
+    """
+    if len(records) < MIN_RECORDS:
         return Rules()
-    numbers = numbers_of(records, schema)
-    found = _comparisons(numbers, schema)
-    sums = find_sums(
-        {
-            name: cells
-            for name, cells in numbers.items()
-            if _sort(schema, name)[0] is float
-        },
-        LEAST,
+    numbers = numbers_by_column(records, schema)
+    amounts = {
+        name: column
+        for name, column in numbers.items()
+        if _scale(schema.column(name)) == "number"
+    }
+    sums = find_sums(amounts)
+
+    candidates = _comparisons(numbers, schema)
+    for first, second in combinations(_columns_in_regions(records, schema), 2):
+        candidates.extend(_impossible_combinations(first, second))
+    likeliest_first = sorted(
+        candidates, key=lambda candidate: -candidate.break_fraction
     )
+    proposed, acceptance = _proposed(
+        likeliest_first[:_MAX_CONSTRAINTS], records, schema
+    )
+
     remarks = [
-        f"{one} in {one.share:.1%} of the records: put {one.whole} under `ignore`, and add it up afterwards."
-        for one in sums
+        f"{found_sum} in {found_sum.fraction:.1%} of the records: put "
+        f"{found_sum.total} under `ignore`, and add it up afterwards."
+        for found_sum in sums
     ]
-    remarks += _tied(numbers, [{one.whole, *one.parts} for one in sums])
-    for first, second in combinations(_few_values(records, schema), 2):
-        found += _gaps(first, second)
-    remarks += _derived(
-        records, schema, {frozenset(one.constraint.names) for one in found}
-    )
-    kept, share = _acceptable(
-        sorted(found, key=lambda one: -one.breaks)[:_MOST_RULES], records, schema
-    )
-    left = [str(one.constraint) for one in found if one not in kept][:_MOST_RULES]
-    if left:
-        remarks.append(
-            f"Not proposed, to keep those above few, but without an exception too: {'; '.join(left)}."
-        )
-    if kept:
-        remarks.append(
-            "Were the columns independent of each other, "
-            f"{f'{share * 100:.0f} in 100' if share < 0.995 else 'nearly all'} records would keep to all constraints "
-            "above. A fitted model knows how columns go together and draws more such records; others are drawn again."
-        )
-    reasons = tuple(one.reason for one in kept)
-    constraints = tuple(one.constraint for one in kept)
+    sum_columns = [{found_sum.total, *found_sum.parts} for found_sum in sums]
+    remarks.extend(tie_remarks(numbers, sum_columns))
+    constrained_pairs = {
+        frozenset(candidate.constraint.names) for candidate in candidates
+    }
+    remarks.extend(derivation_remarks(records, schema, constrained_pairs))
+    remarks.extend(_constraint_remarks(candidates, proposed, acceptance))
     return Rules(
-        constraints=constraints,
-        reasons=reasons,
+        constraints=tuple(candidate.constraint for candidate in proposed),
+        reasons=tuple(candidate.reason for candidate in proposed),
         remarks=tuple(remarks),
         sums=tuple(sums),
     )
 
 
-def numbers_of(records: Rows, schema: Schema) -> dict[str, npt.NDArray[np.float64]]:
-    """Returns the numbers, days or microseconds of each numeric column, (rows,); NaN where missing or a sentinel."""
+def numbers_by_column(records: Rows, schema: Schema) -> dict[str, Floats]:
+    """Decodes the numeric columns of records.
+
+    Args:
+        records: Encoded records.
+        schema: Their schema.
+
+    Returns:
+        Numbers, days or microseconds of each column, by its name, (records,); NaN where
+        a value is missing or an atom outside the bounds.
+    """
     numbers = {}
-    for place, column in enumerate(schema.layout.numeric):
-        found, missing = decoded_numbers(records, schema.layout, place)
-        numbers[column.name] = np.where(
-            missing | is_outer_atom(column, found), np.nan, found.astype(np.float64)
-        )
+    for index, column in enumerate(schema.layout.numeric):
+        values, is_missing = decoded_numbers(records, schema.layout, index)
+        is_amount = ~is_missing & ~is_outer_atom(column, values)
+        numbers[column.name] = np.where(is_amount, values.astype(np.float64), np.nan)
     return numbers
 
 
-def _sort(schema: Schema, name: str) -> tuple[type, bool]:
-    column = schema.column(name)
-    return type(column) if isinstance(column, Date | Datetime) else float, getattr(
-        column, "aware", False
-    )
-
-
-def _comparisons(
-    numbers: Mapping[str, npt.NDArray[np.float64]], schema: Schema
-) -> list[_Found]:
-    """Returns the comparisons that hold in all records, without those that follow from others."""
-    holds: dict[tuple[str, str], _Found] = {}
-    for one, other in combinations(numbers, 2):
-        if _sort(schema, one) != _sort(schema, other):
-            continue
-        both = ~np.isnan(numbers[one]) & ~np.isnan(numbers[other])
-        left, right = numbers[one][both], numbers[other][both]
-        if len(left) < _LEAST_ROWS or (left == right).all():
-            continue
-        if (left <= right).all():
-            holds |= _compared(one, other, left, right)
-        elif (right <= left).all():
-            holds |= _compared(other, one, right, left)
-    between = {
-        (low, high): {
-            mid for first, mid in holds if first == low and (mid, high) in holds
-        }
-        for low, high in holds
-    }
-    return [found for pair, found in holds.items() if not between[pair]]
-
-
-def _tied(numbers: Mapping[str, Floats], told: Sequence[set[str]]) -> Iterator[str]:
-    """Yields remarks on numbers that nearly follow from each other, beside what is ``told``, as a sum or a product."""
-    seen = list(told)
-    positive = {
-        name: np.log(each) for name, each in numbers.items() if not (each <= 0).any()
-    }
-    for kind, cells in (("sum or difference", numbers), ("product or ratio", positive)):
-        names = [name for name, each in cells.items() if np.isfinite(each).mean() > 0.5]
-        rows = np.array([cells[name] for name in names]).reshape(
-            len(names), -1 if names else 0
-        )
-        rows = rows[:, np.isfinite(rows).all(axis=0)]
-        if rows.shape[1] < _LEAST_ROWS or len(names) > MOST_COLUMNS:
-            continue
-        rows -= rows.mean(axis=1, keepdims=True)
-        rows /= np.maximum(rows.std(axis=1, keepdims=True), _CLOSE)
-        every = rows @ rows.T / rows.shape[1] + _RIDGE * np.eye(len(names))
-        for row in np.linalg.inv(every):
-            near = np.flatnonzero(np.abs(row) > _PART * row.max())
-            left, tied = (
-                1 / np.linalg.inv(every[np.ix_(near, near)]).diagonal().min(),
-                [names[j] for j in near],
-            )
-            most = _LEFT if len(tied) == 2 else _LEFT_OF_MORE
-            if (
-                1 < len(tied) <= _MOST_TIED
-                and left < most
-                and not any(one.issuperset(tied) for one in seen)
-            ):
-                seen.append(set(tied))
-                yield (
-                    f"{', '.join(tied)}: each nearly follows from the rest, as a {kind}; cells and noise hide what is "
-                    "left. Put one under `ignore` and compute it afterwards, or in its place a column of what sets "
-                    "them apart, such as days for a second date."
-                )
-
-
-def _compared(
-    lesser: str,
-    greater: str,
-    low: npt.NDArray[np.float64],
-    high: npt.NDArray[np.float64],
-) -> dict[tuple[str, str], _Found]:
-    ordered, rows = np.sort(high), len(low)
-    below, up_to = (
-        np.searchsorted(ordered, low, side=side).mean() / rows
-        for side in ("left", "right")
-    )
-    if below < _LEAST_SHARE or below * rows < LEAST:
-        return {}
-    strict = (low < high).all() and (up_to - below) * rows >= LEAST
-    rule = Comparison(left=lesser, relation="<" if strict else "<=", right=greater)
-    breaks = float(up_to if strict else below)
-    reason = f"holds in all {rows:,} records that have both; {breaks:.0%} would break it, were the two independent"
-    return {(lesser, greater): _Found(rule, reason, breaks)}
-
-
-def _few_values(records: Rows, schema: Schema) -> Iterator[_Codes]:
-    layout, absent = schema.layout, next(iter(schema.missing_values), None)
-    for place, column in enumerate(layout.coded):
-        if column.size <= _MOST_LEVELS and not (column.missing and absent is None):
-            yield _Codes(
-                column.name,
-                records.codes[:, place].astype(np.int64),
-                (*column.levels, absent)[: column.size],
-            )
-    for place, number in enumerate(layout.numeric):
-        units, missing = decoded_numbers(records, layout, place)
-        at_least = ~missing & (units == (0 if missing.all() else units[~missing].min()))
-        beyond = ~missing & ~at_least
-        if (
-            not is_outer_atom(number, units[at_least]).any()
-            and at_least.mean() > _LEAST_SHARE
-            and beyond.any()
-        ):
-            above = _above(number, units[at_least][:1], units[beyond].min())
-            if above is not None:
-                values = (
-                    _written(number, units[at_least][0]),
-                    f"{_written(number, above)}..",
-                    absent,
-                )
-                codes = np.where(missing, 2, np.where(at_least, 0, 1))
-                yield _Codes(number.name, codes, values[: 2 + number.missing])
-                continue
-        if number.missing and absent is not None:
-            yield _Codes(number.name, missing.astype(np.int64), ("..", absent))
-
-
-def _above(number: Any, least: npt.NDArray[Any], found: Any) -> Any:
-    """Returns the number after the ``least`` one, (1,); of real numbers one far below that ``found``, above atoms."""
-    if not isinstance(number, Continuous):
-        return numbers_of_ranks(number, ranks_of(number, least) + 1)[0]
-    if least[0] not in number.atoms:
-        return None
-    return np.float64(
-        f"{least[0] + 10.0 ** (np.floor(np.log10(found - least[0])) - 3):.12g}"
-    )
-
-
-def _gaps(first: _Codes, second: _Codes) -> list[_Found]:
-    table = _table(first.codes, second.codes, len(first.values), len(second.values))
-    rows = int(table.sum())
-    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / rows
-    never = np.argwhere((table == 0) & (expected >= LEAST)).tolist()
-    return [
-        _Found(
-            Impossible(
-                values={
-                    first.name: first.values[row],
-                    second.name: second.values[column],
-                }
-            ),
-            f"never in {rows:,} records; about {expected[row, column]:,.0f} would, were the two independent",
-            float(expected[row, column]) / rows,
-        )
-        for row, column in never[: len(never) * (len(never) <= _MOST_GAPS)]
-    ]
-
-
-def _derived(
-    records: Rows, schema: Schema, told: Collection[frozenset[str]]
+def _constraint_remarks(
+    candidates: Sequence[_Candidate], proposed: Sequence[_Candidate], acceptance: float
 ) -> list[str]:
-    """Returns remarks on columns of few values that follow from others, in pairs of which no constraint is ``told``."""
-    layout, codes = schema.layout, {}
-    for place, column in enumerate(layout.coded):
-        codes[column.name] = np.unique(records.codes[:, place], return_inverse=True)[1]
-    for place, number in enumerate(layout.numeric):
-        if not isinstance(number, Continuous):
-            codes[number.name] = np.unique(
-                records.numeric[:, place], return_inverse=True
-            )[1]
-    codes = {
-        name: one
-        for name, one in codes.items()
-        if 0 < one.max() < min(_MOST_DERIVED, len(one) / _PER_LEVEL)
-    }
+    """Returns remarks on the constraints: which are left out, and what they cost."""
     remarks = []
-    for first, second in combinations(codes, 2):
-        if frozenset((first, second)) in told:
-            continue
-        table = _table(
-            codes[first], codes[second], codes[first].max() + 1, codes[second].max() + 1
+    others = [
+        str(candidate.constraint)
+        for candidate in candidates
+        if candidate not in proposed
+    ]
+    if others:
+        remarks.append(
+            "Not proposed, to keep those above few, but without an exception too: "
+            f"{'; '.join(others[:_MAX_CONSTRAINTS])}."
         )
-        for one, other, counts in ((first, second, table), (second, first, table.T)):
-            apart = (
-                len(records) - counts.sum(axis=0).max()
-            )  # were all of these by chance where they are
-            if (np.count_nonzero(counts, axis=1) == 1).all() and apart >= LEAST:
-                remarks.append(
-                    f"{other} follows from {one} in all {len(records):,} records: put it under `ignore`, and derive it "
-                    "afterwards."
-                )
-                break
+    if proposed:
+        share = "nearly all"
+        if acceptance < 0.995:
+            share = f"{acceptance * 100:.0f} in 100"
+        remarks.append(
+            f"Were the columns independent of each other, {share} records would keep "
+            "to all constraints above. A fitted model knows how columns go together "
+            "and draws more such records; others are drawn again."
+        )
     return remarks
 
 
-def _table(
-    first: npt.NDArray[np.integer[Any]],
-    second: npt.NDArray[np.integer[Any]],
-    rows: int,
-    columns: int,
-) -> npt.NDArray[np.int64]:
-    return np.bincount(first * columns + second, minlength=rows * columns).reshape(
-        rows, columns
+def _proposed(
+    candidates: Sequence[_Candidate], records: Rows, schema: Schema
+) -> tuple[list[_Candidate], float]:
+    """Chooses constraints that sampling can keep to.
+
+    Args:
+        candidates: Constraints that hold in all records.
+        records: Encoded records.
+        schema: Their schema.
+
+    Returns:
+        The constraints, those that are broken least first, while enough records with
+        independent columns keep to all of them; and the fraction of these that does.
+    """
+    independent = _with_independent_columns(records, _ACCEPTANCE_RECORDS)
+    is_kept = np.ones(_ACCEPTANCE_RECORDS, dtype=np.bool_)
+    proposed = []
+    for candidate in sorted(candidates, key=lambda candidate: candidate.break_fraction):
+        is_broken = candidate.constraint.broken(
+            independent, schema.layout, schema.missing_values
+        )
+        still_kept = is_kept & ~is_broken
+        if still_kept.mean() >= _MIN_ACCEPTANCE:
+            is_kept = still_kept
+            proposed.append(candidate)
+    return proposed, float(is_kept.mean())
+
+
+def _with_independent_columns(records: Rows, count: int) -> Rows:
+    """Draws records, each of whose values is that of another record of the sample."""
+    numeric_count = records.numeric.shape[1]
+    column_count = numeric_count + records.codes.shape[1]
+    generator = np.random.default_rng(0)
+    indices = generator.integers(0, len(records), (count, column_count))
+    numeric = np.take_along_axis(records.numeric, indices[:, :numeric_count], axis=0)
+    codes = np.take_along_axis(records.codes, indices[:, numeric_count:], axis=0)
+    return Rows(numeric, codes)
+
+
+# --- Comparisons. ---
+
+
+def _scale(column: Column) -> str:
+    """Returns the scale of a column's values; only those of one scale compare."""
+    if isinstance(column, Datetime):
+        return "datetime in UTC" if column.aware else "datetime"
+    if isinstance(column, Date):
+        return "date"
+    return "number"
+
+
+def _comparisons(numbers: Mapping[str, Floats], schema: Schema) -> list[_Candidate]:
+    """Finds the comparisons of two columns that hold in all records.
+
+    Args:
+        numbers: Each column's numbers by its name, (records,), NaN where missing.
+        schema: The schema of the columns.
+
+    Returns:
+        The comparisons, without those that follow from others.
+    """
+    comparisons: dict[tuple[str, str], _Candidate] = {}
+    for first, second in combinations(numbers, 2):
+        if _scale(schema.column(first)) != _scale(schema.column(second)):
+            continue
+        has_both = ~np.isnan(numbers[first]) & ~np.isnan(numbers[second])
+        first_numbers = numbers[first][has_both]
+        second_numbers = numbers[second][has_both]
+        are_equal = (first_numbers == second_numbers).all()
+        if len(first_numbers) < MIN_RECORDS or are_equal:
+            continue
+        if (first_numbers <= second_numbers).all():
+            pair = (first, second)
+            candidate = _comparison(*pair, first_numbers, second_numbers)
+        elif (second_numbers <= first_numbers).all():
+            pair = (second, first)
+            candidate = _comparison(*pair, second_numbers, first_numbers)
+        else:
+            continue
+        if candidate is not None:
+            comparisons[pair] = candidate
+
+    def is_implied(pair: tuple[str, str]) -> bool:
+        lesser, greater = pair
+        return any(
+            start == lesser and (middle, greater) in comparisons
+            for start, middle in comparisons
+        )
+
+    return [
+        candidate for pair, candidate in comparisons.items() if not is_implied(pair)
+    ]
+
+
+def _comparison(
+    lesser: str, greater: str, lesser_numbers: Floats, greater_numbers: Floats
+) -> _Candidate | None:
+    """Returns the comparison of two columns that are ordered in all records.
+
+    Args:
+        lesser: Name of the column whose number is never above the other.
+        greater: Name of the other column.
+        lesser_numbers: Its numbers in the records that have both, (records,).
+        greater_numbers: Those of the other column, (records,).
+
+    Returns:
+        The comparison, strict if equal numbers would not be rare; None if too few
+        records would break it, were the columns independent.
+    """
+    record_count = len(lesser_numbers)
+    ascending = np.sort(greater_numbers)
+    # Of all pairs of a number of each column, the fractions where the greater column's
+    # is below the lesser column's, and where it is not above it.
+    below_counts = np.searchsorted(ascending, lesser_numbers, side="left")
+    not_above_counts = np.searchsorted(ascending, lesser_numbers, side="right")
+    below = below_counts.mean() / record_count
+    not_above = not_above_counts.mean() / record_count
+    is_clear = below * record_count >= MIN_EXPECTED_EXCEPTIONS
+    if below < _MIN_BREAK_FRACTION or not is_clear:
+        return None
+
+    equal_fraction = not_above - below
+    is_strict = (lesser_numbers < greater_numbers).all() and (
+        equal_fraction * record_count >= MIN_EXPECTED_EXCEPTIONS
+    )
+    break_fraction = float(not_above if is_strict else below)
+    return _Candidate(
+        Comparison(left=lesser, relation="<" if is_strict else "<=", right=greater),
+        f"holds in all {record_count:,} records that have both; {break_fraction:.0%} "
+        "would break it, were the two independent",
+        break_fraction,
     )
 
 
-def _acceptable(
-    found: list[_Found], records: Rows, schema: Schema
-) -> tuple[list[_Found], float]:
-    random, layout = np.random.default_rng(0), schema.layout
-    rows = random.integers(
-        0, len(records), (_DRAWN, records.numeric.shape[1] + records.codes.shape[1])
-    )
-    numeric = np.take_along_axis(
-        records.numeric, rows[:, : records.numeric.shape[1]], axis=0
-    )
-    codes = np.take_along_axis(
-        records.codes, rows[:, records.numeric.shape[1] :], axis=0
-    )
-    drawn, keeps = Rows(numeric, codes), np.ones(_DRAWN, dtype=np.bool_)
-    kept: list[_Found] = []
-    for one in sorted(found, key=lambda found: found.breaks):
-        left = keeps & ~one.constraint.broken(drawn, layout, schema.missing_values)
-        if left.mean() >= LEAST_ACCEPTANCE:
-            keeps, kept = left, [*kept, one]
-    return kept, float(keeps.mean())
+# --- Combinations that never occur. ---
 
 
-def _written(column: Any, number: Any) -> Any:
+def _columns_in_regions(records: Rows, schema: Schema) -> Iterator[_Regions]:
+    """Yields the columns whose values can be divided into a few regions.
+
+    Args:
+        records: Encoded records.
+        schema: Their schema. Without text for missing values, columns that may be
+            missing are left out.
+    """
+    layout = schema.layout
+    missing_text = next(iter(schema.missing_values), None)
+    for index, column in enumerate(layout.coded):
+        lacks_text = column.missing and missing_text is None
+        if column.size <= _MAX_LEVELS and not lacks_text:
+            values = (*column.levels, missing_text)[: column.size]
+            yield _Regions(
+                column.name, records.codes[:, index].astype(np.int64), values
+            )
+    for index, number_column in enumerate(layout.numeric):
+        numbers, is_missing = decoded_numbers(records, layout, index)
+        regions = _smallest_and_others(
+            number_column, numbers, is_missing, missing_text=missing_text
+        )
+        if regions is not None:
+            yield regions
+        elif number_column.missing and missing_text is not None:
+            yield _Regions(
+                number_column.name, is_missing.astype(np.int64), ("..", missing_text)
+            )
+
+
+def _smallest_and_others(
+    column: NumericColumn,
+    numbers: npt.NDArray[Any],
+    is_missing: npt.NDArray[np.bool_],
+    *,
+    missing_text: str | None,
+) -> _Regions | None:
+    """Divides a column of numbers into smallest value, others, and missing ones.
+
+    Args:
+        column: The column.
+        numbers: Its numbers, arbitrary where missing, (records,).
+        is_missing: Which values are missing, (records,).
+        missing_text: Text that stands for a missing value, or None.
+
+    Returns:
+        The regions; None if too few records have the smallest value, or all of them, or
+        if it is a sentinel.
+    """
+    if is_missing.all():
+        return None
+    smallest = numbers[~is_missing].min()
+    is_smallest = ~is_missing & (numbers == smallest)
+    is_other = ~is_missing & ~is_smallest
+    smallest_numbers = numbers[is_smallest][:1]
+    if (
+        is_outer_atom(column, smallest_numbers).any()
+        or is_smallest.mean() <= _MIN_SMALLEST_FRACTION
+        or not is_other.any()
+    ):
+        return None
+    next_number = _number_after(column, smallest_numbers, numbers[is_other].min())
+    if next_number is None:
+        return None
+    values = (
+        _file_value(column, smallest),
+        f"{_file_value(column, next_number)}..",
+        missing_text,
+    )
+    codes = np.where(is_missing, 2, np.where(is_smallest, 0, 1))
+    return _Regions(column.name, codes, values[: 2 + column.missing])
+
+
+def _number_after(
+    column: NumericColumn, smallest: npt.NDArray[Any], next_in_sample: Any
+) -> Any:
+    """Returns where the region of all numbers above the smallest one begins.
+
+    Args:
+        column: The column.
+        smallest: Its smallest number, (1,).
+        next_in_sample: The second smallest number of the sample.
+
+    Returns:
+        Of a column with steps the next number. Of real numbers one far below that of
+        the sample, if the smallest is an atom, and None if not: then it is no region.
+    """
+    if not isinstance(column, Continuous):
+        return numbers_of_ranks(column, ranks_of(column, smallest) + 1)[0]
+    if smallest[0] not in column.atoms:
+        return None
+    magnitude = np.floor(np.log10(next_in_sample - smallest[0]))
+    return np.float64(f"{smallest[0] + 10.0 ** (magnitude - 3):.12g}")
+
+
+def _file_value(column: NumericColumn, number: Any) -> Any:
+    """Returns a decoded number as schema files write it: times as ISO text."""
     if isinstance(column, Date):
         return str(np.datetime64(int(number), "D"))
-    return (
-        str(np.datetime64(int(number), "us"))
-        if isinstance(column, Datetime)
-        else number.item()
-    )
+    if isinstance(column, Datetime):
+        return str(np.datetime64(int(number), "us"))
+    return number.item()
+
+
+def _impossible_combinations(first: _Regions, second: _Regions) -> list[_Candidate]:
+    """Finds the combinations of two columns' regions that never occur.
+
+    Returns:
+        The combinations that enough records would have, were the columns independent;
+        none if there are more than `_MAX_IMPOSSIBLE`.
+    """
+    shape = (len(first.values), len(second.values))
+    counts = contingency_table(first.codes, second.codes, shape=shape)
+    record_count = int(counts.sum())
+    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / record_count
+    never = np.argwhere((counts == 0) & (expected >= MIN_EXPECTED_EXCEPTIONS))
+    if len(never) > _MAX_IMPOSSIBLE:
+        return []
+    candidates = []
+    for row, column in never.tolist():
+        values = {first.name: first.values[row], second.name: second.values[column]}
+        expected_records = float(expected[row, column])
+        reason = (
+            f"never in {record_count:,} records; about {expected_records:,.0f} would, "
+            "were the two independent"
+        )
+        candidates.append(
+            _Candidate(
+                Impossible(values=values), reason, expected_records / record_count
+            )
+        )
+    return candidates
