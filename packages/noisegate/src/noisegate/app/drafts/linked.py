@@ -1,31 +1,33 @@
-"""A first draft of the schema of linked tables, from files that their owner has declared public."""
+"""A first draft of the schema of linked tables, from files that are declared public.
 
-import math
+Each table is drafted by itself, without its keys. What the records of children show
+beside that: the column that puts them in order, how many one parent has, the longest
+gap between two, and the parent's date that none of them is before.
+"""
+
+from __future__ import annotations
+
 import re
-import textwrap
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.types as pt
 
 from noisegate.app.drafts.draft import Draft, draft
-from noisegate.app.drafts.drafted import called_id, vocabulary
-from noisegate.errors import DataError, OptionError, SchemaError
-from noisegate.schema import DEFAULT_MISSING_VALUES, Comparison, Date, Datetime
-from noisegate.schema.columns import Problem
-from noisegate.schema.encode import (
-    encode,
-    join_names,
-    normalized_names,
-    strip_cells,
+from noisegate.app.drafts.drafted import comment_lines, vocabulary
+from noisegate.app.drafts.links import (
+    DraftedLink,
+    find_links,
+    keys_of_ancestors,
+    written_key,
 )
+from noisegate.errors import DataError, OptionError, SchemaError
+from noisegate.schema import Comparison, Date, Datetime
+from noisegate.schema.encode import encode, join_names, normalized_names
 from noisegate.schema.files import write_toml
 from noisegate.schema.linked.links import Link
 from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
@@ -42,408 +44,325 @@ from noisegate.sources.families import Families
 from noisegate.sources.frames import read_table
 from noisegate.sources.linked import LinkedSource
 
-_LEAST_PARENTS = 30  # what is the same in all children is remarked where so many parents have two or more
-_LEAST_FOUND = 0.9
-"""Of the records of a child, at least so many name one of the parents: a sample may hold some without theirs."""
+# A column that is the same in all children of each parent is remarked where so many
+# parents have two or more.
+_MIN_PARENTS_WITH_SEVERAL = 30
 
-
-@dataclass(frozen=True, kw_only=True)
-class DraftedLink:
-    """A table whose records name those of another one."""
-
-    parent: str  # name of the table of the parents
-    key: Key  # the column there in which each value stands once, or the columns in which together they do
-    parent_key: Key  # the column, or columns, of the child that have these values
-    found: float  # share of the child's records whose parent is there
-    why: str  # what was seen, and whether it leaves doubts
+# Public tables are read at once.
+_ALL_IN_MEMORY = 2**62  # bytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinkedDraft:
-    """A schema of linked tables drafted from public files, and why it says what it says."""
+    """A schema of linked tables drafted from public files, and why it states that.
 
-    schema: LinkedSchema  # what was drafted
-    drafts: Mapping[str, Draft]  # each table's own draft, by name
-    links: Mapping[
-        str, DraftedLink
-    ]  # how each table is linked to that of its parents, by the child's name
-    remarks: Mapping[str, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # of each table by name, what else was seen
-    rules: tuple[str, ...] = ()  # the reasons of the schema's constraints, in order
+    Attributes:
+        schema: What was drafted.
+        drafts: Each table's own draft, by name.
+        links: How each table is linked to that of its parents, by the child's name.
+        remarks: What else was seen, by table.
+        constraint_reasons: Why each constraint of the schema is proposed, in order.
+    """
+
+    schema: LinkedSchema
+    drafts: Mapping[str, Draft]
+    links: Mapping[str, DraftedLink]
+    remarks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    constraint_reasons: tuple[str, ...] = ()
 
     @property
     def ignored(self) -> dict[str, str]:
-        """The columns that were left out, such as ``visits.note``, with the reason."""
+        """The columns that were left out, such as `visits.note`, with the reason."""
         return {
-            f"{name}.{key}": why
-            for name, one in self.drafts.items()
-            for key, why in one.ignored.items()
+            f"{table}.{column}": reason
+            for table, drafted in self.drafts.items()
+            for column, reason in drafted.ignored.items()
         }
 
     def toml(self) -> str:
-        """Returns the schema file, with the reasons as comments."""
-        blocks = []
-        for table in self.schema.tables:
-            said = [self.links[table.name].why] if table.name in self.links else []
-            said += self.remarks.get(table.name, ())
-            above = "".join(
-                f"# {line}\n" for text in said for line in textwrap.wrap(text, 118)
+        """Writes the schema file, with the reasons as comments."""
+        blocks = [self._table_text(table) for table in self.schema.tables]
+        if self.schema.constraints:
+            constraints = [rule.form() for rule in self.schema.constraints]
+            constraint_text = write_toml(
+                {"constraints": constraints},
+                constraint_comments=[[reason] for reason in self.constraint_reasons],
             )
-            more = {
-                name: value for name, value in table.form().items() if name != "orphans"
-            }
-            more |= {"orphans": table.orphans} if table.child else {}
-            drafted = self.drafts[table.name]
-            more["ignore"] = [
-                column
-                for column in table.schema.ignore
-                if column not in drafted.schema.ignore
-            ]
-            blocks.append(
-                above + drafted.toml(prefix=("tables", table.name), more=more)
-            )
-        rules = [rule.form() for rule in self.schema.constraints]
-        if rules:
-            blocks.append(
-                write_toml(
-                    {"constraints": rules},
-                    constraint_comments=[[why] for why in self.rules],
-                )
-            )
+            blocks.append(constraint_text)
         return "\n".join(blocks)
 
+    def _table_text(self, table: LinkedTable) -> str:
+        """Writes one table, below the comments on its link and what else was seen."""
+        comments = [*self.remarks.get(table.name, ())]
+        if table.name in self.links:
+            comments.insert(0, self.links[table.name].reason)
 
-def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
-    """Returns a draft of the schema of *public* tables, by name; for their columns, and what is raised, see `draft`."""
-    # What names records of another table is found by values and names, the order of children by a date or a name like
-    # one. How many children a parent has at most, and the longest gap between two, come from the records, rounded up. A
-    # SchemaError if the tables do not hang together as a tree.
-    tables = {name: read_table(path) for name, path in paths.items()}
-    links = _links(tables)
-    drafts, linked = {}, []
-    for name in (next(name for name in tables if name not in links), *links):
-        link = links.get(name)
-        named = {
-            below.key: child for child, below in links.items() if below.parent == name
-        }
-        if len(named) > 1:
-            told = " and ".join(
-                f"{_written(key)} in {child}" for key, child in named.items()
-            )
-            cure = "name them by one key in both, or leave one out"
-            raise SchemaError(f"{name}: its records are named by {told}; {cure}")
-        key = next(iter(named), None)
-        keys = [*key_parts(key), *([] if link is None else key_parts(link.parent_key))]
-        above = _ancestors_keys(tables[name], links, name)
-        try:
-            own = drafts[name] = draft(paths[name], without={*keys, *above})
-        except (DataError, SchemaError) as error:
-            raise type(error)(f"{name}: {error}") from None
-        schema = replace(
-            own.schema,
-            ignore=(*own.schema.ignore, *(each for each in above if each not in keys)),
-        )
-        child: dict[str, Any] = {}
-        if link is not None:
-            order = _order(tables[name], own, link)
-            child = {
-                "parent": link.parent,
-                "parent_key": link.parent_key,
-                "order": order,
-                "most": 1,
-            }
-        linked.append(LinkedTable(name=name, schema=schema, key=key, **child))
-    return _measured(
-        LinkedDraft(schema=LinkedSchema(linked), drafts=drafts, links=links), tables
-    )
-
-
-def _links(tables: Mapping[str, pa.Table]) -> dict[str, DraftedLink]:
-    """Returns the link of each table but the root to the table of its parents, parents first; they make a tree."""
-    named = {name: _text_columns(table) for name, table in tables.items()}
-    keys = {
-        name: [column for column, cells in found.items() if _is_key(cells)]
-        for name, found in named.items()
-    }
-    possible: dict[str, dict[str, DraftedLink]] = {name: {} for name in tables}
-    for place, child in enumerate(tables):
-        for other, parent in enumerate(tables):
-            # Where the records of two tables name each other, one by one, the first file has the parents.
-            found = [
-                link
-                for column in named[child]
-                if parent != child and (other < place or column not in keys[child])
-                for key in keys[parent]
-                if (
-                    column == key
-                    or column not in keys[child]
-                    or parent.rstrip("s") in str(column)
-                )
-                and (
-                    link := _link(
-                        child,
-                        column,
-                        named[child][column],
-                        parent,
-                        key,
-                        named[parent][key],
-                    )
-                )
-                is not None
-            ]
-            if found:
-                possible[child][parent] = max(
-                    found, key=lambda link: (link.parent_key == link.key, link.found)
-                )
-    # A diagnosis may name its visit and the patient too: its parent is the visit, whose parent is the patient.
-    links = {
-        child: next(
-            link
-            for parent, link in found.items()
-            if not any(parent in possible[other] for other in found)
-        )
-        for child, found in possible.items()
-        if found
-        and not all(
-            any(parent in possible[other] for other in found) for parent in found
-        )
-    }
-    # A table whose records name those of two others, of which neither is linked to the other, is refused.
-    for child, above in possible.items():
-        parents = [
-            link
-            for one, link in above.items()
-            if not any(one in possible[upper] for upper in above)
+        drafted = self.drafts[table.name]
+        keys = {key: value for key, value in table.form().items() if key != "orphans"}
+        if table.child:
+            # Stated at its default too, since a reader should decide it.
+            keys["orphans"] = table.orphans
+        keys["ignore"] = [
+            column
+            for column in table.schema.ignore
+            if column not in drafted.schema.ignore
         ]
-        meant = [
-            one
-            for one in parents
-            if one.parent_key == one.key
-            or one.parent.rstrip("s") in str(one.parent_key)
-        ]
-        if len(meant) > 1:
-            told = ", and of ".join(
-                f"{link.parent}, by {_written(link.parent_key)}" for link in meant[:2]
-            )
-            raise SchemaError(
-                f"{child}: its records name those of {told}; a table has one parent: join the columns of "
-                f"{meant[1].parent} to {child} in the data, and leave out the file of {meant[1].parent}"
-            )
-    roots = [name for name in tables if name not in links]
-    if len(roots) != 1:
-        raise SchemaError(
-            f"{' and '.join(roots) or 'no table'}: expected one root table, and each other table with a "
-            "column that names parents by their key; give the columns one name, such as patient_id, or leave one out"
-        )
-    ordered: dict[str, DraftedLink] = {}
-    while len(ordered) < len(links):
-        ready = {
-            name: link
-            for name, link in links.items()
-            if link.parent in (*roots, *ordered) and name not in ordered
-        }
-        if not ready:
-            raise SchemaError(
-                f"{', '.join(links)}: the links form a cycle; omit one of these tables"
-            )
-        ordered |= ready
-    return ordered
-
-
-def _ancestors_keys(
-    table: pa.Table, links: Mapping[str, DraftedLink], name: str
-) -> tuple[str, ...]:
-    above = links.get(links[name].parent) if name in links else None
-    keys: list[str] = []
-    while above is not None:
-        keys += (*key_parts(above.parent_key), *key_parts(above.key))
-        above = links.get(above.parent)
-    return tuple(key for key in dict.fromkeys(keys) if key in table.column_names)
-
-
-def _text_columns(table: pa.Table) -> dict[Key, pa.Array]:
-    found: dict[Key, pa.Array] = {}
-    for name in table.column_names:
-        cells, present = strip_cells(
-            table[name].combine_chunks(), pa.array(DEFAULT_MISSING_VALUES)
-        )
-        with suppress(Problem):  # of a type that names nothing
-            if pt.is_string((names := normalized_names(cells, name)).type):
-                found[name] = pc.if_else(
-                    pa.array(present), names, pa.scalar(None, pa.string())
-                )
-    parts = [
-        name
-        for name in found
-        if re.search(vocabulary("parts"), str(name).lower()) or called_id(str(name))
-    ]
-    single = {name for name in parts if _is_key(found[name])}
-    several = [pair for pair in permutations(parts, 2) if single.isdisjoint(pair)]
-    found.update({pair: join_names([found[name] for name in pair]) for pair in several})
-    return found
-
-
-def _is_key(cells: pa.Array) -> bool:
-    return (
-        len(cells) > 0
-        and not cells.null_count
-        and pc.count_distinct(cells).as_py() == len(cells)
-    )
-
-
-def _link(
-    child: str, column: Key, cells: pa.Array, parent: str, key: Key, values: pa.Array
-) -> DraftedLink | None:
-    one, other = _written(column), _written(key)
-    alike = called_id(one) and called_id(other)
-    if column != key and not (
-        isinstance(column, str)
-        and isinstance(key, str)
-        and (alike or parent.rstrip("s") in one)
-    ):
-        return None
-    named, empty = cells.drop_null(), cells.null_count
-    found = _share_in(named, values)
-    if found < _LEAST_FOUND:
-        bare = (
-            [pc.utf8_ltrim(texts, characters="0") for texts in (named, values)]
-            if pt.is_string(named.type)
-            else []
-        )
-        if bare and _share_in(*bare) >= _LEAST_FOUND:
-            raise SchemaError(
-                f"{child}.{one} and {parent}.{other}: the keys are the same but for leading zeros, and 000001 is "
-                "another one than 1; write them alike in both files"
-            )
-        return None
-    sure = (
-        "sure" if column == key and found == 1 and not empty else "a guess: look at it"
-    )
-    if column != key:
-        sure += ", the two columns have different names"
-    if found < 1 or empty:
-        sure += ', and set orphans = "drop" if the others may be left out'
-    among = f"{math.floor(1000 * found) / 1000:.1%} of the {len(named):,} of {child}.{one} are among them"
-    among += f"; {empty:,} of the records name none" if empty else ""
-    why = f"each of the {len(values):,} values of {parent}.{other} is there once, and {among} ({sure})"
-    return DraftedLink(parent=parent, key=key, parent_key=column, found=found, why=why)
-
-
-def _written(key: Key) -> str:
-    return " + ".join(key_parts(key))
-
-
-def _share_in(cells: pa.Array, values: pa.Array) -> float:
-    return float(
-        pc.mean(pc.is_in(cells, value_set=values).cast(pa.float64())).as_py() or 0.0
-    )
+        text = drafted.toml(table_path=("tables", table.name), extra_keys=keys)
+        return comment_lines(comments) + text
 
 
 def table_names(paths: list[Path]) -> dict[str, Path]:
-    """Returns files and folders by the names of the tables that they hold: their own, without the ending."""
-    found: dict[str, Path] = {}
+    """Returns files and folders by the names of the tables that they hold.
+
+    Args:
+        paths: The files and folders; a table is called like its file, without the
+            ending.
+
+    Raises:
+        OptionError: if two tables would have one name.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from noisegate.app.drafts.linked import table_names
+        >>> list(table_names([Path("clinic/visits.csv"), Path("lab results.csv")]))
+        ['visits', 'lab_results']
+    """
+    paths_by_name: dict[str, Path] = {}
     for path in paths:
         name = re.sub(r"[^\w-]+", "_", path.stem).lstrip("-_") or "table"
-        if name in found:
+        if name in paths_by_name:
             raise OptionError(
-                f"{path} and {found[name]} would both be the table {name!r}; rename one"
+                f"{path} and {paths_by_name[name]} would both be the table {name!r}; "
+                "rename one"
             )
-        found[name] = path
-    return found
+        paths_by_name[name] = path
+    return paths_by_name
 
 
-def _order(table: pa.Table, drafted: Draft, link: DraftedLink) -> str | None:
-    """Returns the column that puts children in order: a date, else what is called like a time; few have two alike."""
-    names = join_names(
-        [
-            normalized_names(table[name].combine_chunks(), name)
-            for name in key_parts(link.parent_key)
-        ]
+def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
+    """Drafts the schema of *public* linked tables.
+
+    What names records of another table is found by values and names, the order of
+    children by a date or a name like one. How many children a parent has at most, and
+    the longest gap between two, come from the records, rounded up.
+
+    Args:
+        paths: Paths, or tables in memory, by the name of the table.
+
+    Raises:
+        DataError: if a table cannot be read, or has no records.
+        SchemaError: if the tables do not make one tree, or no column of a table can be
+            used.
+    """
+    tables = {name: read_table(path) for name, path in paths.items()}
+    links = find_links(tables)
+    root = next(name for name in tables if name not in links)
+    drafts = {}
+    linked_tables = []
+    for name in (root, *links):
+        link = links.get(name)
+        key = _key_named_by_children(name, links)
+        own_keys = list(key_parts(key))
+        if link is not None:
+            own_keys += key_parts(link.parent_key)
+        ancestor_keys = keys_of_ancestors(tables[name], links, name)
+        try:
+            drafted = draft(paths[name], keys={*own_keys, *ancestor_keys})
+        except (DataError, SchemaError) as error:
+            raise type(error)(f"{name}: {error}") from None
+        drafts[name] = drafted
+
+        ignored_keys = [column for column in ancestor_keys if column not in own_keys]
+        schema = replace(drafted.schema, ignore=(*drafted.schema.ignore, *ignored_keys))
+        if link is None:
+            linked_table = LinkedTable(name=name, schema=schema, key=key)
+        else:
+            linked_table = LinkedTable(
+                name=name,
+                schema=schema,
+                key=key,
+                parent=link.parent,
+                parent_key=link.parent_key,
+                order=_order_column(tables[name], drafted, link),
+                most=1,  # until the children are counted
+            )
+        linked_tables.append(linked_table)
+    unmeasured = LinkedDraft(
+        schema=LinkedSchema(linked_tables), drafts=drafts, links=links
     )
-    parents = (
-        names.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    )
-    dated, named = [], []
+    return _with_measurements(unmeasured, tables)
+
+
+def _key_named_by_children(name: str, links: Mapping[str, DraftedLink]) -> Key:
+    """Returns the key by which children name the records of a table; None if none do.
+
+    Raises:
+        SchemaError: if two tables name them by different keys.
+    """
+    children_by_key = {
+        link.key: child for child, link in links.items() if link.parent == name
+    }
+    if len(children_by_key) > 1:
+        uses = " and ".join(
+            f"{written_key(key)} in {child}" for key, child in children_by_key.items()
+        )
+        raise SchemaError(
+            f"{name}: its records are named by {uses}; name them by one key in both, "
+            "or leave one out"
+        )
+    return next(iter(children_by_key), None)
+
+
+def _order_column(table: pa.Table, drafted: Draft, link: DraftedLink) -> str | None:
+    """Returns the column that puts the children of a parent in order.
+
+    Args:
+        table: The table of the children.
+        drafted: Its draft.
+        link: Its link to the parents.
+
+    Returns:
+        The first date or timestamp, else the first number that is called like a time,
+        of which few children of one parent have the same value; None for no such
+        column.
+    """
+    time_names = []
+    number_names = []
     for column in drafted.schema.columns:
-        if column.numeric and not column.missing and not any(column.outer_atoms):
-            if isinstance(column, Date | Datetime):
-                dated.append(column.name)
-            elif re.search(vocabulary("times"), column.name.lower()):
-                named.append(column.name)
-    rows = encode(
-        {name: table[name].combine_chunks() for name in drafted.schema.names},
-        drafted.schema,
-    )
-    for name in (*dated, *named):
-        values = rows.numeric[:, drafted.schema.layout.place(name)]
-        if len(np.unique(np.column_stack([parents, values]), axis=0)) > len(values) / 2:
+        if not column.numeric or column.missing or any(column.outer_atoms):
+            continue
+        if isinstance(column, Date | Datetime):
+            time_names.append(column.name)
+        elif re.search(vocabulary("order_words"), column.name.lower()):
+            number_names.append(column.name)
+
+    arrays = {name: table[name].combine_chunks() for name in drafted.schema.names}
+    records = encode(arrays, drafted.schema)
+    parent_codes = _parent_codes(table, link)
+    for name in (*time_names, *number_names):
+        positions = records.numeric[:, drafted.schema.layout.place(name)]
+        pairs = np.unique(np.column_stack([parent_codes, positions]), axis=0)
+        if len(pairs) > len(positions) / 2:
             return name
     return None
 
 
-def _measured(found: LinkedDraft, tables: Mapping[str, pa.Table]) -> LinkedDraft:
-    remarks: dict[str, tuple[str, ...]] = {}
-    measured, rules, reasons = (
-        {table.name: table for table in found.schema.tables},
-        [],
-        [],
+def _parent_codes(table: pa.Table, link: DraftedLink) -> npt.NDArray[np.int32]:
+    """Returns an integer for each record, the same for all of one parent, (records,).
+
+    Records without a parent have -1.
+    """
+    names = join_names(
+        [
+            normalized_names(table[column].combine_chunks(), column)
+            for column in key_parts(link.parent_key)
+        ]
     )
-    loose = [
+    codes = names.dictionary_encode().indices.fill_null(-1)
+    return np.asarray(codes.to_numpy(zero_copy_only=False))
+
+
+def _with_measurements(
+    drafted: LinkedDraft, tables: Mapping[str, pa.Table]
+) -> LinkedDraft:
+    """Adds to a draft what the children of each parent show.
+
+    Args:
+        drafted: The draft, with `most` of 1.
+        tables: All tables by name.
+    """
+    measured_tables = {table.name: table for table in drafted.schema.tables}
+    constraints = []
+    constraint_reasons = []
+    remarks = {}
+    # A sample may hold children without their parents.
+    without_orphans = [
         replace(table, orphans="drop") if table.child else table
-        for table in found.schema.tables
+        for table in drafted.schema.tables
     ]
-    with LinkedSource(tables, LinkedSchema(loose), held_bytes=2**62) as source:
+    with LinkedSource(
+        tables, LinkedSchema(without_orphans), held_bytes=_ALL_IN_MEMORY
+    ) as source:
         for link in source.linked.links:
-            [family] = source.families(link)
-            most = int(
-                rounded_bounds(0.0, float(max(family.counts.max(), 1)), smallest=1.0)[1]
-            )
-            since, why = _since(family, link)
+            [families] = source.families(link)
+            since = _nearest_origin(families, link)
             if since is not None:
-                rules.append(
-                    Comparison(
-                        left=f"{link.name}.{link.child.order}",
-                        relation=">=",
-                        right=since,
-                    )
+                rule = Comparison(
+                    left=f"{link.name}.{link.child.order}",
+                    relation=">=",
+                    right=f"{link.parent.name}.{since}",
                 )
-                reasons.append(why)
-            measured[link.name] = replace(
-                measured[link.name],
-                most=most,
-                since=None if since is None else since.partition(".")[2],
-                longest_gap=_longest_gap(family, link),
+                constraints.append(rule)
+                constraint_reasons.append(
+                    f"holds in all {len(families.parent_index):,} records of "
+                    f"{link.name}"
+                )
+            measured_tables[link.name] = replace(
+                measured_tables[link.name],
+                most=_max_children(families),
+                since=since,
+                longest_gap=_longest_gap(families, link),
             )
-            remarks[link.name] = _constant(family, link)
+            remarks[link.name] = _constant_column_remarks(families, link)
     schema = LinkedSchema(
-        [measured[table.name] for table in found.schema.tables], tuple(rules)
-    ).usable()
-    return replace(found, schema=schema, remarks=remarks, rules=tuple(reasons))
+        [measured_tables[table.name] for table in drafted.schema.tables],
+        tuple(constraints),
+    )
+    return replace(
+        drafted,
+        schema=schema.usable(),
+        remarks=remarks,
+        constraint_reasons=tuple(constraint_reasons),
+    )
 
 
-def _longest_gap(family: Families, link: Link) -> float | None:
-    order, later = link.order, family.is_later
-    if order is None or not later.any():
+def _max_children(families: Families) -> int:
+    """Returns the largest number of children of one parent, rounded up."""
+    max_count = float(max(families.counts.max(), 1))
+    _, rounded_up = rounded_bounds(0.0, max_count, smallest=1.0)
+    return int(rounded_up)
+
+
+def _order_ticks(families: Families, link: Link) -> npt.NDArray[Any]:
+    """Returns where children stand in their order, in ticks of it, (children,)."""
+    assert link.order is not None
+    index = link.child.schema.layout.place(link.order.name)
+    return ticks_at(link.order, families.children["numeric"][:, index])
+
+
+def _longest_gap(families: Families, link: Link) -> float | None:
+    """Returns the longest gap between two children of one parent, rounded up.
+
+    Returns:
+        The gap in numbers, days or, of timestamps, seconds; None for children without
+        an order, or without gaps.
+    """
+    is_later = families.is_later
+    if link.order is None or not is_later.any():
         return None
-    ticks = ticks_at(
-        order, family.children["numeric"][:, link.child.schema.layout.place(order.name)]
-    )
-    longest = float(np.diff(ticks, prepend=ticks[:1])[later].max()) / ticks_per_unit(
-        order
-    )
-    return rounded_bounds(0.0, longest)[1] if longest > 0 else None
+    ticks = _order_ticks(families, link)
+    gaps = np.diff(ticks, prepend=ticks[:1])[is_later]
+    longest = float(gaps.max()) / ticks_per_unit(link.order)
+    if longest <= 0:
+        return None
+    _, rounded_up = rounded_bounds(0.0, longest)
+    return rounded_up
 
 
-def _since(family: Families, link: Link) -> tuple[str | None, str]:
-    """Returns the parent's date that is nearest to those of its children, and never after one, and why; or None."""
+def _nearest_origin(families: Families, link: Link) -> str | None:
+    """Returns the parent's date that its children follow most closely.
+
+    Returns:
+        Of the parent's columns that are never after a date of its children, the one
+        with the smallest median distance; None if there is none.
+    """
     order = link.order
-    if not isinstance(order, Date | Datetime) or not len(family.parent_index):
-        return None, ""
-    ticks = ticks_at(
-        order, family.children["numeric"][:, link.child.schema.layout.place(order.name)]
-    )
-    nearest: tuple[float, str] | None = None
+    if not isinstance(order, Date | Datetime) or not len(families.parent_index):
+        return None
+    ticks = _order_ticks(families, link)
+    layout = link.parent.schema.layout
+    nearest_name = None
+    smallest_median = np.inf
     for column in link.parent.schema.columns:
         if not isinstance(column, type(order)):
             continue
@@ -451,38 +370,45 @@ def _since(family: Families, link: Link) -> tuple[str | None, str]:
             check_origin(order, column, "")
         except SchemaError:
             continue
-        positions = family.parents["numeric"][
-            family.parent_index, link.parent.schema.layout.place(column.name)
+        # Of each child, the date of its parent.
+        positions = families.parents["numeric"][
+            families.parent_index, layout.place(column.name)
         ]
-        gaps = ticks - origin_ticks(order, column, positions)
-        if (gaps >= 0).all() and (nearest is None or np.median(gaps) < nearest[0]):
-            nearest = float(np.median(gaps)), f"{link.parent.name}.{column.name}"
-    return (
-        (None, "")
-        if nearest is None
-        else (nearest[1], f"holds in all {len(ticks):,} records of {link.name}")
-    )
+        distances = ticks - origin_ticks(order, column, positions)
+        median = float(np.median(distances))
+        if (distances >= 0).all() and median < smallest_median:
+            nearest_name = column.name
+            smallest_median = median
+    return nearest_name
 
 
-def _constant(family: Families, link: Link) -> tuple[str, ...]:
-    later = family.is_later
-    several = len(np.unique(family.parent_index[later]))
-    if several < _LEAST_PARENTS:
+def _constant_column_remarks(families: Families, link: Link) -> tuple[str, ...]:
+    """Returns a remark on each column that is the same in all children of a parent.
+
+    None are made where few parents have several children, nor of a column that is the
+    same in all records.
+    """
+    is_later = families.is_later
+    parents_with_several = len(np.unique(families.parent_index[is_later]))
+    if parents_with_several < _MIN_PARENTS_WITH_SEVERAL:
         return ()
-    layout, same = link.child.schema.layout, []
-    for field_name, columns in (("numeric", layout.numeric), ("codes", layout.coded)):
-        values = family.children[field_name]
-        for place, column in enumerate(columns):
-            one = values[:, place]
-            alike = (one[1:] == one[:-1]) | (np.isnan(one[1:]) & np.isnan(one[:-1]))
-            if (
-                column.name != link.child.order
-                and alike[later[1:]].all()
-                and not alike.all()
-            ):
-                same.append(column.name)
+    layout = link.child.schema.layout
+    constant_names = []
+    for encoded_field, columns in (
+        ("numeric", layout.numeric),
+        ("codes", layout.coded),
+    ):
+        for index, column in enumerate(columns):
+            values = families.children[encoded_field][:, index]
+            are_both_missing = np.isnan(values[1:]) & np.isnan(values[:-1])
+            is_repeated = (values[1:] == values[:-1]) | are_both_missing
+            is_constant = is_repeated[is_later[1:]].all() and not is_repeated.all()
+            if is_constant and column.name != link.child.order:
+                constant_names.append(column.name)
+    parent = link.parent.name
     return tuple(
-        f"{name}: the same in all records of each of {several:,} {link.parent.name}; move it to {link.parent.name}, "
-        "here and in the data, so that it is learnt once and stays the same"
-        for name in same
+        f"{name}: the same in all records of each of {parents_with_several:,} "
+        f"{parent}; move it to {parent}, here and in the data, so that it is learnt "
+        "once and stays the same"
+        for name in constant_names
     )
