@@ -1,4 +1,16 @@
-"""`noisegate schema init`: draft a schema of what is public: records, a data dictionary, names, the form of images."""
+"""`noisegate schema init`: drafts a schema file from what is public.
+
+::
+
+    PUBLIC.csv          ──► `draft.draft`            bounds, levels, rules: copied
+    PUBLIC.csv ...      ──► `linked.draft_linked`    the same of linked tables
+    --dictionary FILE   ──► `dictionaries`           what it states; the rest is open
+    --names-of PRIVATE  ──► names alone              for the owner to fill in
+    --images            ──► the options              size, channels, labels
+
+Exactly one of them describes the records. Each way writes the file, tells people what
+it holds, and returns the fields of `--json`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,19 +19,17 @@ from typing import Annotated, Any
 
 import typer
 
-from noisegate.app.cli.console import (
-    announce_files,
-    describe_images,
-    print_json,
-    say,
-    show_progress,
-    warn,
-)
-from noisegate.app.cli.options import ImageOptions, Json, expand_options
+from noisegate.app.cli.console import pictured, print_json, say, say_files, steps, warn
+from noisegate.app.cli.options import ImageOptions, Json, one_by_one
 from noisegate.atomic import new_file
 from noisegate.errors import OptionError
 
-_KEEP = "take out what need not hold for other records, and keep it with the data."
+# What to do with a schema that was drafted from records.
+_ADVICE = (
+    "Read it, comments included, widen what is too narrow, take out what need not hold "
+    "for other records, and keep it with the data."
+)
+_MAX_OPEN_SHOWN = 12  # columns of which something is still to be stated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,34 +44,37 @@ class InitOptions(ImageOptions):
     ] = None
 
 
-@expand_options
+@one_by_one
 def init(
     out: Annotated[Path, typer.Option("--out", "-o", help="Schema file to write.")],
     options: InitOptions,
     public: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="CSV or Parquet file that is PUBLIC: its bounds and levels are copied. Several are linked tables, one "
-            "file each, called like them."
+            help="CSV or Parquet file that is PUBLIC: its bounds and levels are "
+            "copied. Several are linked tables, one file each, called like them."
         ),
     ] = None,
     dictionary: Annotated[
         Path | None,
         typer.Option(
-            help="Data dictionary instead of a file of records: a code book (CSV or Excel), one of REDCap, a "
-            "Frictionless Table Schema or datapackage.json, or CSVW metadata."
+            help="Data dictionary instead of a file of records: a code book (CSV or "
+            "Excel), one of REDCap, a Frictionless Table Schema or datapackage.json, "
+            "or CSVW metadata."
         ),
     ] = None,
     table: Annotated[
         str | None,
         typer.Option(
-            help="With --dictionary: the sheet, resource or table, where there are several."
+            help="With --dictionary: the sheet, resource or table, where there are "
+            "several."
         ),
     ] = None,
     names_of: Annotated[
         Path | None,
         typer.Option(
-            help="Private CSV or Parquet file: its columns are listed, for you to fill in kinds. No record is copied."
+            help="Private CSV or Parquet file: its columns are listed, for you to fill "
+            "in kinds. No record is copied."
         ),
     ] = None,
     images: Annotated[
@@ -75,9 +88,10 @@ def init(
 ) -> None:
     """Draft a schema from a file that you declare public. Never use it on private records: bounds and levels leak.
 
-    A large enough file also shows on which steps numbers stand, values that many records have, and rules that all of
-    its records keep to. They are written with the reason, for you to keep or take out. What no model should see, such
-    as identifiers and free text, is ignored, with the reason.
+    A large enough file also shows on which steps numbers stand, values that many
+    records have, and rules that all of its records keep to. They are written with the
+    reason, for you to keep or take out. What no model should see, such as identifiers
+    and free text, is ignored, with the reason.
 
     Example: `noisegate schema init codebook_sample.csv -o schema.toml --label diagnosis`
 
@@ -89,155 +103,226 @@ def init(
 
     Images: `noisegate schema init --images --size 28 --channels 1 --classes 10 -o images.toml`
     """
-    sources = {
-        "PUBLIC": public or None,
-        "--dictionary": dictionary,
-        "--names-of": names_of,
-        "--images": images or None,
-    }
-    given = [name for name, value in sources.items() if value is not None]
-    if len(given) > 1:
-        cure = (
-            "give one of them"
-            if not public
-            else f"leave {' '.join(map(str, public))} out"
-        )
-        raise OptionError(f"{' and '.join(given)} each describe the records; {cure}.")
-    of_images = replace(options, label=None)
-    if not images and of_images.specified():
+    _check_single_source(
+        public=public, dictionary=dictionary, names_of=names_of, images=images
+    )
+    image_options = replace(options, label=None)
+    if not images and image_options.given():
         raise OptionError(
-            f"{of_images.as_typed()} describes images; add --images, or leave it out."
+            f"{image_options.written()} describes images; add --images, or leave it "
+            "out."
         )
     if table is not None and dictionary is None:
         raise OptionError(
-            f"--table {table!r} chooses a part of a --dictionary; give one, or leave it out."
+            f"--table {table!r} chooses a part of a --dictionary; give one, or leave "
+            "it out."
         )
+
     if images:
-        described = options.to_schema()
-        _write(out, described.dumps())
-        say(f"Wrote {out}: {describe_images(described)}. Keep it with the data.")
-        told = {"columns": len(described.columns), "constraints": [], "remarks": []}
+        json_fields = _init_from_options(options, out)
     elif dictionary is not None:
-        told = _of_dictionary(dictionary, table, options.label, out)
+        json_fields = _init_from_dictionary(dictionary, table, options.label, out)
     elif names_of is not None:
-        told = _of_names(names_of, options.label, out)
+        json_fields = _init_from_names(names_of, options.label, out)
     elif public and len(public) > 1:
-        told = _of_linked(public, options.label, out)
+        json_fields = _init_from_linked_files(public, options.label, out)
     elif public:
-        told = _of_records(public[0], options.label, out)
+        json_fields = _init_from_file(public[0], options.label, out)
     else:
         raise OptionError(
-            "PUBLIC is missing: a CSV or Parquet file that is public, whose bounds and levels are copied. For a data "
-            "dictionary there is --dictionary, for images --images, and for names alone --names-of."
+            "PUBLIC is missing: a CSV or Parquet file that is public, whose bounds and "
+            "levels are copied. For a data dictionary there is --dictionary, for "
+            "images --images, and for names alone --names-of."
         )
     if as_json:
-        print_json({"schema": str(out), **told})
+        print_json({"schema": str(out), **json_fields})
 
 
-def _of_records(public: Path, label: str | None, out: Path) -> dict[str, Any]:
+def _check_single_source(
+    *,
+    public: list[Path] | None,
+    dictionary: Path | None,
+    names_of: Path | None,
+    images: bool,
+) -> None:
+    """Requires that at most one argument or option describes the records."""
+    is_given = {
+        "PUBLIC": bool(public),
+        "--dictionary": dictionary is not None,
+        "--names-of": names_of is not None,
+        "--images": images,
+    }
+    sources = [name for name, given in is_given.items() if given]
+    if len(sources) > 1:
+        cure = "give one of them"
+        if public:
+            cure = f"leave {' '.join(map(str, public))} out"
+        raise OptionError(f"{' and '.join(sources)} each describe the records; {cure}.")
+
+
+def _init_from_options(options: InitOptions, out: Path) -> dict[str, Any]:
+    """Writes the schema of images that options describe.
+
+    Returns:
+        The fields of `--json`.
+    """
+    schema = options.described()
+    _write(out, schema.dumps())
+    say(f"Wrote {out}: {pictured(schema)}. Keep it with the data.")
+    return {"columns": len(schema.columns), "constraints": [], "remarks": []}
+
+
+def _init_from_file(public: Path, label: str | None, out: Path) -> dict[str, Any]:
+    """Drafts a schema from one public file.
+
+    Args:
+        public: The file, or a folder of files that are read as one table.
+        label: Name of the column to be predicted, or None.
+        out: The schema file to write.
+
+    Returns:
+        The fields of `--json`.
+    """
     from noisegate.app.drafts.draft import draft
 
     with new_file(out) as path:
-        announce_files(public)
-        with show_progress("Reading records", None):
-            found = draft(public, label=label)
-        path.write_bytes(found.toml().encode())
-    _warn_about_copies(f"{public}")
-    schema, rules = found.schema, found.rules
-    drafted = (
-        f", {len(rules.constraints)} constraints that all of its records keep to"
-        if rules.constraints
-        else ""
-    )
-    note = f"Read it, comments included, widen what is too narrow, {_KEEP}"
-    say(
-        f"Wrote {out}: {len(schema.columns)} columns{_left_out(found.ignored)}{drafted}. {note}"
-    )
-    told = {
-        "constraints": [str(one) for one in rules.constraints],
-        "remarks": list(rules.remarks),
+        say_files(public)
+        with steps("Reading records", None):
+            drafted = draft(public, label=label)
+        path.write_bytes(drafted.toml().encode())
+    _warn_about_copies(f"{public}", declared="that file")
+
+    _list_reasons(drafted.ignored)
+    column_count = len(drafted.schema.columns)
+    constraints = drafted.rules.constraints
+    contents = f"{column_count} columns{_ignored_count(drafted.ignored)}"
+    if constraints:
+        contents += f", {len(constraints)} constraints that all of its records keep to"
+    say(f"Wrote {out}: {contents}. {_ADVICE}")
+    return {
+        "columns": column_count,
+        "ignored": drafted.ignored,
+        "constraints": [str(constraint) for constraint in constraints],
+        "remarks": list(drafted.rules.remarks),
     }
-    return {"columns": len(schema.columns), "ignored": found.ignored, **told}
 
 
-def _of_linked(public: list[Path], label: str | None, out: Path) -> dict[str, Any]:
+def _init_from_linked_files(
+    public: list[Path], label: str | None, out: Path
+) -> dict[str, Any]:
+    """Drafts a schema of linked tables from public files.
+
+    Args:
+        public: One file for each table.
+        label: Must be None; a label is of one table.
+        out: The schema file to write.
+
+    Returns:
+        The fields of `--json`.
+    """
     from noisegate.app.drafts.linked import draft_linked, table_names
 
     if label is not None:
-        cure = "write it into its table."
         raise OptionError(
-            f"--label {label}: is of one table, and {len(public)} files are given; {cure}"
+            f"--label {label}: is of one table, and {len(public)} files are given; "
+            "write it into its table."
         )
     with new_file(out) as path:
-        with show_progress("Reading records", None):
-            found = draft_linked(table_names(public))
-        path.write_bytes(found.toml().encode())
-    _warn_about_copies(", ".join(map(str, public)), "all of them")
-    for name, link in found.links.items():
-        say(f"{name} is linked to its parent {link.parent}: {link.why}.")
+        with steps("Reading records", None):
+            drafted = draft_linked(table_names(public))
+        path.write_bytes(drafted.toml().encode())
+    _warn_about_copies(", ".join(map(str, public)), declared="all of them")
+
+    for child, link in drafted.links.items():
+        say(f"{child} is linked to its parent {link.parent}: {link.reason}.")
     remarks = [
-        f"{name}.{text}" for name, texts in found.remarks.items() for text in texts
+        f"{table}.{remark}"
+        for table, remarks_on_table in drafted.remarks.items()
+        for remark in remarks_on_table
     ]
-    for text in remarks:
-        say(f"- {text}.")
-    tables = found.schema.tables
-    columns, left_out = (
-        sum(len(table.schema.columns) for table in tables),
-        _left_out(found.ignored),
-    )
+    for remark in remarks:
+        say(f"- {remark}.")
+    _list_reasons(drafted.ignored)
+    tables = drafted.schema.tables
+    column_count = sum(len(table.schema.columns) for table in tables)
     say(
-        f"Wrote {out}: {len(tables)} tables, {columns} columns{left_out}. A unit of privacy is a record of "
-        f"{found.schema.root.name} with all linked ones. Read it, comments included, widen what is too narrow, {_KEEP}"
+        f"Wrote {out}: {len(tables)} tables, {column_count} columns"
+        f"{_ignored_count(drafted.ignored)}. A unit of privacy is a record of "
+        f"{drafted.schema.root.name} with all linked ones. {_ADVICE}"
     )
-    rules = [
-        f"{table.name}: {rule}" for table in tables for rule in table.schema.constraints
+    constraints = [
+        f"{table.name}: {constraint}"
+        for table in tables
+        for constraint in table.schema.constraints
     ]
-    told = {
-        "constraints": [*rules, *map(str, found.schema.constraints)],
+    constraints += map(str, drafted.schema.constraints)
+    return {
+        "columns": column_count,
+        "ignored": drafted.ignored,
+        "links": {
+            child: {"parent": link.parent, "why": link.reason}
+            for child, link in drafted.links.items()
+        },
+        "constraints": constraints,
         "remarks": remarks,
     }
-    links = {
-        name: {"parent": link.parent, "why": link.why}
-        for name, link in found.links.items()
-    }
-    return {"columns": columns, "ignored": found.ignored, "links": links, **told}
 
 
-def _warn_about_copies(files: str, what: str = "that file") -> None:
-    warn(
-        f"this schema copies bounds and levels from {files}; it is safe only because you declare {what} public."
-    )
-
-
-def _of_dictionary(
+def _init_from_dictionary(
     file: Path, table: str | None, label: str | None, out: Path
 ) -> dict[str, Any]:
+    """Drafts a schema from a data dictionary; no record is read.
+
+    Args:
+        file: The dictionary.
+        table: Its sheet, resource or table, or None for the only one.
+        label: Name of the column to be predicted, or None.
+        out: The schema file to write.
+
+    Returns:
+        The fields of `--json`.
+    """
     from noisegate.app.drafts.dictionaries import read_dictionary
     from noisegate.schema.layout import list_names
 
-    found = read_dictionary(file, table=table, label=label)
-    _write(out, found.toml())
-    described = len(found.entries) - len(found.ignored)
+    dictionary = read_dictionary(file, table=table, label=label)
+    _write(out, dictionary.toml())
+    _list_reasons(dictionary.ignored)
+    column_count = len(dictionary.entries) - len(dictionary.ignored)
     say(
-        f"Wrote {out} from {file}, a {found.kind}: {described} columns{_left_out(found.ignored)}. Read it through."
+        f"Wrote {out} from {file}, a {dictionary.kind}: {column_count} columns"
+        f"{_ignored_count(dictionary.ignored)}. Read it through."
     )
-    if found.open:
+    open_names = dictionary.open
+    if open_names:
         say(
-            f"Still to state, from public knowledge, for {len(found.open)} of them: {list_names(found.open, 12)}. "
-            f"Each has empty comments for it in {out}. What you leave open can be estimated: "
-            f"noisegate schema discover DATA --columns {out} --epsilon 0.5 --records ABOUT_HOW_MANY -o discovered.toml"
+            f"Still to state, from public knowledge, for {len(open_names)} of them: "
+            f"{list_names(open_names, _MAX_OPEN_SHOWN)}. Each has empty comments for "
+            f"it in {out}. What you leave open can be estimated: noisegate schema "
+            f"discover DATA --columns {out} --epsilon 0.5 --records ABOUT_HOW_MANY "
+            "-o discovered.toml"
         )
     else:
         say(f"Next: noisegate schema check {out}")
     return {
-        "kind": found.kind,
-        "columns": described,
-        "ignored": found.ignored,
-        "open": list(found.open),
+        "kind": dictionary.kind,
+        "columns": column_count,
+        "ignored": dictionary.ignored,
+        "open": list(open_names),
     }
 
 
-def _of_names(file: Path, label: str | None, out: Path) -> dict[str, Any]:
+def _init_from_names(file: Path, label: str | None, out: Path) -> dict[str, Any]:
+    """Lists the columns of a private file, for its owner to fill in their kinds.
+
+    Args:
+        file: The private file, of which nothing else is copied.
+        label: Name of the column to be predicted, or None.
+        out: The schema file to write.
+
+    Returns:
+        The fields of `--json`.
+    """
     from noisegate.gate.discovery.partial import KINDS
     from noisegate.gate.discovery.raw import columns_file
 
@@ -245,24 +330,38 @@ def _of_names(file: Path, label: str | None, out: Path) -> dict[str, Any]:
     _write(out, text)
     say(f"Wrote {out}: the names of {len(names)} columns, which are taken as public.")
     say(
-        f"Fill in the kind of each, one of {', '.join(KINDS)}, and bounds and levels if known."
+        f"Fill in the kind of each, one of {', '.join(KINDS)}, and bounds and levels "
+        "if known."
     )
     say(
-        f"Next: noisegate schema discover {file} --columns {out} --epsilon 0.5 --records ABOUT_HOW_MANY -o schema.toml"
+        f"Next: noisegate schema discover {file} --columns {out} --epsilon 0.5 "
+        "--records ABOUT_HOW_MANY -o schema.toml"
     )
     return {"columns": len(names), "open": list(names)}
 
 
 def _write(out: Path, text: str) -> None:
+    """Writes a new file, whole or not at all."""
     with new_file(out) as path:
         path.write_bytes(text.encode())
 
 
-def _left_out(ignored: Mapping[str, str]) -> str:
+def _warn_about_copies(files: str, *, declared: str) -> None:
+    """Warns that a draft is safe only if its files are public, as was declared."""
+    warn(
+        f"this schema copies bounds and levels from {files}; it is safe only because "
+        f"you declare {declared} public."
+    )
+
+
+def _list_reasons(ignored: Mapping[str, str]) -> None:
+    """Says why each ignored column was left out."""
     for reason in ignored.values():
         say(f"- {reason}.")
-    return (
-        f", {len(ignored)} more {'are' if len(ignored) > 1 else 'is'} ignored"
-        if ignored
-        else ""
-    )
+
+
+def _ignored_count(ignored: Mapping[str, str]) -> str:
+    """Returns how many columns are ignored, as the end of a list; "" for none."""
+    if not ignored:
+        return ""
+    return f", {len(ignored)} more {'are' if len(ignored) > 1 else 'is'} ignored"
