@@ -1,11 +1,17 @@
-"""What a data dictionary says of one column, and the entry of a schema file that follows from it."""
+"""One column as a data dictionary describes it, and the drafted column that follows.
 
-import contextlib
+What the dictionary does not state is left open, for its owner to state from public
+knowledge. Nothing is guessed.
+"""
+
+from __future__ import annotations
+
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from noisegate.app.drafts.drafted import OPEN, DraftedColumn
 from noisegate.errors import SchemaError
@@ -13,152 +19,207 @@ from noisegate.schema.columns import COLUMN_KINDS
 from noisegate.schema.numeric import Continuous, Date, Datetime, Decimal, Integer
 from noisegate.schema.values import Boolean, Categorical, Ordinal
 
+# Reasons to ignore a column.
 IDENTIFIER = "an identifier, which must not be learnt"
 FREE_TEXT = "free text, which must not be learnt"
-COMMA = "numbers with a comma are not read; write them with a point"
+DECIMAL_COMMA = "numbers with a comma are not read; write them with a point"
 
-_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,15})")
-_ABOUT = 110
-_STATE = "public knowledge; or leave it open, and `noisegate schema discover --columns` buys it"
-_CODED = (Categorical.kind, Ordinal.kind)
-_TRUTHS = {frozenset(pair) for pair in (("0", "1"), ("true", "false"), ("yes", "no"))}
+Bound: TypeAlias = int | float | date | datetime
+
+_FormAndComments: TypeAlias = tuple[dict[str, Any], list[str]]
+
+_INTEGER_CODE = re.compile(r"-?(?:0|[1-9][0-9]{0,15})")  # without zeros in front
+_MAX_COMMENT_LENGTH = 110
+_HOW_TO_STATE = (
+    "public knowledge; or leave it open, and `noisegate schema discover --columns` "
+    "buys it"
+)
+_TRUTH_CODES = {
+    frozenset(pair) for pair in (("0", "1"), ("true", "false"), ("yes", "no"))
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variable:
-    """A column as a dictionary describes it."""
+    """A column as a data dictionary describes it.
 
-    name: str  # as the data has it
-    kind: str | None  # as schemas call it; None where the dictionary gives no type
-    about: str = ""  # its label or description
-    lower: Any = None  # least value, in the words of the dictionary; None where it says none. So is `upper`
+    Attributes:
+        name: Name of the column in the data.
+        kind: Its kind in a schema; None where the dictionary states no type.
+        description: Its label or description, or "".
+        lower: Smallest value, as the dictionary writes it; None where it states none.
+        upper: Largest value, likewise.
+        levels: Each code with what it means, which may be "".
+        step: Distance of two values, or None.
+        missing: Whether a value may be missing; None where the dictionary does not say,
+            which counts as if it may.
+        missing_codes: Codes that stand for a missing value.
+        ignored_reason: Why no model should see the column, or None.
+
+    Examples:
+        >>> from noisegate.app.drafts.dictionaries.variable import Variable
+        >>> age = Variable(name="age", kind="integer", lower="18", upper="today")
+        >>> age.draft().form
+        {'kind': 'integer', 'lower': 18, 'upper': Ellipsis, 'missing': True}
+    """
+
+    name: str
+    kind: str | None
+    description: str = ""
+    lower: Any = None
     upper: Any = None
-    levels: Sequence[
-        tuple[str, str]
-    ] = ()  # each code with what it means, which may be empty
-    step: float | None = None  # distance of two values, or None
-    missing: bool | None = (
-        None  # whether a value may be absent; None where the dictionary does not say, as if it may
-    )
-    codes: Sequence[str] = ()  # codes that stand for a missing value
-    ignored: str | None = None  # why no model should see it, or None
+    levels: Sequence[tuple[str, str]] = ()
+    step: float | None = None
+    missing: bool | None = None
+    missing_codes: Sequence[str] = ()
+    ignored_reason: str | None = None
 
-    def entry(self) -> DraftedColumn:
-        """Returns the entry of a schema file, in which is open what the dictionary does not say."""
-        about = (_short(self.about),) if self.about else ()
-        if self.ignored is not None:
-            left = DraftedColumn.left_out(self.name, self.ignored)
+    def draft(self) -> DraftedColumn:
+        """Drafts the column; what the dictionary does not state is open.
+
+        It is ignored if it must not be learnt, or if what the dictionary states does
+        not fit together.
+        """
+        description = [_shortened(self.description)] if self.description else []
+        if self.ignored_reason is not None:
+            left_out = DraftedColumn.left_out(self.name, self.ignored_reason)
             return DraftedColumn(
-                name=self.name, form={}, why=(*about, *left.why), ignored=True
+                name=self.name,
+                form={},
+                comments=(*description, *left_out.comments),
+                is_ignored=True,
             )
         if self.kind is None:
             kinds = ", ".join(COLUMN_KINDS)
             return DraftedColumn(
                 name=self.name,
                 form={"kind": OPEN},
-                why=(*about, f"state kind, one of {kinds}"),
+                comments=(*description, f"state kind, one of {kinds}"),
             )
-        form, why = self._coded() if self.kind in _CODED else self._bounded()
-        form |= {} if self.missing is False else {"missing": True}
-        entry = DraftedColumn(name=self.name, form=form, why=(*about, *why))
+
+        if self.kind in (Categorical.kind, Ordinal.kind):
+            form, comments = self._form_of_levels(self.kind)
+        elif self.kind == Boolean.kind:
+            form = {"kind": self.kind}
+            comments = []
+        else:
+            form, comments = self._form_of_numbers(self.kind)
+        if self.missing is not False:
+            form["missing"] = True
+        drafted = DraftedColumn(
+            name=self.name, form=form, comments=(*description, *comments)
+        )
         try:
-            _ = entry.column
+            _ = drafted.column
         except SchemaError as error:
-            return DraftedColumn.left_out(
-                self.name, f"the dictionary does not fit itself: {error}", form
-            )
-        return entry
+            reason = f"the dictionary does not fit itself: {error}"
+            return DraftedColumn.left_out(self.name, reason, form)
+        return drafted
 
-    def _coded(self) -> tuple[dict[str, Any], list[str]]:
-        given = [(code, label) for code, label in self.levels if code not in self.codes]
-        if not given:
-            return {"kind": self.kind, "levels": OPEN}, [f"state levels ({_STATE})"]
-        codes = list(dict.fromkeys(code for code, _ in given))
-        told = (
-            [_short("; ".join(f"{code}: {label}" for code, label in given))]
-            if any(label for _, label in given)
-            else []
-        )
-        if frozenset(code.lower() for code in codes) in _TRUTHS and len(codes) == 2:
-            return {"kind": Boolean.kind}, told
-        whole = all(_WHOLE.fullmatch(code) for code in codes)  # without leading zeros
-        return {
-            "kind": self.kind,
-            "levels": [int(code) for code in codes] if whole else codes,
-        }, told
+    def _form_of_levels(self, kind: str) -> _FormAndComments:
+        """Returns the form of a column of levels, and the meanings of its codes.
 
-    def _bounded(self) -> tuple[dict[str, Any], list[str]]:
-        kind, why = str(self.kind), list[str]()
-        if kind == Boolean.kind:
-            return {"kind": kind}, why
-        ends = {key: _bound(kind, getattr(self, key)) for key in ("lower", "upper")}
-        if kind == Integer.kind and any(
-            isinstance(end, float) for end in ends.values()
-        ):
-            kind = Continuous.kind
-        said = [
-            f"{key} is {getattr(self, key)}"
-            for key, end in ends.items()
-            if end is None and getattr(self, key)
+        Codes that are two truth values make it boolean. Codes are integers if all are.
+        """
+        levels = [
+            (code, meaning)
+            for code, meaning in self.levels
+            if code not in self.missing_codes
         ]
-        why += [f"the dictionary says that {' and '.join(said)}"] if said else []
-        form: dict[str, Any] = {
-            "kind": kind,
-            **{key: OPEN if end is None else end for key, end in ends.items()},
-        }
-        still = [key for key, end in ends.items() if end is None]
-        if still:
-            why.append(f"state {' and '.join(still)} ({_STATE})")
-        return form | self._stepped(kind, form, why), why
+        if not levels:
+            return {"kind": kind, "levels": OPEN}, [f"state levels ({_HOW_TO_STATE})"]
+        comments = []
+        if any(meaning for _, meaning in levels):
+            meanings = "; ".join(f"{code}: {meaning}" for code, meaning in levels)
+            comments.append(_shortened(meanings))
 
-    def _stepped(
-        self, kind: str, form: Mapping[str, Any], why: list[str]
-    ) -> dict[str, Any]:
-        known, more = OPEN not in form.values(), dict[str, Any]()
-        if self.step is not None and kind in (Continuous.kind, Decimal.kind):
-            more = (
-                {"kind": Decimal.kind, "step": self.step}
-                if known and self._on_grid(form)
-                else {"kind": Continuous.kind}
-            )
-            why += (
-                []
-                if "step" in more
-                else [
-                    f'values stand {self.step:g} apart: kind = "decimal" takes that as step'
-                ]
-            )
-        elif kind == Decimal.kind:
-            more = {"kind": Continuous.kind}
-        atoms = [_bound(kind, code) for code in self.codes]
-        if atoms and known and None not in atoms:
-            why.append(f"atoms: {', '.join(self.codes)} stand for a missing value")
-            return more | {"atoms": atoms}
-        why += (
-            [
-                f"{', '.join(self.codes)} stand for a missing value: add them to missing_values, or as atoms"
+        codes = list(dict.fromkeys(code for code, _ in levels))
+        lowered_codes = frozenset(code.lower() for code in codes)
+        if len(codes) == 2 and lowered_codes in _TRUTH_CODES:
+            return {"kind": Boolean.kind}, comments
+        if all(_INTEGER_CODE.fullmatch(code) for code in codes):
+            return {"kind": kind, "levels": [int(code) for code in codes]}, comments
+        return {"kind": kind, "levels": codes}, comments
+
+    def _form_of_numbers(self, kind: str) -> _FormAndComments:
+        """Returns the form of a column with bounds, and what is still to be stated."""
+        stated = {"lower": self.lower, "upper": self.upper}
+        bounds = {key: _parse_bound(kind, text) for key, text in stated.items()}
+        has_decimals = any(isinstance(bound, float) for bound in bounds.values())
+        if kind == Integer.kind and has_decimals:
+            kind = Continuous.kind
+        form: dict[str, Any] = {"kind": kind}
+        for key, bound in bounds.items():
+            form[key] = OPEN if bound is None else bound
+
+        comments = []
+        open_keys = [key for key, bound in bounds.items() if bound is None]
+        unreadable = [f"{key} is {stated[key]}" for key in open_keys if stated[key]]
+        if unreadable:
+            comments.append(f"the dictionary says that {' and '.join(unreadable)}")
+        if open_keys:
+            comments.append(f"state {' and '.join(open_keys)} ({_HOW_TO_STATE})")
+        comments.extend(self._add_step(form))
+        comments.extend(self._add_atoms(form))
+        return form, comments
+
+    def _add_step(self, form: dict[str, Any]) -> list[str]:
+        """Adds the step to a form, which makes it decimal; returns comments on it.
+
+        A decimal column without a usable step becomes continuous.
+        """
+        if form["kind"] not in (Continuous.kind, Decimal.kind):
+            return []
+        if self.step is not None and self._fits_on_grid(form, self.step):
+            form["kind"] = Decimal.kind
+            form["step"] = self.step
+            return []
+        form["kind"] = Continuous.kind
+        if self.step is None:
+            return []
+        return [
+            f'values stand {self.step:g} apart: kind = "decimal" takes that as step'
+        ]
+
+    def _fits_on_grid(self, form: dict[str, Any], step: float) -> bool:
+        """Returns whether both bounds are stated and a multiple of the step apart."""
+        if OPEN in form.values():
+            return False
+        try:
+            Decimal(name=self.name, lower=form["lower"], upper=form["upper"], step=step)
+        except SchemaError:
+            return False
+        return True
+
+    def _add_atoms(self, form: dict[str, Any]) -> list[str]:
+        """Adds codes for missing values to a form, as atoms; returns comments."""
+        if not self.missing_codes:
+            return []
+        codes = ", ".join(self.missing_codes)
+        atoms = [_parse_bound(form["kind"], code) for code in self.missing_codes]
+        has_bounds = OPEN not in form.values()
+        if not has_bounds or None in atoms:
+            return [
+                f"{codes} stand for a missing value: add them to missing_values, or as "
+                "atoms"
             ]
-            if atoms
-            else []
-        )
-        return more
-
-    def _on_grid(self, form: Mapping[str, Any]) -> bool:
-        with contextlib.suppress(SchemaError):
-            Decimal(
-                name=self.name,
-                lower=form["lower"],
-                upper=form["upper"],
-                step=self.step or 0.0,
-            )
-            return True
-        return False
+        form["atoms"] = atoms
+        return [f"atoms: {codes} stand for a missing value"]
 
 
-def _bound(kind: str, said: Any) -> Any:
-    """Returns a bound as a number, a day or a moment; None where it is none, such as "today"."""
-    text = str(said).strip() if said is not None else ""
-    with contextlib.suppress(ValueError):
+def _parse_bound(kind: str, value: Any) -> Bound | None:
+    """Parses a bound as a dictionary writes it.
+
+    Args:
+        kind: Kind of the column.
+        value: Text, or a number of JSON; None for none.
+
+    Returns:
+        A date, a datetime, an integer, or a number with decimals; None if it is none,
+        such as "today".
+    """
+    text = "" if value is None else str(value).strip()
+    with suppress(ValueError):
         if kind == Date.kind:
             return date.fromisoformat(text[:10])
         if kind == Datetime.kind:
@@ -168,6 +229,9 @@ def _bound(kind: str, said: Any) -> Any:
     return None
 
 
-def _short(text: str) -> str:
-    words = " ".join(re.sub(r"<[^>]*>", " ", text).split())
-    return words if len(words) <= _ABOUT else f"{words[: _ABOUT - 3]}..."
+def _shortened(text: str) -> str:
+    """Returns text without tags and repeated blanks, cut to the length of a comment."""
+    plain = " ".join(re.sub(r"<[^>]*>", " ", text).split())
+    if len(plain) <= _MAX_COMMENT_LENGTH:
+        return plain
+    return f"{plain[: _MAX_COMMENT_LENGTH - 3]}..."
