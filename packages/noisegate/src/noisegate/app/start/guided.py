@@ -1,10 +1,26 @@
-"""`noisegate start`: the whole way for a table, question by question; every step is a command that it prints."""
+"""The verb `noisegate start`: the whole way for a table, one question after the other.
+
+::
+
+    schema init, or schema discover    the draft is read and confirmed
+      │
+    plan                               confirmed: the ε of a fit cannot be taken back
+      │
+    split, ledger register
+      │
+    fit
+      │
+    sample, report, verify
+
+Every step is one of the other commands. It is shown before it runs, so that all of this
+can be done without questions.
+"""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,26 +30,34 @@ import typer
 from noisegate.app.cli.console import say
 from noisegate.app.cli.options import expand_options
 from noisegate.app.start.questions import (
-    ASKED,
+    QUESTION_KEYS,
     SOURCES,
     Asker,
     Question,
     StartOptions,
+    number_within,
     question,
-    synthetic,
-    within,
+    synthetic_path,
 )
 from noisegate.errors import BudgetRefusedError, LedgerError, OptionError, SchemaError
 
 if TYPE_CHECKING:
     from noisegate.ledger.ledger import Account
 
-_SCHEMA, _DELTA = "schema.toml", 1e-5
-_PLAIN = (
-    "noisegate schema init PUBLIC.csv -o schema.toml (or --dictionary FILE, or noisegate schema discover); noisegate "
-    "plan --schema schema.toml --epsilon 1 --records N; noisegate ledger register NAME --epsilon 4; noisegate fit DATA "
-    "--schema schema.toml --epsilon 1 --dataset NAME --out model; noisegate sample model -n N -o synthetic.csv; "
-    "noisegate report model -o pages; noisegate verify model"
+_SCHEMA = "schema.toml"
+_DELTA = 1e-5  # of every run, since no command below states another one
+_MIN_EPSILON = 0.01
+_MAX_EPSILON = 1000
+_USUAL_CAP = 4
+
+# The commands of an interview, for who cannot be asked.
+_COMMANDS = (
+    "noisegate schema init PUBLIC.csv -o schema.toml (or --dictionary FILE, or "
+    "noisegate schema discover); noisegate plan --schema schema.toml --epsilon 1 "
+    "--records N; noisegate ledger register NAME --epsilon 4; noisegate fit DATA "
+    "--schema schema.toml --epsilon 1 --dataset NAME --out model; noisegate sample "
+    "model -n N -o synthetic.csv; noisegate report model -o pages; noisegate verify "
+    "model"
 )
 
 
@@ -41,371 +65,476 @@ _PLAIN = (
 def start_command(context: typer.Context, options: StartOptions) -> None:
     """Make a private copy of a table, question by question: describe it, see the price, fit, look, verify.
 
-    Each step is one of the other commands; it is printed before it runs, so that all of this can be done without
-    questions. Before anything is spent, by a discovery of bounds or by the fit, you are asked.
+    Each step is one of the other commands; it is printed before it runs, so that all of
+    this can be done without questions. Before anything is spent, by a discovery of
+    bounds or by the fit, you are asked.
 
-    With --browser the questions stand on a page, which this machine alone can open. Without a terminal every answer is
-    an option, or a line of --answers FILE, and --yes goes on by itself.
+    With --browser the questions stand on a page, which this machine alone can open.
+    Without a terminal every answer is an option, or a line of --answers FILE, and --yes
+    goes on by itself.
 
     Example: `noisegate start`
     """
-    given = _given(options)
+    preset = _preset_answers(options)
     if options.browser:
         from noisegate.app.start.page import Page
 
-        Page().run(partial(_guided, context, given))
+        Page().run(partial(_run_interview, context, preset))
         return
-    guide = _guided(context, given, Asker())
+    guide = _run_interview(context, preset, Asker())
     say("\nTo repeat this non-interactively:")
-    for command in guide.ran:
-        Asker.line(f"  {command}")
+    for command in guide.commands:
+        Asker.print_line(f"  {command}")
 
 
-def _guided(context: typer.Context, given: Mapping[str, Any], asker: Asker) -> Guide:
-    guide = Guide(context, given, asker)
-    schema = guide.described()
-    guide.price(schema)
-    guide.fit(schema)
-    guide.look()
-    return guide
+def _preset_answers(options: StartOptions) -> dict[str, Any]:
+    """Returns the answers that options and a file give, by the key of the question.
 
-
-def _given(options: StartOptions) -> dict[str, Any]:
+    Raises:
+        OptionError: if the file has a key that is not one.
+    """
     from noisegate.schema.files import parse_toml, read_text
 
-    names = [
+    keys = [
         field.name
         for field in fields(StartOptions)
         if field.name not in ("answers", "browser")
     ]
-    given = {
-        name: value
-        for name in names
-        if (value := getattr(options, name)) not in (None, False)
+    values = {key: getattr(options, key) for key in keys}
+    from_options = {
+        key: value for key, value in values.items() if value not in (None, False)
     }
     if options.answers is None:
-        return given
-    told = parse_toml(read_text(options.answers, "file"), f"file {options.answers}")
-    unknown = [name for name in told if name not in names]
-    if unknown:
-        raise OptionError(
-            f"--answers {options.answers}: {unknown[0]!r} is not a key; keys: {', '.join(names)}."
-        )
-    return {**told, **given}
+        return from_options
+    text = read_text(options.answers, "file")
+    from_file = parse_toml(text, f"file {options.answers}")
+    for key in from_file:
+        if key not in keys:
+            raise OptionError(
+                f"--answers {options.answers}: {key!r} is not a key; "
+                f"keys: {', '.join(keys)}."
+            )
+    return {**from_file, **from_options}
+
+
+def _run_interview(
+    context: typer.Context, preset: Mapping[str, Any], asker: Asker
+) -> Guide:
+    """Goes the whole way.
+
+    Args:
+        context: Of the verb, from which the other commands are run.
+        preset: Answers that are not asked for, by key.
+        asker: Who asks.
+
+    Returns:
+        The guide, with the commands that it ran.
+    """
+    guide = Guide(context, preset, asker)
+    schema = guide.prepare_schema()
+    guide.show_plan(schema)
+    guide.fit(schema)
+    guide.sample_and_report()
+    return guide
+
+
+@dataclass
+class Answers:
+    """The answers to all questions but that of the schema.
+
+    Attributes:
+        data: Path of the private records; those to be fitted, once test records are set
+            aside.
+        records: About how many of them are fitted.
+        epsilon: ε of the whole run.
+        dataset: Name of the data set in the ledger.
+        cap: Cap on its ε; None once it is registered.
+        out: Model folder.
+        test: Path of test records, the fraction of records that is to be set aside, or
+            None.
+        pages: Folder of the pages.
+    """
+
+    data: str
+    records: int
+    epsilon: float
+    dataset: str
+    cap: float | None
+    out: str
+    test: str | float | None
+    pages: str
 
 
 class Guide:
-    """Asks what is not given, runs commands, and keeps what it ran."""
+    """Asks what is not preset, and runs the commands of one interview.
+
+    Attributes:
+        commands: Those that were run, as they are typed.
+    """
 
     def __init__(
-        self, context: typer.Context, given: Mapping[str, Any], asker: Asker
+        self, context: typer.Context, preset: Mapping[str, Any], asker: Asker
     ) -> None:
-        self._program, self._given, self._asker = (
-            context.find_root().command,
-            given,
-            asker,
-        )
-        self._book = ["--ledger", str(given["ledger"])] if "ledger" in given else []
-        self._bought = 0.0
-        self.ran: list[str] = []
-        missing = [key for key in ASKED if key not in given]
-        if "cap" not in given and (
-            "dataset" in missing or self._account(given["dataset"]) is None
-        ):
-            missing.append("cap")
-        if not set(SOURCES) & set(given):
-            missing.insert(0, f"one of {', '.join(SOURCES)}")
-        missing += ["yes"] * (not given.get("yes")) + ["bounds"] * (
-            "discover" in given and "bounds" not in given
-        )
-        if missing and not self._asker.asks:
+        """Begins an interview.
+
+        Args:
+            context: Of the verb, from which the other commands are run.
+            preset: Answers that are not asked for, by key.
+            asker: Who asks.
+
+        Raises:
+            OptionError: if an answer is lacking and nobody can be asked.
+        """
+        self.commands: list[str] = []
+        self._program = context.find_root().command
+        self._preset = preset
+        self._asker = asker
+        self._ledger_option: list[str] = []
+        if "ledger" in preset:
+            self._ledger_option = ["--ledger", str(preset["ledger"])]
+        self._epsilon_of_bounds = 0.0
+
+        unanswered = self._unanswered()
+        if unanswered and not asker.can_ask:
             raise OptionError(
-                f"`noisegate start` asks questions, and this is not a terminal. Not answered: {', '.join(missing)}; "
-                f"give them as options, or as keys of --answers FILE. Or use the commands that it runs: {_PLAIN}."
+                "`noisegate start` asks questions, and this is not a terminal. Not "
+                f"answered: {', '.join(unanswered)}; give them as options, or as keys "
+                f"of --answers FILE. Or use the commands that it runs: {_COMMANDS}."
             )
 
-    def answer(self, asked: Question) -> Any:
-        """Returns the answer that was given, or asks until there is one that can be read."""
-        if asked.key in self._given:
-            text = str(self._given[asked.key])
+    def _unanswered(self) -> list[str]:
+        """Returns the keys of all questions that would have to be asked."""
+        keys = [key for key in QUESTION_KEYS if key not in self._preset]
+        if not any(source in self._preset for source in SOURCES):
+            keys.insert(0, f"one of {', '.join(SOURCES)}")
+        if "cap" not in self._preset:
+            dataset = self._preset.get("dataset")
+            if dataset is None or self._account(dataset) is None:
+                keys.append("cap")
+        if not self._preset.get("yes"):
+            keys.append("yes")
+        if "discover" in self._preset and "bounds" not in self._preset:
+            keys.append("bounds")
+        return keys
+
+    def _answer(self, asked_question: Question) -> Any:
+        """Returns the preset answer, or asks until one can be parsed.
+
+        Raises:
+            OptionError: if the preset answer cannot be parsed, or nobody can be asked.
+        """
+        key = asked_question.key
+        expected = f"{asked_question.text.lower()} is asked for."
+        if key in self._preset:
             try:
-                return asked.value(text)
+                return asked_question.parse_answer(str(self._preset[key]))
             except ValueError as error:
-                raise OptionError(
-                    f"{asked.key}: {error}; {asked.asks.lower()} is asked for."
-                ) from None
-        if not self._asker.asks:
-            raise OptionError(
-                f"{asked.key} is not answered; {asked.asks.lower()} is asked for."
-            )
+                raise OptionError(f"{key}: {error}; {expected}") from None
+        if not self._asker.can_ask:
+            raise OptionError(f"{key} is not answered; {expected}")
         complaint = ""
         while True:
-            text = self._asker.prompt(asked, complaint).strip()
+            text = self._asker.prompt(asked_question, complaint).strip()
             try:
-                return asked.value(text)
+                return asked_question.parse_answer(text)
             except ValueError as error:
                 complaint = f"{error}."
 
     @cached_property
-    def known(self) -> dict[str, Any]:
-        """The answers to all questions; what they ask for is within the cap."""
-        known: dict[str, Any] = {}
-        for key in ASKED:
-            known[key] = self.answer(question(key))
-            if key == "dataset":
-                known["cap"] = self._cap(known["epsilon"], known["dataset"])
-        kept = 1 - known["test"] if isinstance(known["test"], float) else 1
-        known["records"] = max(1, round(known["records"] * kept))
-        return known
+    def _answers(self) -> Answers:
+        """All answers but that of the schema, asked for at the first use.
 
-    def _cap(self, epsilon: float, dataset: str) -> float | None:
-        """Returns the cap that a data set is to get; None where it has one, under which the run must fit."""
+        Raises:
+            BudgetRefusedError: if the data set has too little budget left for them.
+        """
+        data = self._answer(question("data"))
+        records = self._answer(question("records"))
+        epsilon = self._answer(question("epsilon"))
+        dataset = self._answer(question("dataset"))
+        cap = self._new_cap(epsilon, dataset)
+        out = self._answer(question("out"))
+        test = self._answer(question("test"))
+        pages = self._answer(question("pages"))
+        if isinstance(test, float):
+            records = max(1, round(records * (1 - test)))
+        return Answers(
+            data=data,
+            records=records,
+            epsilon=epsilon,
+            dataset=dataset,
+            cap=cap,
+            out=out,
+            test=test,
+            pages=pages,
+        )
+
+    def _new_cap(self, epsilon: float, dataset: str) -> float | None:
+        """Returns the cap that a data set is to get.
+
+        Args:
+            epsilon: ε of the run.
+            dataset: Name of the data set.
+
+        Returns:
+            The cap; None if the data set has one already.
+
+        Raises:
+            BudgetRefusedError: if the run would not fit under it.
+        """
         account = self._account(dataset)
         if account is None:
-            read = partial(within, epsilon, 1000)
-            return float(
-                self.answer(question("cap", read=read, default=f"{max(4, epsilon):g}"))
+            cap_question = question(
+                "cap",
+                parse=partial(number_within, epsilon, _MAX_EPSILON),
+                default=f"{max(_USUAL_CAP, epsilon):g}",
             )
+            return float(self._answer(cap_question))
+        # What remains is known at the δ of the account alone.
         if (
             account.delta == _DELTA
             and account.remaining is not None
             and epsilon > account.remaining
         ):
             raise BudgetRefusedError(
-                f"epsilon {epsilon:g}: of the cap of data set {dataset!r}, {account.epsilon:g}, about "
-                f"{account.remaining:.4g} is left; ask for less. Nothing was spent."
+                f"epsilon {epsilon:g}: of the cap of data set {dataset!r}, "
+                f"{account.epsilon:g}, about {account.remaining:.4g} is left; ask for "
+                "less. Nothing was spent."
             )
         return None
 
     def _account(self, dataset: str) -> Account | None:
+        """Returns the account of a data set; None if it has none, or no ledger."""
         from noisegate.ledger.ledger import Ledger
 
         try:
-            accounts = Ledger(self._given.get("ledger")).show()
+            accounts = Ledger(self._preset.get("ledger")).show()
         except LedgerError:
             return None
         return next(
             (account for account in accounts if account.dataset == dataset), None
         )
 
-    def described(self) -> str:
-        """Returns a schema file that is complete, after it was drafted or bought where there was none."""
+    def prepare_schema(self) -> str:
+        """Returns a complete schema file, which is drafted or discovered if need be.
+
+        Raises:
+            OptionError: if `schema.toml` is in the way, or the draft has gaps.
+        """
         source = self._source()
         if source == "schema":
-            return str(self.answer(question(source)))
+            return str(self._answer(question(source)))
         if Path(_SCHEMA).exists():
             raise OptionError(
-                f"{_SCHEMA} is there already; give it with --schema {_SCHEMA}, or move it away."
+                f"{_SCHEMA} is there already; give it with --schema {_SCHEMA}, or move "
+                "it away."
             )
         if source == "discover":
             self._discover()
             return _SCHEMA
-        path = str(self.answer(question(source)))
-        kind = ["--dictionary"] if source == "dictionary" else []
-        self.run("schema", "init", *kind, path, "-o", _SCHEMA, *self._label())
+
+        path = str(self._answer(question(source)))
+        dictionary_option = ["--dictionary"] if source == "dictionary" else []
+        label_option = self._label_option()
+        self.run(
+            "schema", "init", *dictionary_option, path, "-o", _SCHEMA, *label_option
+        )
         try:
             self.run("schema", "check", _SCHEMA)
         except SchemaError as error:
             raise OptionError(
-                f"{error}. State it in {_SCHEMA}, from public knowledge, then go on with: noisegate start --schema "
-                f"{_SCHEMA}. Nothing was spent."
+                f"{error}. State it in {_SCHEMA}, from public knowledge, then go on "
+                f"with: noisegate start --schema {_SCHEMA}. Nothing was spent."
             ) from None
-        self.go_on("Is everything in it public, and as it should be", _SCHEMA)
+        self._confirm("Is everything in it public, and as it should be", _SCHEMA)
         return _SCHEMA
 
-    def _label(self) -> list[str]:
-        label = self._given.get("label", "")
-        if not label and self._asker.asks:
+    def _source(self) -> str:
+        """Returns where the schema comes from, one of `SOURCES`."""
+        for source in SOURCES:
+            if source in self._preset:
+                return source
+        likely_source = "schema" if Path(_SCHEMA).exists() else "public"
+        return str(self._answer(question("source", default=likely_source)))
+
+    def _label_option(self) -> list[str]:
+        """Returns the option of the column to be predicted; empty for none."""
+        label = self._preset.get("label", "")
+        if not label and self._asker.can_ask:
             label = self._asker.prompt(question("label"))
         return ["--label", str(label)] if label else []
 
-    def _source(self) -> str:
-        source = next((key for key in SOURCES if key in self._given), None)
-        if source is not None:
-            return source
-        return str(
-            self.answer(
-                question(
-                    "source", default="schema" if Path(_SCHEMA).exists() else "public"
-                )
-            )
-        )
-
     def _discover(self) -> None:
-        known, kinds = self.known, self._kinds()
-        fixed = [
-            "--records",
-            str(known["records"]),
-            *(["--kinds", kinds] if kinds else []),
-            *self._label(),
-        ]
-        epsilon = known["epsilon"]
-        asks = f"Epsilon for bounds and levels, of the {epsilon:g}"
-        read = partial(within, 0.01, epsilon - 0.01)
-        self._bought = part = float(
-            self.answer(
-                question("bounds", asks=asks, read=read, default=f"{epsilon / 4:g}")
-            )
+        """Writes a schema whose bounds and levels are bought with a part of ε."""
+        answers = self._answers
+        kinds = self._kinds()
+        kinds_option = ["--kinds", kinds] if kinds else []
+        label_option = self._label_option()
+        part_question = question(
+            "bounds",
+            text=f"Epsilon for bounds and levels, of the {answers.epsilon:g}",
+            parse=partial(number_within, _MIN_EPSILON, answers.epsilon - _MIN_EPSILON),
+            default=f"{answers.epsilon / 4:g}",
         )
-        asked = ["--epsilon", _text(part), *fixed, "-o", _SCHEMA]
-        self.run("schema", "discover", known["data"], *asked, "--price")
-        self.go_on(
-            f"The discovery spends {_text(part)} of epsilon = {_text(known['epsilon'])} for good. Go on"
+        part = float(self._answer(part_question))
+        self._epsilon_of_bounds = part
+
+        epsilon = _number_text(part)
+        records = str(answers.records)
+        discover = ["schema", "discover", answers.data]
+        discover += ["--epsilon", epsilon, "--records", records]
+        discover += [*kinds_option, *label_option, "-o", _SCHEMA]
+        self.run(*discover, "--price")
+        self._confirm(
+            f"The discovery spends {epsilon} of epsilon = "
+            f"{_number_text(answers.epsilon)} for good. Go on"
         )
-        self.register()
-        self.run(
-            "schema",
-            "discover",
-            known["data"],
-            *asked,
-            "--dataset",
-            known["dataset"],
-            *self._book,
-        )
-        self.go_on(
+        self._register_dataset()
+        self.run(*discover, "--dataset", answers.dataset, *self._ledger_option)
+        self._confirm(
             "Correct it by public knowledge alone. Is it as it should be", _SCHEMA
         )
 
     def _kinds(self) -> str:
+        """Returns the kinds of all columns, as `NAME=KIND,...`."""
         from noisegate.gate.discovery.partial import KINDS
         from noisegate.gate.discovery.raw import columns_file
 
-        if "discover" in self._given:
-            return str(self._given["discover"])
-        _, names = columns_file(self.known["data"])
+        if "discover" in self._preset:
+            return str(self._preset["discover"])
+        _, names = columns_file(self._answers.data)
         self._asker.say(
-            f"These are the columns, whose names are taken as public: {', '.join(names)}. Say the kind of each: "
-            f"{', '.join(KINDS)}. Its first letters do."
+            "These are the columns, whose names are taken as public: "
+            f"{', '.join(names)}. Say the kind of each: {', '.join(KINDS)}. Its first "
+            "letters do."
         )
-        kind = {
-            name: self.answer(Question(key="", asks=name, choices=tuple(KINDS)))
+        kinds = [
+            self._answer(Question(key="", text=name, choices=tuple(KINDS)))
             for name in names
-        }
-        return ",".join(f"{name}={kind[name]}" for name in names)
-
-    def price(self, schema: str) -> None:
-        """Shows the plan, and asks whether to go on."""
-        known = self.known
-        self.run(
-            "plan",
-            "--schema",
-            schema,
-            "--epsilon",
-            self._left,
-            "--records",
-            str(known["records"]),
+        ]
+        return ",".join(
+            f"{name}={kind}" for name, kind in zip(names, kinds, strict=True)
         )
-        self.go_on(
-            f"The fit spends epsilon = {self._left}, which cannot be taken back. Go on"
+
+    def show_plan(self, schema: str) -> None:
+        """Shows what a fit would measure, and asks whether to go on.
+
+        Args:
+            schema: The schema file.
+        """
+        epsilon = self._epsilon_of_fit
+        records = str(self._answers.records)
+        self.run("plan", "--schema", schema, "--epsilon", epsilon, "--records", records)
+        self._confirm(
+            f"The fit spends epsilon = {epsilon}, which cannot be taken back. Go on"
         )
 
     @property
-    def _left(self) -> str:
-        return _text(self.known["epsilon"] - self._bought)
+    def _epsilon_of_fit(self) -> str:
+        """What a discovery of bounds has left of ε."""
+        return _number_text(self._answers.epsilon - self._epsilon_of_bounds)
 
-    def register(self) -> None:
-        """Registers the data set where it is not, after test records are set aside: nothing looks at them before."""
-        known = self.known
-        if isinstance(known["test"], float):
-            self.run("split", known["data"], "--test", _text(known["test"]))
-            path = Path(known["data"])
-            known["data"], known["test"] = (
-                str(path.with_stem(f"{path.stem}-{part}")) for part in ("train", "test")
-            )
-        if known["cap"] is not None:
-            self.run(
-                "ledger",
-                "register",
-                known["dataset"],
-                "--epsilon",
-                _text(known["cap"]),
-                *self._book,
-            )
-            known["cap"] = None
+    def _register_dataset(self) -> None:
+        """Registers the data set, if it is not, after test records are set aside.
+
+        Test records are set aside first, so that nothing has looked at them.
+        """
+        answers = self._answers
+        if isinstance(answers.test, float):
+            self.run("split", answers.data, "--test", _number_text(answers.test))
+            path = Path(answers.data)
+            answers.data = str(path.with_stem(f"{path.stem}-train"))
+            answers.test = str(path.with_stem(f"{path.stem}-test"))
+        if answers.cap is not None:
+            cap = _number_text(answers.cap)
+            register = ["ledger", "register", answers.dataset, "--epsilon", cap]
+            self.run(*register, *self._ledger_option)
+            answers.cap = None
 
     def fit(self, schema: str) -> None:
-        """Fits, and records the cost in the ledger."""
-        self.register()
-        spent = [
-            "--epsilon",
-            self._left,
-            "--dataset",
-            self.known["dataset"],
-            *self._book,
-        ]
-        self.run(
-            "fit",
-            self.known["data"],
-            "--schema",
-            schema,
-            *spent,
-            "--out",
-            self.known["out"],
-        )
+        """Fits the model, and records its cost in the ledger.
 
-    def look(self) -> None:
-        """Samples, makes the pages, and verifies."""
-        known = self.known
-        test = [] if known["test"] is None else ["--test", known["test"]]
-        self.run(
-            "sample",
-            known["out"],
-            "-n",
-            str(known["records"]),
-            "-o",
-            synthetic(known["out"]),
-        )
-        self.run("report", known["out"], "-o", known["pages"], *test)
-        self.run("verify", known["out"])
-        private = (
-            f" Look at {Path(known['pages']) / 'private.html'}, and keep it private."
-            if test
-            else ""
-        )
-        self._asker.say(
-            f"Share {synthetic(known['out'])}, {known['out']} and {Path(known['pages']) / 'public.html'}.{private}"
-        )
+        Args:
+            schema: The schema file.
+        """
+        self._register_dataset()
+        answers = self._answers
+        fit = ["fit", answers.data, "--schema", schema]
+        fit += ["--epsilon", self._epsilon_of_fit, "--dataset", answers.dataset]
+        self.run(*fit, *self._ledger_option, "--out", answers.out)
 
-    def made(self) -> dict[str, Path]:
-        """Returns what may be handed over, and what is to be looked at."""
-        model, pages = self.known["out"], Path(self.known["pages"])
-        made = {
-            "Synthetic records": Path(synthetic(model)),
-            "Certificate": Path(model) / "certificate.md",
+    def sample_and_report(self) -> None:
+        """Draws synthetic records, writes the pages, and verifies the certificate."""
+        answers = self._answers
+        synthetic = synthetic_path(answers.out)
+        self.run("sample", answers.out, "-n", str(answers.records), "-o", synthetic)
+        test_option = [] if answers.test is None else ["--test", str(answers.test)]
+        self.run("report", answers.out, "-o", answers.pages, *test_option)
+        self.run("verify", answers.out)
+
+        pages = Path(answers.pages)
+        message = f"Share {synthetic}, {answers.out} and {pages / 'public.html'}."
+        if test_option:
+            message += f" Look at {pages / 'private.html'}, and keep it private."
+        self._asker.say(message)
+
+    def results(self) -> dict[str, Path]:
+        """Returns the files that may be handed on, and the private page, by title."""
+        answers = self._answers
+        pages = Path(answers.pages)
+        results = {
+            "Synthetic records": Path(synthetic_path(answers.out)),
+            "Certificate": Path(answers.out) / "certificate.md",
+            "Public page": pages / "public.html",
         }
-        made["Public page"] = pages / "public.html"
-        return (
-            made
-            if self.known["test"] is None
-            else made | {"Private page": pages / "private.html"}
-        )
+        if answers.test is not None:
+            results["Private page"] = pages / "private.html"
+        return results
 
     def run(self, *arguments: str) -> None:
-        """Shows a command and runs it."""
+        """Shows a command and runs it.
+
+        Args:
+            arguments: The words of the command behind `noisegate`.
+
+        Raises:
+            typer.Exit: if it was interrupted.
+        """
         command = f"noisegate {shlex.join(arguments)}"
-        self._asker.command(command)
-        code = self._program.main(
+        self._asker.show_command(command)
+        exit_code = self._program.main(
             [*arguments], prog_name="noisegate", standalone_mode=False
         )
-        if code:  # typer turns Ctrl-C into one, and would go on
-            raise typer.Exit(code)
-        self.ran.append(command)
+        # typer turns Ctrl-C into an exit code, and would go on.
+        if exit_code:
+            raise typer.Exit(exit_code)
+        self.commands.append(command)
 
-    def go_on(self, question: str, file: str = "") -> None:
-        """Asks whether to go on; stops here where not."""
-        if self._given.get("yes") or self._asker.confirm(question, file):
+    def _confirm(self, question_text: str, file: str = "") -> None:
+        """Asks whether to go on.
+
+        Args:
+            question_text: The question, without its mark.
+            file: A file that is to be read first, or "".
+
+        Raises:
+            OptionError: if not; it says what was spent.
+        """
+        if self._preset.get("yes") or self._asker.confirm(question_text, file):
             return
-        if any(
+        was_discovered = any(
             " discover " in command and " --price" not in command
-            for command in self.ran
-        ):
+            for command in self.commands
+        )
+        if was_discovered:
             raise OptionError(
-                f"stopped; {_text(self._bought)} was spent on {_SCHEMA}; to go on: noisegate start --schema {_SCHEMA}"
+                f"stopped; {_number_text(self._epsilon_of_bounds)} was spent on "
+                f"{_SCHEMA}; to go on: noisegate start --schema {_SCHEMA}"
             )
         raise OptionError(
             "stopped before any budget was spent; the plan is shown above."
         )
 
 
-def _text(number: float) -> str:
+def _number_text(number: float) -> str:
+    """Returns a number as it is typed, without the noise of its last bits."""
     return f"{number:.10g}"

@@ -1,10 +1,17 @@
-"""What `noisegate start` asks and how an answer is read; and who asks it."""
+"""What `noisegate start` asks, how answers are read, and who asks in a terminal.
+
+An answer is text. It comes from an option, from a line of `--answers FILE`, from the
+terminal or from the page, and is parsed in one way: by the `parse` of its `Question`.
+"""
+
+from __future__ import annotations
 
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,14 +21,11 @@ import typer
 from noisegate.app.cli.console import ERR, say
 from noisegate.app.cli.options import LedgerOption
 
-SOURCES = (
-    "schema",
-    "public",
-    "dictionary",
-    "discover",
-)  # what the description of the columns may come from
-ASKED = ("data", "records", "epsilon", "dataset", "out", "test", "pages")
-"""All but what describes the columns and the cap, in their order."""
+SOURCES = ("schema", "public", "dictionary", "discover")
+"""Keys of the questions of which one is answered: where the schema comes from."""
+
+QUESTION_KEYS = ("data", "records", "epsilon", "dataset", "out", "test", "pages")
+"""Keys of the other questions, in their order; the cap is asked after the data set."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +86,8 @@ class StartOptions:
     test: Annotated[
         str | None,
         typer.Option(
-            help="Held-out real records for the private page, a share to set aside, such as 0.2, or 'none'."
+            help="Held-out real records for the private page, a share to set aside, "
+            "such as 0.2, or 'none'."
         ),
     ] = None
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to go on.")] = (
@@ -96,134 +101,203 @@ class StartOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A question with what is to be known of it, and how its answer is read.
+    """A question, and how its answer is read.
 
-    Where there are `choices`, the answer is one of them; `files` are the endings of files that it may name.
+    Attributes:
+        key: Name of the option that answers it; "" for none.
+        text: The question.
+        help: What is to be known of it.
+        parse: Parses an answer; raises ValueError with what is wrong with it.
+        default: The answer if none is typed; None if one must be.
+        choices: All possible answers; empty for any.
+        file_endings: Endings of files that may be the answer.
+
+    Examples:
+        >>> from noisegate.app.start.questions import Question
+        >>> kind = Question(key="", text="age", choices=("integer", "categorical"))
+        >>> kind.parse_answer("i")
+        'integer'
     """
 
     key: str
-    asks: str
-    says: str = ""
-    read: Callable[[str], Any] = str
+    text: str
+    help: str = ""
+    parse: Callable[[str], Any] = str
     default: str | None = None
     choices: Sequence[str] = ()
-    files: Sequence[str] = ()
+    file_endings: Sequence[str] = ()
 
-    def value(self, text: str) -> Any:
-        """Returns what an answer means; ValueError says why it cannot be taken."""
+    def parse_answer(self, text: str) -> Any:
+        """Parses an answer; of a choice, its first letters are enough.
+
+        Raises:
+            ValueError: that says why the answer cannot be taken.
+        """
         if not self.choices:
-            return self.read(text)
-        meant = (
-            [text]
-            if text in self.choices
-            else [name for name in self.choices if text and name.startswith(text)]
-        )
-        if len(meant) != 1:
+            return self.parse(text)
+        if text in self.choices:
+            return text
+        matches = [
+            choice for choice in self.choices if text and choice.startswith(text)
+        ]
+        if len(matches) != 1:
             raise ValueError(f"{text!r} is none of {', '.join(self.choices)}")
-        return meant[0]
+        return matches[0]
 
 
 class Asker:
-    """Asks in the terminal, where there is one, and tells what is done; `page.Page` does so on a page."""
+    """Asks in the terminal, if there is one, and shows what is done.
+
+    Attributes:
+        can_ask: Whether somebody can answer.
+    """
 
     console = ERR
 
     def __init__(self) -> None:
-        self.asks = sys.stdin is not None and sys.stdin.isatty()
+        self.can_ask = sys.stdin is not None and sys.stdin.isatty()
 
     def say(self, text: str) -> None:
-        """Tells something that belongs to what follows."""
+        """Shows a paragraph, apart from what stands above it."""
         say(f"\n{text}")
 
     def prompt(self, question: Question, complaint: str = "") -> str:
-        """Returns an answer as it was given; a `complaint` says why the one before could not be taken."""
+        """Asks a question once.
+
+        Args:
+            question: The question.
+            complaint: Why the answer before could not be taken, or "".
+
+        Returns:
+            The answer as it was typed, or the default.
+        """
         if complaint:
             say(complaint)
-        elif question.says:
-            self.say(question.says)
-        return str(typer.prompt(question.asks, default=question.default, err=True))
+        elif question.help:
+            self.say(question.help)
+        return str(typer.prompt(question.text, default=question.default, err=True))
 
-    def confirm(self, asks: str, file: str = "") -> bool:
-        """Returns whether to go on; `file` is what is to be read first."""
-        where = f"Read {file} now, in another window. " if file else ""
-        return typer.confirm(f"{where}{asks}?", err=True)
+    def confirm(self, question: str, file: str = "") -> bool:
+        """Asks whether to go on.
 
-    def command(self, text: str) -> None:
+        Args:
+            question: The question, without its mark.
+            file: A file that is to be read first, or "".
+        """
+        advice = f"Read {file} now, in another window. " if file else ""
+        return typer.confirm(f"{advice}{question}?", err=True)
+
+    def show_command(self, command: str) -> None:
         """Shows a command that is run now."""
-        self.line(f"\n$ {text}")
+        self.print_line(f"\n$ {command}")
 
     @staticmethod
-    def line(text: str) -> None:
-        """Prints a line that is not broken, to be copied."""
+    def print_line(text: str) -> None:
+        """Prints a line that is not wrapped, so that it can be copied."""
         ERR.print(text, soft_wrap=True, markup=False)
 
 
-def file(text: str) -> str:
-    """Returns the path of something that is there."""
+@cache
+def _interview() -> dict[str, dict[str, Any]]:
+    """Returns the questions of `interview.toml` by their keys."""
+    text = resources.files(__package__).joinpath("interview.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def question(
+    key: str,
+    *,
+    text: str | None = None,
+    parse: Callable[[str], Any] | None = None,
+    default: str | None = None,
+) -> Question:
+    """Returns a question of the interview.
+
+    Args:
+        key: Its key.
+        text: The question; None for that of the interview. So are the others.
+        parse: Parses an answer.
+        default: The answer if none is typed.
+    """
+    entry = _interview()[key]
+    return Question(
+        key=key,
+        text=text or entry["text"],
+        help=entry.get("help", ""),
+        parse=parse or _PARSERS.get(key, str),
+        default=entry.get("default") if default is None else default,
+        choices=entry.get("choices", ()),
+        file_endings=entry.get("file_endings", ()),
+    )
+
+
+def synthetic_path(model: str) -> str:
+    """Returns the file of the synthetic records of a model folder."""
+    return f"{model}-synthetic.csv"
+
+
+def number_within(lowest: float, highest: float, text: str) -> float:
+    """Parses a number between two bounds, both included.
+
+    Raises:
+        ValueError: for anything else.
+    """
+    number = 0.0
+    with suppress(ValueError):
+        number = float(text)
+    if not 0 < number < float("inf"):
+        raise ValueError(f"{text!r} is not a number above 0")
+    if not lowest <= number <= highest:
+        raise ValueError(f"{text!r} is not from {lowest:g} to {highest:g}")
+    return number
+
+
+def _parse_count(text: str) -> int:
+    """Parses an integer above 0."""
+    with suppress(ValueError):
+        number = int(text)
+        if number > 0:
+            return number
+    raise ValueError(f"{text!r} is not a whole number above 0")
+
+
+def _parse_existing_path(text: str) -> str:
+    """Parses the path of a file or folder that is there."""
     if not Path(text).exists():
         raise ValueError(f"{text!r} does not exist")
     return text
 
 
-def synthetic(model: str) -> str:
-    """Returns what the synthetic records of a model are written to."""
-    return f"{model}-synthetic.csv"
-
-
-def _new(text: str) -> str:
-    made = next(
-        (
-            path
-            for path in (text, f"{text}.partial", synthetic(text))
-            if Path(path).exists()
-        ),
-        None,
-    )
-    if made is not None:
-        raise ValueError(f"{made!r} already exists")
+def _parse_new_model(text: str) -> str:
+    """Parses the path of a new model folder, beside which nothing is in the way."""
+    for path in (text, f"{text}.partial", synthetic_path(text)):
+        if Path(path).exists():
+            raise ValueError(f"{path!r} already exists")
     return text
 
 
-def _above_zero(kind: type[int] | type[float], text: str) -> Any:
-    try:
-        number = kind(text)
-    except ValueError:
-        number = kind(0)
-    if not 0 < number < float("inf"):
-        raise ValueError(
-            f"{text!r} is not a {'whole ' if kind is int else ''}number above 0"
-        )
-    return number
+def _parse_test(text: str) -> str | float | None:
+    """Parses where test records come from.
 
-
-def within(low: float, high: float, text: str) -> float:
-    """Returns a number from `low` up to `high`."""
-    number = float(_above_zero(float, text))
-    if not low <= number <= high:
-        raise ValueError(f"{text!r} is not from {low:g} to {high:g}")
-    return number
-
-
-def _held_out(text: str) -> str | float | None:
+    Returns:
+        The path of a file, the fraction of records to set aside, or None for "none".
+    """
     if text.lower() == "none":
         return None
-    return (
-        within(0.001, 0.9, text) if text.replace(".", "", 1).isdecimal() else file(text)
-    )
+    is_number = text.replace(".", "", 1).isdecimal()
+    if is_number:
+        return number_within(0.001, 0.9, text)
+    return _parse_existing_path(text)
 
 
-_READERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("schema", "public", "dictionary", "data"), file),
-    "records": partial(_above_zero, int),
-    "epsilon": partial(within, 0.01, 1000),
-    "out": _new,
-    "test": _held_out,
+# Other answers are taken as they are.
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "schema": _parse_existing_path,
+    "public": _parse_existing_path,
+    "dictionary": _parse_existing_path,
+    "data": _parse_existing_path,
+    "records": _parse_count,
+    "epsilon": partial(number_within, 0.01, 1000),
+    "out": _parse_new_model,
+    "test": _parse_test,
 }
-
-
-def question(key: str, **known: Any) -> Question:
-    """Returns a question of the interview, with what is known of it by now."""
-    told = tomllib.loads(
-        resources.files(__package__).joinpath("interview.toml").read_text("utf-8")
-    )[key]
-    return Question(key=key, **{"read": _READERS.get(key, str), **told, **known})
