@@ -137,8 +137,8 @@ def test_stop_right_after_an_answer_is_heard_before_what_follows():
 
     def both():
         with page._changed:  # who asks wakes up after both
-            page.told({"number": 1, "answer": "Yes, go on"})
-            page.told({"stop": True})
+            page.receive({"number": 1, "answer": "Yes, go on"})
+            page.receive({"stop": True})
 
     # What runs in the background, as under nohup, starts with Ctrl-C ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,18 @@
-"""The page of `noisegate start`: asks the same questions in a browser of this computer, and shows what is printed."""
+"""Asks the questions of `noisegate start` on a page in a browser of this computer.
+
+The interview runs in the main thread, and the server of the page in others. They share
+one `_PageState`, under one lock::
+
+    interview                    state                      browser
+      prompt, confirm ──► question ──► turn + 1 ──────► GET state?seen=TURN
+      (waits)                                            shows the form
+                    ◄── answer ◄────────────────────── POST answer
+      show_command, write ──► printed ─► turn + 1 ────► GET state?seen=TURN
+
+While a command runs, the page stands in for its terminal: what it prints is shown.
+"""
+
+from __future__ import annotations
 
 import io
 import json
@@ -8,194 +22,311 @@ import signal
 import threading
 import time
 import webbrowser
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
-from functools import partial
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noisegate.app.start.page_server import PageServer
 from noisegate.app.start.questions import Asker, Question
 from noisegate.errors import NoisegateError
 
-_PATIENCE = 25.0  # seconds for which a browser waits for news
+if TYPE_CHECKING:
+    from noisegate.app.start.guided import Guide
+
+_WAIT_SECONDS = 25.0  # for which a request for news stays open
+_LAST_FETCH_SECONDS = 1  # in which browsers fetch the last state
+_COLUMNS = 88  # of what commands print
+
 # How rich moves its bars: it erases a line, or goes up to the one before.
 _ERASED = re.compile(r"[^\n]*\x1b\[2K|\n[^\n]*\x1b\[1A")
 _CONTROL = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]|\r")
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Form:
+    """What the page asks now, as `page.js` shows it.
+
+    Attributes:
+        title: The question.
+        help: What is to be known of it, or "".
+        choices: All possible answers; empty for any text.
+        default: The answer that stands in the field; None for none.
+        suggestions: Likely answers, such as files in the folder.
+        complaint: Why the answer before could not be taken, or "".
+        buttons: Titles of buttons, which are the answers; None for a field and "Next".
+        file: Path of a file that is to be read first; None for none.
+        file_text: Its text.
+        results: Titles and paths of files that can be fetched; None before the end.
+        folder: Where they lie.
+        commands: Commands that repeat all of it.
+    """
+
+    title: str
+    help: str = ""
+    choices: Sequence[str] = ()
+    default: str | None = None
+    suggestions: Sequence[str] = ()
+    complaint: str = ""
+    buttons: Sequence[str] | None = None
+    file: str | None = None
+    file_text: str = ""
+    results: Sequence[tuple[str, str]] | None = None
+    folder: str = ""
+    commands: Sequence[str] = ()
+
+
+@dataclass
+class _Printed:
+    """A command with what it printed; or a paragraph, which is of no command ("")."""
+
+    command: str
+    text: str
+
+
+@dataclass
+class _PageState:
+    """All that the page shows.
+
+    Attributes:
+        turn: Counts the changes, so that a browser can wait for the next one.
+        number: Counts the forms, so that no answer is taken for that to another one.
+        form: What is asked now; None while a command runs.
+        ended: How the interview ended; "" before.
+        answers: Each question so far with its answer.
+        printed: What was printed so far.
+    """
+
+    turn: int = 0
+    number: int = 0
+    form: _Form | None = None
+    ended: str = ""
+    answers: list[tuple[str, str]] = field(default_factory=list)
+    printed: list[_Printed] = field(
+        default_factory=lambda: [_Printed("noisegate start", "")]
+    )
+
+
 class Page(io.TextIOBase, Asker):
-    """Asks on a page, one question at a time, and is the terminal of the commands that run between them."""
+    """Asks on a page, one question at a time.
+
+    It is a stream too: the terminal of the commands that run between the questions.
+    """
 
     def __init__(self) -> None:
-        self.asks, self._files = True, dict[str, Path]()
-        self._changed, self._posted, self._stopped = (
-            threading.Condition(),
-            list[str](),
-            False,
-        )
-        self._shown: dict[str, Any] = {
-            "turn": 0,
-            "number": 0,
-            "ask": None,
-            "ended": "",
-            "answers": [],
-        }
-        self._shown["printed"] = [
-            ["noisegate start", ""]
-        ]  # commands with what they print; what is said has none
+        self.can_ask = True
+        self._changed = threading.Condition()  # guards what follows
+        self._state = _PageState()
+        self._answer: str | None = None
+        self._is_stopped = False
+        self._results: dict[str, Path] = {}  # what may be fetched, by title
 
-    def run(self, guided: Callable[[Asker], Any]) -> None:
-        """Opens the page, asks to the end, and offers what was made until the page is closed."""
-        server, ended = PageServer(self.state, self.told, self._files), "Ended."
+    def run(self, interview: Callable[[Asker], Guide]) -> None:
+        """Opens the page, asks to the end, and offers the results until it is closed.
+
+        Args:
+            interview: Goes the whole way with an asker, and returns the guide.
+        """
+        server = PageServer(self.wait_for_state, self.receive, self._results)
         super().say(
-            "The page opens in your browser, on this computer only. If it does not, open this address there:"
+            "The page opens in your browser, on this computer only. If it does not, "
+            "open this address there:"
         )
-        self.line(f"\n  {server.address}\n\nCtrl-C ends it.")
-        for work in (
-            server.serve_forever,
-            partial(webbrowser.open, server.once.as_uri()),
-        ):
-            threading.Thread(target=work, daemon=True).start()
-        signal.signal(
-            signal.SIGINT, signal.default_int_handler
-        )  # what a script starts beside itself ignores it
-        self.console.is_interactive = True  # it moves bars, as this page can show
-        os.environ["COLUMNS"] = "88"  # of what is printed, whatever the terminal has
+        self.print_line(f"\n  {server.address}\n\nCtrl-C ends it.")
+        _start_thread(server.serve_forever)
+        _start_thread(webbrowser.open, server.one_time_file.as_uri())
+        # What a script starts beside itself ignores Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        # Bars move on the page, and lines are as wide as it, whatever the terminal is.
+        self.console.is_interactive = True
+        os.environ["COLUMNS"] = str(_COLUMNS)
+
+        ended = "Ended."
         try:
             with redirect_stdout(self), redirect_stderr(self):
-                guide = self._guided(guided)
-                self._files |= guide.made()
-                files = [(name, str(path)) for name, path in self._files.items()]
-                with suppress(KeyboardInterrupt):
-                    self._press(
-                        "Close",
-                        asks="Done",
-                        files=files,
-                        folder=str(Path.cwd()),
-                        commands=guide.ran,
-                    )
-        except BaseException as error:
-            begun = "If a fit had begun, its epsilon counts as spent."
-            ended = f"Stopped. {error if isinstance(error, NoisegateError) else begun}"
+                guide = self._run_until_done(interview)
+                self._offer_results(guide)
+        except NoisegateError as error:
+            ended = f"Stopped. {error}"
+            raise
+        except BaseException:
+            ended = "Stopped. If a fit had begun, its epsilon counts as spent."
             raise
         finally:
-            self._show(ended=f"{ended} This page can be closed.", ask=None)
-            server.door.cleanup()
-            time.sleep(1)  # browsers fetch the last of it
+            with self._change() as state:
+                state.ended = f"{ended} This page can be closed."
+                state.form = None
+            server.folder.cleanup()
+            time.sleep(_LAST_FETCH_SECONDS)
 
-    def _guided(self, guided: Callable[[Asker], Any]) -> Any:
-        """Returns what asked to the end; after an error it may begin again."""
+    def _run_until_done(self, interview: Callable[[Asker], Guide]) -> Guide:
+        """Runs an interview; after an error, again if the user wants to."""
         while True:
             try:
-                return guided(self)
+                return interview(self)
             except NoisegateError as error:
-                if not self._press(
-                    "Begin again", "End", asks="This did not work", complaint=str(error)
-                ):
+                form = _Form(
+                    title="This did not work",
+                    complaint=str(error),
+                    buttons=("Begin again", "End"),
+                )
+                if self._ask(form) != "Begin again":
                     raise
-                self._show(answers=[])
+                with self._change() as state:
+                    state.answers = []
+
+    def _offer_results(self, guide: Guide) -> None:
+        """Offers the results for download, until the page is closed or stopped."""
+        self._results.update(guide.results())
+        form = _Form(
+            title="Done",
+            buttons=("Close",),
+            results=[(title, str(path)) for title, path in self._results.items()],
+            folder=str(Path.cwd()),
+            commands=guide.commands,
+        )
+        with suppress(KeyboardInterrupt):
+            self._ask(form)
+
+    # --- As a terminal. ---
 
     def isatty(self) -> bool:
         """Returns that bars can be shown."""
         return True
 
     def write(self, text: str) -> int:
-        """Shows what a command prints."""
-        with self._news():
-            last = self._shown["printed"][-1]
-            last[1] += text
-            while _ERASED.search(last[1]):
-                last[1] = _ERASED.sub("", last[1], count=1)
+        """Shows what a command prints; lines that it erases are taken away."""
+        with self._change() as state:
+            last = state.printed[-1]
+            last.text += text
+            while _ERASED.search(last.text):
+                last.text = _ERASED.sub("", last.text, count=1)
         return len(text)
+
+    # --- As an asker. ---
 
     def say(self, text: str) -> None:
         """Shows a paragraph."""
-        self._show(printed=[*self._shown["printed"], ["", text]])
+        self._print(_Printed("", text))
 
-    def command(self, text: str) -> None:
-        """Shows a command, above what it prints."""
-        self._show(printed=[*self._shown["printed"], [text, ""]])
+    def show_command(self, command: str) -> None:
+        """Shows a command, above what it will print."""
+        self._print(_Printed(command, ""))
+
+    def _print(self, printed: _Printed) -> None:
+        """Shows a command or a paragraph below all others."""
+        with self._change() as state:
+            state.printed.append(printed)
 
     def prompt(self, question: Question, complaint: str = "") -> str:
-        """Returns what was sent; nothing means the default."""
-        answers = self._shown["answers"]
-        typed = answers.pop()[1] if complaint else question.default
-        shown = {name: getattr(question, name) for name in ("asks", "says", "choices")}
-        near = sorted(
+        """Asks a question once; an empty answer stands for the default."""
+        default = question.default
+        if complaint:
+            # What was typed stands there again, to be corrected.
+            _, default = self._state.answers.pop()
+        suggestions = sorted(
             path.name
             for path in Path().iterdir()
-            if path.suffix.lower() in question.files
+            if path.suffix.lower() in question.file_endings
         )
-        text = (
-            self._ask(**shown, default=typed, complaint=complaint, near=near).strip()
-            or question.default
-            or ""
+        form = _Form(
+            title=question.text,
+            help=question.help,
+            choices=question.choices,
+            default=default,
+            suggestions=suggestions,
+            complaint=complaint,
         )
-        answers.append((question.asks, text))
-        return text
+        answer = self._ask(form).strip() or question.default or ""
+        self._state.answers.append((question.text, answer))
+        return answer
 
-    def confirm(self, asks: str, file: str = "") -> bool:
-        """Returns whether to go on, asked under the text of the file."""
-        shown = (
-            {"file": str(Path(file).absolute()), "text": Path(file).read_text("utf-8")}
-            if file
-            else {}
+    def confirm(self, question: str, file: str = "") -> bool:
+        """Asks whether to go on, below the text of a file if there is one."""
+        form = _Form(
+            title=f"{question}?",
+            buttons=("Yes, go on", "No, stop"),
+            file=str(Path(file).absolute()) if file else None,
+            file_text=Path(file).read_text("utf-8") if file else "",
         )
-        return self._press("Yes, go on", "No, stop", asks=f"{asks}?", **shown)
+        return self._ask(form) == "Yes, go on"
 
-    def _press(self, *buttons: str, **shown: Any) -> bool:
-        return self._ask(buttons=buttons, **shown) == buttons[0]
+    def _ask(self, form: _Form) -> str:
+        """Shows a form, and waits for its answer.
 
-    def _ask(self, **ask: Any) -> str:
+        Raises:
+            KeyboardInterrupt: if the page was stopped instead.
+        """
         with self._changed:
-            self._posted = []
-            self._show(ask=ask, number=self._shown["number"] + 1)
-            while not (self._posted or self._stopped):
-                self._changed.wait(
-                    1
-                )  # in parts: on Windows, Ctrl-C is heard between them
-            self._show(ask=None)
-            if not self._posted:
+            self._answer = None
+            with self._change() as state:
+                state.form = form
+                state.number += 1
+            while self._answer is None and not self._is_stopped:
+                # In parts: on Windows, Ctrl-C is heard between them.
+                self._changed.wait(1)
+            with self._change() as state:
+                state.form = None
+            if self._answer is None:
                 raise KeyboardInterrupt
-            return self._posted[0]
+            return self._answer
+
+    # --- For the server. ---
+
+    def wait_for_state(self, seen_turn: str) -> bytes:
+        """Returns what the page shows, once it has changed or some seconds are over.
+
+        Args:
+            seen_turn: The turn that the browser shows already; "" for none.
+
+        Returns:
+            The state as JSON, without control characters of terminals.
+        """
+        with self._changed:
+            self._changed.wait_for(
+                lambda: str(self._state.turn) != seen_turn, _WAIT_SECONDS
+            )
+            content = asdict(self._state)
+        for printed in content["printed"]:
+            printed["text"] = _CONTROL.sub("", printed["text"]).strip("\n")
+        return json.dumps(content).encode()
+
+    def receive(self, message: Mapping[str, Any]) -> None:
+        """Takes the first answer to what is asked now, from whichever window, or stops.
+
+        Args:
+            message: As `page.js` sends it: `number` of the form and `answer`, or
+                `stop`.
+        """
+        with self._change() as state:
+            is_waiting = state.form is not None and self._answer is None
+            if message.get("stop"):
+                self._is_stopped = True
+                # Whoever waits for an answer looks whether it is stopped.
+                if not is_waiting and not state.ended:
+                    _interrupt_main_thread()
+            elif is_waiting and message.get("number") == state.number:
+                self._answer = str(message.get("answer", ""))
 
     @contextmanager
-    def _news(self) -> Iterator[None]:
+    def _change(self) -> Iterator[_PageState]:
+        """Lends the state for a change, of which waiting threads are told."""
         with self._changed:
-            yield
-            self._shown["turn"] += 1
+            yield self._state
+            self._state.turn += 1
             self._changed.notify_all()
 
-    def _show(self, **what: Any) -> None:
-        with self._news():
-            self._shown |= what
 
-    def state(self, seen: str) -> bytes:
-        """Returns what the page shows, as JSON, once it is not the turn that was `seen`."""
-        with self._changed:
-            self._changed.wait_for(lambda: str(self._shown["turn"]) != seen, _PATIENCE)
-            printed = [
-                (command, _CONTROL.sub("", text).strip("\n"))
-                for command, text in self._shown["printed"]
-            ]
-            return json.dumps({**self._shown, "printed": printed}).encode()
-
-    def told(self, sent: Mapping[str, Any]) -> None:
-        """Takes the first answer to what is asked now, from whichever window, or stops."""
-        with self._news():
-            asked = self._shown["ask"] is not None and not self._posted
-            if sent.get("stop"):
-                self._stopped = True
-                if not asked and not self._shown["ended"]:
-                    _interrupt()
-            elif asked and sent.get("number") == self._shown["number"]:
-                self._posted = [str(sent.get("answer", ""))]
+def _start_thread(target: Callable[..., Any], *arguments: Any) -> None:
+    """Runs a function beside the interview; it does not hold up its end."""
+    threading.Thread(target=target, args=arguments, daemon=True).start()
 
 
-def _interrupt() -> None:
+def _interrupt_main_thread() -> None:
     """Does what Ctrl-C does."""
-    if hasattr(signal, "pthread_kill"):  # which wakes the thread up, too
+    if hasattr(signal, "pthread_kill"):
+        # Also wakes the thread where it waits.
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
     else:
         signal.raise_signal(signal.SIGINT)
