@@ -79,6 +79,15 @@ def draft_formatted(
     Returns:
         The drafted column, with its format; None if the cells have no format, or need
         none: plain numbers and ISO text.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate.app.drafts.formats import draft_formatted
+        >>> days = pa.array(["03.01.2020", "14.02.2021"])
+        >>> draft_formatted("day", days, missing=False).form["format"]
+        '%d.%m.%Y'
+        >>> draft_formatted("day", pa.array(["2020-01-03"]), missing=False) is None
+        True
     """
     texts = _as_texts(cells)
     if texts is None:
@@ -215,7 +224,14 @@ def _clock_column(name: str, text_format: str) -> ClockColumn:
 
 
 def _fits(column: ClockColumn, distinct_texts: pa.Array) -> bool:
-    """Returns whether a format reads all texts, and writes them as they are."""
+    """Returns whether a format reads all texts, and writes them as they are.
+
+    Of a format of digits alone, the times that it reads must also look like times.
+
+    Args:
+        column: A column with the format; its bounds are of no account.
+        distinct_texts: The texts, at least one.
+    """
     plain_texts = parse_formatted(column, distinct_texts)
     if isinstance(column, Datetime):
         parsed = parse_timestamps(plain_texts, aware=False)
@@ -258,7 +274,8 @@ def _amount_column(name: str, distinct_texts: pa.Array) -> Continuous | None:
 
     Returns:
         A column whose format writes each text as it is, but for zeros behind the
-        decimal mark; None if there is no such format.
+        decimal mark: "$#,##0.00" for "$1,200.50" and "$99". None if there is no such
+        format.
     """
     texts = distinct_texts.to_pylist()
     matches = [match for match in map(_AMOUNT.fullmatch, texts) if match is not None]

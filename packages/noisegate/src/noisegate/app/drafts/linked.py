@@ -92,7 +92,10 @@ class LinkedDraft:
         return "\n".join(blocks)
 
     def _table_text(self, table: LinkedTable) -> str:
-        """Writes one table, below the comments on its link and what else was seen."""
+        """Writes one table, below the comments on its link and what else was seen.
+
+        Its own draft knows nothing of links: their keys are added at its top.
+        """
         comments = [*self.remarks.get(table.name, ())]
         if table.name in self.links:
             comments.insert(0, self.links[table.name].reason)
@@ -153,6 +156,15 @@ def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
         DataError: if a table cannot be read, or has no records.
         SchemaError: if the tables do not make one tree, or no column of a table can be
             used.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate.app.drafts.linked import draft_linked
+        >>> patients = pa.table({"id": ["a", "b"], "age": [40, 61]})
+        >>> visits = pa.table({"id": ["a", "a", "b"], "pain": [3, 5, 9]})
+        >>> drafted = draft_linked({"patients": patients, "visits": visits})
+        >>> drafted.links["visits"].parent, drafted.schema.table("visits").parent_key
+        ('patients', 'id')
     """
     tables = {name: read_table(path) for name, path in paths.items()}
     links = find_links(tables)
@@ -174,13 +186,10 @@ def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
 
         ignored_keys = [column for column in ancestor_keys if column not in own_keys]
         schema = replace(drafted.schema, ignore=(*drafted.schema.ignore, *ignored_keys))
-        if link is None:
-            linked_table = LinkedTable(name=name, schema=schema, key=key)
-        else:
-            linked_table = LinkedTable(
-                name=name,
-                schema=schema,
-                key=key,
+        linked_table = LinkedTable(name=name, schema=schema, key=key)
+        if link is not None:
+            linked_table = replace(
+                linked_table,
                 parent=link.parent,
                 parent_key=link.parent_key,
                 order=_order_column(tables[name], drafted, link),
@@ -317,7 +326,7 @@ def _with_measurements(
 
 
 def _max_children(families: Families) -> int:
-    """Returns the largest number of children of one parent, rounded up."""
+    """Returns the largest number of children of one parent, rounded up; 1 or more."""
     max_count = float(max(families.counts.max(), 1))
     _, rounded_up = rounded_bounds(0.0, max_count, smallest=1.0)
     return int(rounded_up)

@@ -248,12 +248,12 @@ def _link(column: _NamingColumn, key: _NamingColumn) -> DraftedLink | None:
         confidence += ', and set orphans = "drop" if the others may be left out'
     # Rounded down, so that it is 100 % only if all are found.
     percentage = math.floor(1000 * found_fraction) / 1000
-    found = (
+    references_found = (
         f"{percentage:.1%} of the {len(references):,} of {column.table}."
         f"{column.written} are among them"
     )
     if empty_count:
-        found += f"; {empty_count:,} of the records name none"
+        references_found += f"; {empty_count:,} of the records name none"
     return DraftedLink(
         parent=key.table,
         key=key.key,
@@ -261,7 +261,7 @@ def _link(column: _NamingColumn, key: _NamingColumn) -> DraftedLink | None:
         found_fraction=found_fraction,
         reason=(
             f"each of the {len(key.names):,} values of {key.table}.{key.written} is "
-            f"there once, and {found} ({confidence})"
+            f"there once, and {references_found} ({confidence})"
         ),
     )
 

@@ -120,6 +120,11 @@ def find_rules(records: Rows, schema: Schema) -> Rules:
     Args:
         records: Encoded records; fewer than `MIN_RECORDS` have no rules.
         schema: Their schema, with few columns, since all pairs are gone through.
+
+    Returns:
+        The constraints that are proposed, those that are broken least first, at most
+        `_MAX_CONSTRAINTS`; and remarks on sums, ties and derived columns, on other
+        constraints that hold, and on what the constraints cost.
     """
     if len(records) < MIN_RECORDS:
         return Rules()
@@ -134,19 +139,19 @@ def find_rules(records: Rows, schema: Schema) -> Rules:
     candidates = _comparisons(numbers, schema)
     for first, second in combinations(_columns_in_regions(records, schema), 2):
         candidates.extend(_impossible_combinations(first, second))
-    likeliest_first = sorted(
+    strongest_first = sorted(
         candidates, key=lambda candidate: -candidate.break_fraction
     )
     proposed, acceptance = _proposed(
-        likeliest_first[:_MAX_CONSTRAINTS], records, schema
+        strongest_first[:_MAX_CONSTRAINTS], records, schema
     )
 
     remarks = [
-        f"{found_sum} in {found_sum.fraction:.1%} of the records: put "
-        f"{found_sum.total} under `ignore`, and add it up afterwards."
-        for found_sum in sums
+        f"{column_sum} in {column_sum.fraction:.1%} of the records: put "
+        f"{column_sum.total} under `ignore`, and add it up afterwards."
+        for column_sum in sums
     ]
-    sum_columns = [{found_sum.total, *found_sum.parts} for found_sum in sums]
+    sum_columns = [{column_sum.total, *column_sum.parts} for column_sum in sums]
     remarks.extend(tie_remarks(numbers, sum_columns))
     constrained_pairs = {
         frozenset(candidate.constraint.names) for candidate in candidates

@@ -91,7 +91,21 @@ class CodebookRow:
 
 
 def read_codebook(rows: Sequence[Row]) -> Dictionary | None:
-    """Reads the rows of a sheet as a code book; None if they are none."""
+    """Reads the rows of a sheet as a code book.
+
+    Args:
+        rows: The rows of the sheet, those above the headings too.
+
+    Returns:
+        The code book; None if the rows are none: without a heading for names, or with
+        nothing beside them that describes values.
+
+    Examples:
+        >>> from noisegate.app.drafts.dictionaries.codebook import read_codebook
+        >>> rows = [["variable", "type", "min", "max"], ["age", "integer", "18", "90"]]
+        >>> read_codebook(rows).entries[0].form
+        {'kind': 'integer', 'lower': 18, 'upper': 90, 'missing': True}
+    """
     cells_by_row = rows_below_headings(rows, _HEADINGS, required="name")
     if cells_by_row is None:
         return None
@@ -115,6 +129,8 @@ def read_codebook(rows: Sequence[Row]) -> Dictionary | None:
 
 def variable_of_row(row: CodebookRow, *, states_optional: bool = False) -> Variable:
     """Returns the variable that a row of a code book describes.
+
+    Without a type, listed values make it categorical, and bounds continuous.
 
     Args:
         row: The row.

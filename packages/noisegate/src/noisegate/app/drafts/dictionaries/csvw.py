@@ -45,6 +45,13 @@ def read_csvw(table: Mapping[str, Any], metadata: Mapping[str, Any]) -> Dictiona
 
     Raises:
         KeyError, TypeError or AttributeError: if a part is missing or of another type.
+
+    Examples:
+        >>> from noisegate.app.drafts.dictionaries.csvw import read_csvw
+        >>> column = {"titles": "age", "datatype": "positiveInteger"}
+        >>> table = {"tableSchema": {"columns": [column]}}
+        >>> read_csvw(table, table).entries[0].form
+        {'kind': 'integer', 'lower': 1, 'upper': Ellipsis, 'missing': True}
     """
     schema = table.get("tableSchema", metadata.get("tableSchema"))
     columns = [
@@ -72,6 +79,9 @@ def _variable_of_column(
     column: Mapping[str, Any], keys: Collection[Any], number: int
 ) -> Variable:
     """Returns the variable that a column description stands for.
+
+    It is called like its title, which the heading of the data says, and only else like
+    its name.
 
     Args:
         column: The description.

@@ -32,6 +32,12 @@ def read_table_schema(schema: Mapping[str, Any]) -> Dictionary:
 
     Raises:
         KeyError, TypeError or AttributeError: if a part is missing or of another type.
+
+    Examples:
+        >>> from noisegate.app.drafts.dictionaries.frictionless import read_table_schema
+        >>> field = {"name": "age", "type": "integer", "constraints": {"minimum": 18}}
+        >>> read_table_schema({"fields": [field]}).entries[0].form
+        {'kind': 'integer', 'lower': 18, 'upper': Ellipsis, 'missing': True}
     """
     keys = names_of_keys(schema.get("primaryKey", schema.get("primaryKeys", ())))
     missing_values = [
@@ -64,6 +70,9 @@ def foreign_format_reason(text_format: Any) -> str:
 
 def _variable_of_field(field: Mapping[str, Any], keys: Collection[Any]) -> Variable:
     """Returns the variable that a field describes.
+
+    A field is ignored if it is a key or all its values differ, if it is text without
+    listed values, or if its values are written in a way that is not read.
 
     Args:
         field: The field, with a name.
@@ -113,7 +122,11 @@ def _variable_of_field(field: Mapping[str, Any], keys: Collection[Any]) -> Varia
 
 
 def _levels(values: Any) -> list[tuple[str, str]]:
-    """Returns codes with their meanings, from a list of values or of objects."""
+    """Returns codes with their meanings, or "".
+
+    Args:
+        values: A list of values, or of objects with `value` and `label`.
+    """
     levels = []
     for value in values:
         if isinstance(value, Mapping):

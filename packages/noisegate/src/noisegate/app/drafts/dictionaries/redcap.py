@@ -39,7 +39,19 @@ _NUMBER_VALIDATION = re.compile(r"number(?:_([1-4])dp)?(_comma_decimal)?")
 
 @dataclass(frozen=True, kw_only=True)
 class _Field:
-    """A field of a form, by what `vocabulary.toml` calls its headings; "" if empty."""
+    """A field of a form, by what `vocabulary.toml` calls its headings; "" if empty.
+
+    Attributes:
+        name: Name of the field.
+        form: Name of its form.
+        type: Its type, such as "text" or "radio".
+        label: What is asked.
+        choices: Codes with their meanings, as "1, Male | 2, Female".
+        validation: What text is checked for, such as "integer" or "date_dmy".
+        lower: Smallest value.
+        upper: Largest value.
+        identifier: Whether it identifies persons.
+    """
 
     name: str
     form: str
@@ -55,8 +67,20 @@ class _Field:
 def read_redcap(rows: Sequence[Row]) -> Dictionary | None:
     """Reads the rows of a sheet as the dictionary of a REDCap project.
 
+    Args:
+        rows: The rows of the sheet, those above the headings too.
+
     Returns:
-        The dictionary; None if the rows are none.
+        The dictionary; None if the rows are none. Its extra columns are those that an
+        export may have beside the fields, such as `FORM_complete`.
+
+    Examples:
+        >>> from noisegate.app.drafts.dictionaries.redcap import read_redcap
+        >>> choices = "Choices, Calculations, OR Slider Labels"
+        >>> headings = ["Variable / Field Name", "Field Type", choices]
+        >>> fields = [["id", "text", ""], ["pain", "checkbox", "1, head | 2, back"]]
+        >>> [variable.name for variable in read_redcap([headings, *fields]).variables]
+        ['id', 'pain___1', 'pain___2']
     """
     cells_by_row = rows_below_headings(rows, _HEADINGS, required="choices")
     if cells_by_row is None:
@@ -123,7 +147,13 @@ def _variables_of_field(field: _Field, *, is_first: bool) -> Iterator[Variable]:
 
 
 def _single_variable(name: str, field_type: str, field: _Field) -> Variable:
-    """Returns the column of a field that has one."""
+    """Returns the column of a field that has one, as a code book would describe it.
+
+    Args:
+        name: Name of the column.
+        field_type: Type of the field, in small letters.
+        field: The field.
+    """
     decimals = ""
     if field_type == "text":
         validation = field.validation.strip().lower()

@@ -119,7 +119,11 @@ class Variable:
     def _form_of_levels(self, kind: str) -> _FormAndComments:
         """Returns the form of a column of levels, and the meanings of its codes.
 
-        Codes that are two truth values make it boolean. Codes are integers if all are.
+        Codes that are two truth values make it boolean. Codes are integers if all are,
+        and text otherwise; "01" is text, since the data say so.
+
+        Args:
+            kind: "categorical" or "ordinal".
         """
         levels = [
             (code, meaning)
@@ -142,7 +146,14 @@ class Variable:
         return {"kind": kind, "levels": codes}, comments
 
     def _form_of_numbers(self, kind: str) -> _FormAndComments:
-        """Returns the form of a column with bounds, and what is still to be stated."""
+        """Returns the form of a column with bounds, and comments.
+
+        Integers with a bound that has decimals are real numbers. Comments say what is
+        still to be stated, and what the dictionary states that no bound can be.
+
+        Args:
+            kind: A kind of column with bounds.
+        """
         stated = {"lower": self.lower, "upper": self.upper}
         bounds = {key: _parse_bound(kind, text) for key, text in stated.items()}
         has_decimals = any(isinstance(bound, float) for bound in bounds.values())
@@ -192,7 +203,10 @@ class Variable:
         return True
 
     def _add_atoms(self, form: dict[str, Any]) -> list[str]:
-        """Adds codes for missing values to a form, as atoms; returns comments."""
+        """Adds codes for missing values to a form, as atoms; returns comments on them.
+
+        A column whose bounds are open has no atoms yet.
+        """
         if not self.missing_codes:
             return []
         codes = ", ".join(self.missing_codes)
@@ -208,7 +222,7 @@ class Variable:
 
 
 def _parse_bound(kind: str, value: Any) -> Bound | None:
-    """Parses a bound as a dictionary writes it.
+    """Parses a bound, or another value, as a dictionary writes it.
 
     Args:
         kind: Kind of the column.
