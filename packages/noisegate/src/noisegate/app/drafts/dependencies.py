@@ -259,7 +259,10 @@ def derivation_remarks(
     for first, second in combinations(codes_by_name, 2):
         if frozenset((first, second)) in constrained_pairs:
             continue
-        counts = contingency_table(codes_by_name[first], codes_by_name[second])
+        first_codes = codes_by_name[first]
+        second_codes = codes_by_name[second]
+        shape = int(first_codes.max()) + 1, int(second_codes.max()) + 1
+        counts = contingency_table(first_codes, second_codes, shape=shape)
         derived_name = None
         if _follows(counts):
             source_name = first
@@ -316,30 +319,25 @@ def _follows(counts: npt.NDArray[np.int64]) -> bool:
 
 
 def contingency_table(
-    row_codes: Codes,
-    column_codes: Codes,
-    *,
-    shape: tuple[int, int] | None = None,
+    row_codes: Codes, column_codes: Codes, *, shape: tuple[int, int]
 ) -> npt.NDArray[np.int64]:
     """Counts the records with each pair of codes.
 
     Args:
         row_codes: Codes of one column, from 0 on, (records,).
         column_codes: Codes of another one, (records,).
-        shape: Number of codes of each; None for the largest that occurs, and 1.
+        shape: Number of codes of the first column, and of the other one.
 
     Returns:
-        The counts, (row codes, column codes).
+        The counts, of that shape.
 
     Examples:
         >>> import numpy as np
         >>> from noisegate.app.drafts.dependencies import contingency_table
-        >>> contingency_table(np.array([0, 1, 1]), np.array([0, 2, 2]))
+        >>> contingency_table(np.array([0, 1, 1]), np.array([0, 2, 2]), shape=(2, 3))
         array([[1, 0, 0],
                [0, 0, 2]])
     """
-    if shape is None:
-        shape = int(row_codes.max()) + 1, int(column_codes.max()) + 1
     rows, columns = shape
     pair_codes = row_codes * columns + column_codes
     return np.bincount(pair_codes, minlength=rows * columns).reshape(rows, columns)

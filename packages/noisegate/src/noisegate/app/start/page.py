@@ -259,10 +259,7 @@ class Page(io.TextIOBase, Asker):
             KeyboardInterrupt: if the page was stopped instead.
         """
         with self._changed:
-            self._answer = None
-            with self._change() as state:
-                state.form = form
-                state.number += 1
+            self._show_form(form)
             while self._answer is None and not self._is_stopped:
                 # In parts: on Windows, Ctrl-C is heard between them.
                 self._changed.wait(1)
@@ -271,6 +268,13 @@ class Page(io.TextIOBase, Asker):
             if self._answer is None:
                 raise KeyboardInterrupt
             return self._answer
+
+    def _show_form(self, form: _Form) -> None:
+        """Shows a form, which has no answer yet."""
+        with self._change() as state:
+            self._answer = None
+            state.form = form
+            state.number += 1
 
     # --- For the server. ---
 
