@@ -289,7 +289,7 @@ def _codes_of_few_values(records: Rows, schema: Schema) -> dict[str, Codes]:
         Codes by name, (records,). A missing value is one of the values.
     """
     layout = schema.layout
-    encoded = {
+    encoded: dict[str, npt.NDArray[np.int32] | Floats] = {
         column.name: records.codes[:, index]
         for index, column in enumerate(layout.coded)
     }
@@ -297,7 +297,7 @@ def _codes_of_few_values(records: Rows, schema: Schema) -> dict[str, Codes]:
         if not isinstance(column, Continuous):
             encoded[column.name] = records.numeric[:, index]
 
-    codes_by_name = {}
+    codes_by_name: dict[str, Codes] = {}
     max_values = min(_MAX_DERIVING_VALUES, len(records) / _MIN_RECORDS_PER_VALUE)
     for name, values in encoded.items():
         _, codes = np.unique(values, return_inverse=True)

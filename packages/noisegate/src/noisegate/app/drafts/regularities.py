@@ -19,7 +19,7 @@ function takes a `ValueCounts`, the distinct values of a column.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +79,8 @@ class ValueCounts:
     def of(cls, numbers: Numbers) -> ValueCounts:
         """Counts the numbers of a sample, (records,), none of them NaN."""
         values, counts = np.unique(numbers, return_counts=True)
-        return cls(values, counts)
+        # NumPy's types forget that all values are of one of the two.
+        return cls(cast(Numbers, values), counts)
 
     @property
     def record_count(self) -> int:

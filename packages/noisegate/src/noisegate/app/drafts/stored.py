@@ -256,8 +256,8 @@ def _with_bounds_within(
     number_type = type(form["lower"])
     return {
         **form,
-        "lower": number_type(lower + max(steps_up, 0) * step),
-        "upper": number_type(upper - max(steps_down, 0) * step),
+        "lower": number_type(lower + max(steps_up, Decimal(0)) * step),
+        "upper": number_type(upper - max(steps_down, Decimal(0)) * step),
     }
 
 

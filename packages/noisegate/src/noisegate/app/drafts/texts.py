@@ -7,6 +7,7 @@ of their own table.
 
 import re
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -239,7 +240,7 @@ def draft_text(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn:
     other_level = _OTHER_LEVEL
     if other_level in frequent_levels:
         other_level = f"({_OTHER_LEVEL})"
-    form = {
+    form: dict[str, Any] = {
         "kind": Categorical.kind,
         "levels": [*frequent_levels, other_level],
         "other": other_level,
