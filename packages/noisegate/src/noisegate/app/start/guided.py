@@ -364,7 +364,7 @@ class Guide:
         return ["--label", str(label)] if label else []
 
     def _discover(self) -> None:
-        """Writes a schema whose bounds and levels are bought with a part of ε."""
+        """Writes a schema whose bounds and levels are estimated with a part of ε."""
         answers = self._answers
         kinds = self._kinds()
         kinds_option = ["--kinds", kinds] if kinds else []

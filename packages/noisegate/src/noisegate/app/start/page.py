@@ -26,14 +26,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from noisegate.app.start.page_server import PageServer
 from noisegate.app.start.questions import Asker, Question
 from noisegate.errors import NoisegateError
-
-if TYPE_CHECKING:
-    from noisegate.app.start.guided import Guide
 
 _WAIT_SECONDS = 25.0  # for which a request for news stays open
 _LAST_FETCH_SECONDS = 1  # in which browsers fetch the last state
@@ -108,6 +105,16 @@ class _PageState:
     )
 
 
+class _Finished(Protocol):
+    """An interview that went the whole way; see `guided.Guide`."""
+
+    commands: list[str]
+
+    def results(self) -> dict[str, Path]:
+        """Returns the files that may be fetched, by title."""
+        ...
+
+
 class Page(io.TextIOBase, Asker):
     """Asks on a page, one question at a time.
 
@@ -122,7 +129,7 @@ class Page(io.TextIOBase, Asker):
         self._is_stopped = False
         self._results: dict[str, Path] = {}  # what may be fetched, by title
 
-    def run(self, interview: Callable[[Asker], Guide]) -> None:
+    def run(self, interview: Callable[[Asker], _Finished]) -> None:
         """Opens the page, asks to the end, and offers the results until it is closed.
 
         Args:
@@ -160,7 +167,7 @@ class Page(io.TextIOBase, Asker):
             server.folder.cleanup()
             time.sleep(_LAST_FETCH_SECONDS)
 
-    def _run_until_done(self, interview: Callable[[Asker], Guide]) -> Guide:
+    def _run_until_done(self, interview: Callable[[Asker], _Finished]) -> _Finished:
         """Runs an interview; after an error, again if the user wants to."""
         while True:
             try:
@@ -176,7 +183,7 @@ class Page(io.TextIOBase, Asker):
                 with self._change() as state:
                     state.answers = []
 
-    def _offer_results(self, guide: Guide) -> None:
+    def _offer_results(self, guide: _Finished) -> None:
         """Offers the results for download, until the page is closed or stopped."""
         self._results.update(guide.results())
         form = _Form(
