@@ -204,12 +204,7 @@ def draft(
             for name, type_name in records.unreadable_types.items()
         ),
     )
-    for entry in entries:
-        if entry.name == label and entry.is_ignored:
-            raise SchemaError(
-                f"label {label!r} cannot be predicted as it is: "
-                f"{' '.join(entry.comments)}"
-            )
+    _check_label(entries, label)
     schema = schema_of_entries(entries, label=label, missing_values=missing_values)
     rules = _rules(table, schema)
     schema = replace(
@@ -259,6 +254,16 @@ def _read_public(public: Any) -> _PublicTable:
         if str(column) not in unreadable_types
     }
     return _PublicTable(name, read_table(readable_cells), unreadable_types)
+
+
+def _check_label(entries: Sequence[DraftedColumn], label: str | None) -> None:
+    """Requires that the column to be predicted, if there is one, is not ignored."""
+    for entry in entries:
+        if entry.name == label and entry.is_ignored:
+            raise SchemaError(
+                f"label {label!r} cannot be predicted as it is: "
+                f"{' '.join(entry.comments)}"
+            )
 
 
 def _unreadable_type(cells: Any) -> str | None:

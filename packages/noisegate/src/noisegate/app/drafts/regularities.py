@@ -93,7 +93,7 @@ class ValueCounts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grid:
+class SampledGrid:
     """A grid on which all values of a sample stand.
 
     Attributes:
@@ -189,7 +189,7 @@ def sentinel_mask(distinct: ValueCounts) -> npt.NDArray[np.bool_]:
     return is_sentinel
 
 
-def find_grid(regular: ValueCounts) -> Grid | None:
+def find_grid(regular: ValueCounts) -> SampledGrid | None:
     """Finds the coarsest grid on which all values stand.
 
     A sample that is too small for a step may still show how many decimals are written;
@@ -231,7 +231,7 @@ def find_grid(regular: ValueCounts) -> Grid | None:
             if not (units / float(scale) == values).all():
                 continue
         step = int(np.gcd.reduce(np.diff(units))) if shows_step else 1
-        return Grid(units=units, scale=scale, step=step)
+        return SampledGrid(units=units, scale=scale, step=step)
     return None
 
 

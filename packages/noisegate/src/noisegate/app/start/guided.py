@@ -124,7 +124,7 @@ def _run_interview(
 
     Args:
         context: Of the verb, from which the other commands are run.
-        preset: Answers that are not asked for, by key.
+        preset: _Answers that are not asked for, by key.
         asker: Who asks.
 
     Returns:
@@ -139,7 +139,7 @@ def _run_interview(
 
 
 @dataclass
-class Answers:
+class _Answers:
     """The answers to all questions but that of the schema.
 
     Attributes:
@@ -179,7 +179,7 @@ class Guide:
 
         Args:
             context: Of the verb, from which the other commands are run.
-            preset: Answers that are not asked for, by key.
+            preset: _Answers that are not asked for, by key.
             asker: Who asks.
 
         Raises:
@@ -241,7 +241,7 @@ class Guide:
                 complaint = f"{error}."
 
     @cached_property
-    def _answers(self) -> Answers:
+    def _answers(self) -> _Answers:
         """All answers but that of the schema, asked for at the first use.
 
         Raises:
@@ -257,7 +257,7 @@ class Guide:
         pages = self._answer(question("pages"))
         if isinstance(test, float):
             records = max(1, round(records * (1 - test)))
-        return Answers(
+        return _Answers(
             data=data,
             records=records,
             epsilon=epsilon,
