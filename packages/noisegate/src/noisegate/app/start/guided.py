@@ -35,8 +35,8 @@ from noisegate.app.start.questions import (
     Asker,
     Question,
     StartOptions,
+    load_question,
     number_within,
-    question,
     synthetic_path,
 )
 from noisegate.errors import BudgetRefusedError, LedgerError, OptionError, SchemaError
@@ -124,7 +124,7 @@ def _run_interview(
 
     Args:
         context: Of the verb, from which the other commands are run.
-        preset: _Answers that are not asked for, by key.
+        preset: Answers that are not asked for, by key.
         asker: Who asks.
 
     Returns:
@@ -168,6 +168,10 @@ class _Answers:
 class Guide:
     """Asks what is not preset, and runs the commands of one interview.
 
+    Its steps are called in this order: `prepare_schema`, `show_plan`, `fit`,
+    `sample_and_report`. Each asks for what it needs, and leaves what it wrote in the
+    current folder.
+
     Attributes:
         commands: Those that were run, as they are typed.
     """
@@ -179,7 +183,7 @@ class Guide:
 
         Args:
             context: Of the verb, from which the other commands are run.
-            preset: _Answers that are not asked for, by key.
+            preset: Answers that are not asked for, by key.
             asker: Who asks.
 
         Raises:
@@ -202,6 +206,8 @@ class Guide:
                 f"of --answers FILE. Or use the commands that it runs: {_COMMANDS}."
             )
 
+    # --- Answers. ---
+
     def _unanswered(self) -> list[str]:
         """Returns the keys of all questions that would have to be asked."""
         keys = [key for key in QUESTION_KEYS if key not in self._preset]
@@ -217,26 +223,26 @@ class Guide:
             keys.append("bounds")
         return keys
 
-    def _answer(self, asked_question: Question) -> Any:
+    def _answer(self, question: Question) -> Any:
         """Returns the preset answer, or asks until one can be parsed.
 
         Raises:
             OptionError: if the preset answer cannot be parsed, or nobody can be asked.
         """
-        key = asked_question.key
-        expected = f"{asked_question.text.lower()} is asked for."
+        key = question.key
+        expected = f"{question.text.lower()} is asked for."
         if key in self._preset:
             try:
-                return asked_question.parse_answer(str(self._preset[key]))
+                return question.parse_answer(str(self._preset[key]))
             except ValueError as error:
                 raise OptionError(f"{key}: {error}; {expected}") from None
         if not self._asker.can_ask:
             raise OptionError(f"{key} is not answered; {expected}")
         complaint = ""
         while True:
-            text = self._asker.prompt(asked_question, complaint).strip()
+            text = self._asker.prompt(question, complaint).strip()
             try:
-                return asked_question.parse_answer(text)
+                return question.parse_answer(text)
             except ValueError as error:
                 complaint = f"{error}."
 
@@ -247,14 +253,14 @@ class Guide:
         Raises:
             BudgetRefusedError: if the data set has too little budget left for them.
         """
-        data = self._answer(question("data"))
-        records = self._answer(question("records"))
-        epsilon = self._answer(question("epsilon"))
-        dataset = self._answer(question("dataset"))
+        data = self._answer(load_question("data"))
+        records = self._answer(load_question("records"))
+        epsilon = self._answer(load_question("epsilon"))
+        dataset = self._answer(load_question("dataset"))
         cap = self._new_cap(epsilon, dataset)
-        out = self._answer(question("out"))
-        test = self._answer(question("test"))
-        pages = self._answer(question("pages"))
+        out = self._answer(load_question("out"))
+        test = self._answer(load_question("test"))
+        pages = self._answer(load_question("pages"))
         if isinstance(test, float):
             records = max(1, round(records * (1 - test)))
         return _Answers(
@@ -283,7 +289,7 @@ class Guide:
         """
         account = self._account(dataset)
         if account is None:
-            cap_question = question(
+            cap_question = load_question(
                 "cap",
                 parse=partial(number_within, epsilon, _MAX_EPSILON),
                 default=f"{max(_USUAL_CAP, epsilon):g}",
@@ -314,6 +320,8 @@ class Guide:
             (account for account in accounts if account.dataset == dataset), None
         )
 
+    # --- Steps. ---
+
     def prepare_schema(self) -> str:
         """Returns a complete schema file, which is drafted or discovered if need be.
 
@@ -322,7 +330,7 @@ class Guide:
         """
         source = self._source()
         if source == "schema":
-            return str(self._answer(question(source)))
+            return str(self._answer(load_question(source)))
         if Path(_SCHEMA).exists():
             raise OptionError(
                 f"{_SCHEMA} is there already; give it with --schema {_SCHEMA}, or move "
@@ -332,7 +340,7 @@ class Guide:
             self._discover()
             return _SCHEMA
 
-        path = str(self._answer(question(source)))
+        path = str(self._answer(load_question(source)))
         dictionary_option = ["--dictionary"] if source == "dictionary" else []
         label_option = self._label_option()
         self.run(
@@ -354,13 +362,13 @@ class Guide:
             if source in self._preset:
                 return source
         likely_source = "schema" if Path(_SCHEMA).exists() else "public"
-        return str(self._answer(question("source", default=likely_source)))
+        return str(self._answer(load_question("source", default=likely_source)))
 
     def _label_option(self) -> list[str]:
         """Returns the option of the column to be predicted; empty for none."""
         label = self._preset.get("label", "")
         if not label and self._asker.can_ask:
-            label = self._asker.prompt(question("label"))
+            label = self._asker.prompt(load_question("label"))
         return ["--label", str(label)] if label else []
 
     def _discover(self) -> None:
@@ -369,7 +377,7 @@ class Guide:
         kinds = self._kinds()
         kinds_option = ["--kinds", kinds] if kinds else []
         label_option = self._label_option()
-        part_question = question(
+        part_question = load_question(
             "bounds",
             text=f"Epsilon for bounds and levels, of the {answers.epsilon:g}",
             parse=partial(number_within, _MIN_EPSILON, answers.epsilon - _MIN_EPSILON),
@@ -490,6 +498,8 @@ class Guide:
             results["Private page"] = pages / "private.html"
         return results
 
+    # --- What all steps do. ---
+
     def run(self, *arguments: str) -> None:
         """Shows a command and runs it.
 
@@ -509,17 +519,17 @@ class Guide:
             raise typer.Exit(exit_code)
         self.commands.append(command)
 
-    def _confirm(self, question_text: str, file: str = "") -> None:
+    def _confirm(self, text: str, file: str = "") -> None:
         """Asks whether to go on.
 
         Args:
-            question_text: The question, without its mark.
+            text: The question, without its mark.
             file: A file that is to be read first, or "".
 
         Raises:
             OptionError: if not; it says what was spent.
         """
-        if self._preset.get("yes") or self._asker.confirm(question_text, file):
+        if self._preset.get("yes") or self._asker.confirm(text, file):
             return
         was_discovered = any(
             " discover " in command and " --price" not in command

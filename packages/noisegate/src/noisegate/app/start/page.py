@@ -249,10 +249,10 @@ class Page(io.TextIOBase, Asker):
         self._state.answers.append((question.text, answer))
         return answer
 
-    def confirm(self, question: str, file: str = "") -> bool:
+    def confirm(self, text: str, file: str = "") -> bool:
         """Asks whether to go on, below the text of a file if there is one."""
         form = _Form(
-            title=f"{question}?",
+            title=f"{text}?",
             buttons=("Yes, go on", "No, stop"),
             file=str(Path(file).absolute()) if file else None,
             file_text=Path(file).read_text("utf-8") if file else "",

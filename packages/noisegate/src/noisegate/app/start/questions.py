@@ -177,15 +177,15 @@ class Asker:
             self.say(question.help)
         return str(typer.prompt(question.text, default=question.default, err=True))
 
-    def confirm(self, question: str, file: str = "") -> bool:
+    def confirm(self, text: str, file: str = "") -> bool:
         """Asks whether to go on.
 
         Args:
-            question: The question, without its mark.
+            text: The question, without its mark.
             file: A file that is to be read first, or "".
         """
         advice = f"Read {file} now, in another window. " if file else ""
-        return typer.confirm(f"{advice}{question}?", err=True)
+        return typer.confirm(f"{advice}{text}?", err=True)
 
     def show_command(self, command: str) -> None:
         """Shows a command that is run now."""
@@ -204,20 +204,26 @@ def _interview() -> dict[str, dict[str, Any]]:
     return tomllib.loads(text)
 
 
-def question(
+def load_question(
     key: str,
     *,
     text: str | None = None,
     parse: Callable[[str], Any] | None = None,
     default: str | None = None,
 ) -> Question:
-    """Returns a question of the interview.
+    """Loads a question of `interview.toml`, with what depends on earlier answers.
 
     Args:
         key: Its key.
-        text: The question; None for that of the interview. So are the others.
-        parse: Parses an answer.
-        default: The answer if none is typed.
+        text: The question; None for that of the interview.
+        parse: Parses an answer; None for the usual parser of this key.
+        default: The answer if none is typed; None for that of the interview.
+
+    Examples:
+        >>> from noisegate.app.start.questions import load_question
+        >>> epsilon = load_question("epsilon", default="0.5")
+        >>> epsilon.text, epsilon.default, epsilon.parse_answer("2")
+        ('Epsilon', '0.5', 2.0)
     """
     entry = _interview()[key]
     return Question(
