@@ -362,7 +362,7 @@ second-budget-under-a-lookalike: A data set can be registered again under a name
     wrap accounts.lookalike: lambda *_: None
 page-left-out-of-the-signature: Anyone may exchange the public page of a signed folder, and its promise with it.
     by test_a_page_that_was_made_again_or_added_differs_from_what_was_signed
-    wrap signature._statement: lambda right, folder, with_page: right(folder, with_page=False)
+    wrap signature._build_statement: lambda right, folder, covers_page: right(folder, covers_page=False)
 letters-of-few-alphabets-look-alike: Names are compared by a short list of letters instead of Unicode's table.
     by test_a_name_that_looks_like_another_is_not_registered_and_a_near_miss_is_named
     wrap dataset_names._skeleton: lambda right, text: text

@@ -341,5 +341,5 @@ marks-that-a-power-cut-takes-away: That masks were used is not written to disk b
     wrap atomic.sync_folders: lambda *_: None
 price-of-a-plan-not-checked: Who edits epsilon in a published plan lets the silos pay another price.
     by test_a_plan_that_was_changed_is_refused
-    rewrite rounds.read_plan: set(noise) != set(own) or any_difference => False
+    wrap silo_plans._is_same_noise: lambda *_: True
 """)

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from tests.shared.columns import categorical, continuous, integer
 
-from noisegate.app.demo import MADE_OF_IMAGES
+from noisegate.app.demo import _FILES_OF_IMAGES
 from noisegate.schema import Schema
 from noisegate_images import demo
 from noisegate_images.training.fit import FitSettings
@@ -170,7 +170,7 @@ def test_the_demo_of_images(shelf, cli, monkeypatch):
     ended = cli("demo", "--images", "--epsilon", "2")
     assert ended.code == 0, ended.err
     made = shelf / "noisegate-demo-images"
-    assert {path.name for path in made.iterdir()} == MADE_OF_IMAGES and cli(
+    assert {path.name for path in made.iterdir()} == _FILES_OF_IMAGES and cli(
         "verify", made / "model"
     ).code == 0
     with (

@@ -19,8 +19,15 @@ from typing import Annotated, Any
 
 import typer
 
-from noisegate.app.cli.console import pictured, print_json, say, say_files, steps, warn
-from noisegate.app.cli.options import ImageOptions, Json, one_by_one
+from noisegate.app.cli.console import (
+    announce_files,
+    describe_images,
+    print_json,
+    say,
+    show_progress,
+    warn,
+)
+from noisegate.app.cli.options import ImageOptions, Json, expand_options
 from noisegate.atomic import new_file
 from noisegate.errors import OptionError
 
@@ -44,7 +51,7 @@ class InitOptions(ImageOptions):
     ] = None
 
 
-@one_by_one
+@expand_options
 def init(
     out: Annotated[Path, typer.Option("--out", "-o", help="Schema file to write.")],
     options: InitOptions,
@@ -107,9 +114,9 @@ def init(
         public=public, dictionary=dictionary, names_of=names_of, images=images
     )
     image_options = replace(options, label=None)
-    if not images and image_options.given():
+    if not images and image_options.specified():
         raise OptionError(
-            f"{image_options.written()} describes images; add --images, or leave it "
+            f"{image_options.as_typed()} describes images; add --images, or leave it "
             "out."
         )
     if table is not None and dictionary is None:
@@ -166,9 +173,9 @@ def _init_from_options(options: InitOptions, out: Path) -> dict[str, Any]:
     Returns:
         The fields of `--json`.
     """
-    schema = options.described()
+    schema = options.to_schema()
     _write(out, schema.dumps())
-    say(f"Wrote {out}: {pictured(schema)}. Keep it with the data.")
+    say(f"Wrote {out}: {describe_images(schema)}. Keep it with the data.")
     return {"columns": len(schema.columns), "constraints": [], "remarks": []}
 
 
@@ -186,8 +193,8 @@ def _init_from_file(public: Path, label: str | None, out: Path) -> dict[str, Any
     from noisegate.app.drafts.draft import draft
 
     with new_file(out) as path:
-        say_files(public)
-        with steps("Reading records", None):
+        announce_files(public)
+        with show_progress("Reading records", None):
             drafted = draft(public, label=label)
         path.write_bytes(drafted.toml().encode())
     _warn_about_copies(f"{public}", declared="that file")
@@ -228,7 +235,7 @@ def _init_from_linked_files(
             "write it into its table."
         )
     with new_file(out) as path:
-        with steps("Reading records", None):
+        with show_progress("Reading records", None):
             drafted = draft_linked(table_names(public))
         path.write_bytes(drafted.toml().encode())
     _warn_about_copies(", ".join(map(str, public)), declared="all of them")
