@@ -85,7 +85,7 @@ _PROBE_ROWS = 4096
 _BATCH_NUMBERS = 2**23
 """The most numbers in a batch of images: 64 MB as float64."""
 
-MOST_ROWS = 2**53
+SAMPLE_LIMIT = 2**53
 """A sample has fewer records than this: more are not counted exactly in float64, and no
 disk holds them."""
 
@@ -454,10 +454,10 @@ class Synthesizer(Shown):
             RejectionError: as `sample` does, from the iterator.
         """
         check_record_count(n)
-        if n >= MOST_ROWS:
+        if n >= SAMPLE_LIMIT:
             raise OptionError(
-                f"n={n:,}: at most {MOST_ROWS - 1:,} records are sampled at once; ask "
-                "for fewer."
+                f"n={n:,}: at most {SAMPLE_LIMIT - 1:,} records are sampled at once; "
+                "ask for fewer."
             )
         if seed is not None:
             check_seed(seed)
