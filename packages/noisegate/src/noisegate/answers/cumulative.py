@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from noisegate.answers.cells import ends_of
 from noisegate.answers.evidence import Evidence, Sums
 from noisegate.answers.released import Floats
-from noisegate.models.within_cell import ends_of
 from noisegate.queries.binning import NumericBins
 from noisegate.schema import EncodedTable
 from noisegate.schema.layout import numbers_at

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.answers.measurements import Measurements
 from noisegate.answers.released import Floats
 from noisegate.errors import OptionError, UserError
 from noisegate.methods.registry import method_of
@@ -110,6 +111,12 @@ class Evidence:
         self.names = [
             column.name for column in (*self.layout.numeric, *self.layout.coded)
         ]
+
+    @cached_property
+    def measurements(self) -> Measurements:
+        """All that the release states, as tables of named columns."""
+        measurements: Measurements = self._method.measurements(self._model.release)
+        return measurements
 
     @cached_property
     def records(self) -> tuple[float, float]:
