@@ -72,7 +72,7 @@ def cumulative(evidence: Evidence, place: int) -> Cumulative:
     if counted is None:
         counts, variance = np.zeros(bins.size), math.inf
     else:
-        counts, variance = counted.counts, counted.variance
+        counts, variance = counted.counts, float(counted.variance.max())
     cuts, fine, fine_variance = evidence.fine_counts(place)
     anchors = [(0, 0.0, 0.0)]
     total, total_variance = evidence.records

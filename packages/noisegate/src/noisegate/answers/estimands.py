@@ -356,7 +356,7 @@ class Estimands:
         )
         if found is None:
             raise self._not_measured_together(asked, names)
-        return found.counts, found.variance
+        return found.counts, float(found.variance.max())
 
     def _odds(self, asked: Analysis) -> list[Estimate]:
         counts, variance = self._counts(asked, asked.columns)
