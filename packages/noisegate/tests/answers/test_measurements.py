@@ -249,3 +249,38 @@ def test_intervals_of_crosstabs_hold_as_often_as_they_say(finite):
         held.append((found.low <= truth) & (truth <= found.high))
     # 24,000 intervals that share their noise six by six.
     assert np.mean(held) == pytest.approx(0.95, abs=0.012)
+
+
+def test_a_question_without_an_answer_does_not_take_those_of_the_others():
+    unpaired = fitted(people(300), pairs="none")
+    questions = (
+        "share(ill = true)",
+        "crosstab(sex, job)",
+        "corr(age, kids)",
+        "mean(age)",
+    )
+    answers = unpaired.infer(*questions)
+    assert [answer.question for answer in answers] == list(questions)
+    assert [answer.refused is None for answer in answers] == [True, False, False, True]
+    assert all("not measured together" in answer.refused for answer in answers[1:3])
+    for question in questions[1:3]:
+        with pytest.raises(OptionError, match="not measured together"):
+            unpaired.infer(question)
+    with pytest.raises(OptionError, match="no column 'wage'"):
+        unpaired.infer("mean(age)", "mean(wage)")
+
+
+def test_what_was_released_is_a_data_frame_with_its_noise(model):
+    frame = model.answers.best(["sex", "kids"]).to_pandas()
+    assert frame.columns.tolist() == ["sex", "kids", "count", "noise_std"]
+    assert (
+        frame["sex"].unique().tolist() == ["f", "m"] and frame["kids"].iloc[-1] is None
+    )
+    best = model.answers.best(["sex", "kids"])
+    assert (
+        frame["count"].to_numpy().reshape(best.domain.shape).tolist()
+        == best.counts.tolist()
+    )
+    assert (frame["noise_std"] ** 2).sum() == pytest.approx(best.variance.sum())
+    total = NoisyTable.of_number(model.answers.total).to_pandas()
+    assert total["count"].tolist() == [model.answers.total.value]

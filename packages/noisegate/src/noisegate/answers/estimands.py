@@ -22,7 +22,12 @@ from noisegate.answers.answers import (
 from noisegate.answers.crosstab import crosstab
 from noisegate.answers.cumulative import calibrated, cumulative
 from noisegate.answers.domain import Level, NumberRange
-from noisegate.answers.evidence import DrownedError, Evidence, Sums
+from noisegate.answers.evidence import (
+    DrownedError,
+    Evidence,
+    NotMeasuredError,
+    Sums,
+)
 from noisegate.answers.released import Floats
 from noisegate.errors import OptionError
 from noisegate.schema import Date, Datetime
@@ -422,9 +427,9 @@ class Estimands:
 
     def _not_measured_together(
         self, asked: Analysis, names: Sequence[str]
-    ) -> OptionError:
+    ) -> NotMeasuredError:
         """Returns the error for columns that no table of the release holds together."""
-        return OptionError(
+        return NotMeasuredError(
             f"query {asked.text!r}: {' and '.join(map(repr, names))} were not measured "
             "together in a table; those of two columns and the label of the schema are, "
             "by the default method."

@@ -37,6 +37,10 @@ _SAMPLE = 20_000  # records of the model, for how much sums vary between samples
 _MEAN_ERROR, _SQUARE_ERROR = 0.4, 0.5
 
 
+class NotMeasuredError(OptionError):
+    """The release has no answer, as columns were not measured, or not together."""
+
+
 class DrownedError(Exception):
     """The noise hides in which range a column lies; its name."""
 
@@ -177,7 +181,7 @@ class Evidence:
             return found[0]
         bins, counted = self.bins[place], self.table((place,))
         if counted is None:
-            raise OptionError(f"{self.names[place]!r} was not measured.")
+            raise NotMeasuredError(f"{self.names[place]!r} was not measured.")
         variance = float(counted.variance.max())
         return bins.cuts, counted.counts[: len(bins.cuts) + 1], variance
 
@@ -246,7 +250,7 @@ class Evidence:
                     if len(names) == 1
                     else "were not measured together"
                 )
-                raise OptionError(
+                raise NotMeasuredError(
                     f"{' and '.join(names)} {how}, so this release has no answer. Ask for second moments next time, by "
                     "the setting moments_share=0.43 of method='pairwise', or for all pairs, by pairs='all'."
                 )

@@ -15,11 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from noisegate.answers.domain import Domain, Floats, Level, nest
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Keeps a quotient of two variances finite where both are zero.
 _TINY = 1e-300
@@ -227,6 +231,22 @@ class NoisyTable:
             sums = np.tensordot(sums, scores[name], axes=(0, 0))
             variance = np.tensordot(variance, np.square(scores[name]), axes=(0, 0))
         return sums, variance
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Returns the table as a data frame with a row for each cell.
+
+        Returns:
+            The cell of each column, a level, a `NumberRange` or None for missing
+            values; ``count``, which noise may have made negative; and ``noise_std``,
+            the standard deviation of its noise.
+        """
+        import pandas as pd
+
+        cells = list(product(*self.domain.cells))
+        frame = pd.DataFrame(cells, columns=list(self.domain.names), dtype=object)
+        frame["count"] = self.counts.ravel()
+        frame["noise_std"] = np.sqrt(self.variance).ravel()
+        return frame
 
     def _check_independent(self) -> None:
         """Refuses sums of cells whose noise is correlated, as variances do not say."""
