@@ -94,7 +94,7 @@ def _count(frame: pd.DataFrame, asked: Analysis) -> Found:
 
 
 def _quantile(frame: pd.DataFrame, asked: Analysis) -> Found:
-    values, p = np.sort(frame[asked.columns[0]].to_numpy(float)), float(asked.value)
+    values, (p,) = np.sort(frame[asked.columns[0]].to_numpy(float)), asked.value
     half = _TIMES * math.sqrt(p * (1 - p) / len(values))
     value, low, high = np.quantile(values, [p, max(p - half, 0), min(p + half, 1)])
     return [(asked.text, float(value), float(low), float(high), None)]

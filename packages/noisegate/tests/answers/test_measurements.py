@@ -284,3 +284,30 @@ def test_what_was_released_is_a_data_frame_with_its_noise(model):
     assert (frame["noise_std"] ** 2).sum() == pytest.approx(best.variance.sum())
     total = NoisyTable.of_number(model.answers.total).to_pandas()
     assert total["count"].tolist() == [model.answers.total.value]
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0])
+def test_several_quantiles_do_not_cross_and_are_those_of_single_questions(epsilon):
+    noisy = fitted(people(500), epsilon=epsilon)
+    probabilities = (0.02, 0.1, 0.25, 0.5, 0.51, 0.75, 0.9, 0.98)
+    question = f"quantile(age, {', '.join(map(str, reversed(probabilities)))})"
+    answers = noisy.infer(question)
+    assert [answer.name for answer in answers] == [
+        f"age at {p:g}" for p in probabilities
+    ]
+    for field in ("value", "low", "high"):
+        values = [getattr(answer, field) for answer in answers]
+        assert values == sorted(values)
+    for probability, answer in zip(probabilities, answers, strict=True):
+        (alone,) = noisy.infer(f"quantile(age, {probability})")
+        assert alone.value == answer.value
+        # Together, their order makes intervals narrower where noise reversed it.
+        assert alone.low <= answer.low <= answer.value <= answer.high <= alone.high
+
+
+@pytest.mark.parametrize(
+    "question", ["quantile(age)", "quantile(age, 0.1, x)", "quantile(age, 0.5) by sex"]
+)
+def test_quantiles_without_probabilities_are_not_understood(question):
+    with pytest.raises(OptionError, match="is not understood"):
+        fitted(people(300)).infer(question)

@@ -468,14 +468,32 @@ class Estimands:
     def _quantile(self, asked: Analysis) -> list[Estimate]:
         (name,) = asked.columns
         self._number(asked, name)
-        found = cumulative(self._evidence, self._evidence.column(name))
-        value, low, high = found.quantile(
-            float(asked.value), self._times, finite=self._finite
-        )
+        probabilities: tuple[float, ...] = asked.value
+        curve = cumulative(self._evidence, self._evidence.column(name))
+        # All come from one curve that never falls, so quantiles cannot cross.
+        values, low, high = np.array(
+            [
+                curve.quantile(probability, self._times, finite=self._finite)
+                for probability in probabilities
+            ]
+        ).T
+        # Nor do their intervals: a larger quantile is at least as large as the lower end
+        # of a smaller one, and a smaller one at most the upper end of a larger one.
+        low = np.maximum.accumulate(low)
+        high = np.minimum.accumulate(high[::-1])[::-1]
+        if len(probabilities) == 1:
+            names = [asked.text]
+        else:
+            names = [f"{name} at {probability:g}" for probability in probabilities]
         return [
             Estimate(
-                question=asked.text, name=asked.text, value=value, low=low, high=high
+                question=asked.text,
+                name=names[i],
+                value=float(values[i]),
+                low=float(low[i]),
+                high=float(high[i]),
             )
+            for i in range(len(probabilities))
         ]
 
     def _below(self, asked: Analysis) -> list[Estimate]:
