@@ -91,7 +91,7 @@ events-of-a-discovery-not-checked: A certificate of a discovery may drop events,
     wrap schema_certificate.check_events: lambda right, *arguments, **options: None
 schema-left-out-of-the-sum: The line for schema and table gives the table's ε alone as that of both.
     by test_the_certificate_names_the_discovery_and_the_sum
-    wrap accounting.together: lambda right, before, events, *more: right(events, (), *more)
+    wrap accounting.joint_epsilon: lambda right, before, events, *more: right((), events, *more)
 schema-left-out-of-the-headline: The public page promises for the table alone what is true of it and its schema.
     by test_the_certificate_names_the_discovery_and_the_sum
     wrap schema_certificate.with_discovery: lambda right, fit: fit
@@ -111,7 +111,7 @@ units-paid-as-records: A unit with several records is paid for like one record.
     wrap grid.GridBound.of_unit: lambda _, bound, contributions: bound
 units-booked-as-records: Plan and ledger speak of records where several of them belong together.
     by test_plan_and_certificate_state_the_unit
-    wrap plan.unit_text: lambda _, unit, column, contributions: unit
+    wrap plan.resolve_unit: lambda _, unit, column, contributions: unit
 records-booked-as-units: A run of records may claim the words for a unit column.
     by test_a_release_of_records_cannot_pass_for_one_of_units
     wrap events.check_unit: lambda check, unit, contributions: check(unit, contributions or 1)

@@ -21,8 +21,8 @@ from noisegate.privacy.events import (
     describe_unit,
 )
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.noise import WIDTH, multipliers
-from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query, unit_text
+from noisegate.privacy.noise import WIDTH, convolution_multipliers
+from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query, resolve_unit
 
 from .conftest import gaussian_event, sampled_event
 
@@ -313,7 +313,7 @@ def test_a_calibrated_plan_with_a_fast_sampler_costs_what_was_asked_and_hardly_l
         sampler is Sampler.CONVOLVED_GAUSSIAN
     ):  # what is stated is what is drawn, up to the last bit
         stated = calibrated.events[0].noise_std
-        assert WIDTH * math.hypot(*multipliers(stated)) == pytest.approx(
+        assert WIDTH * math.hypot(*convolution_multipliers(stated)) == pytest.approx(
             stated, rel=1e-15
         )
 
@@ -385,7 +385,7 @@ QUESTION = Query(name="q", dim=3, columns=2, norm=2.0, share=1.0)
 
 
 def budget(contributions=None, **options):
-    unit = unit_text(
+    unit = resolve_unit(
         "record", None if contributions is None else "patient", contributions
     )
     return Budget(
@@ -394,10 +394,10 @@ def budget(contributions=None, **options):
 
 
 def test_the_unit_is_named_by_its_column_and_not_by_the_limit():
-    assert unit_text("respondent", None, None) == "respondent"
+    assert resolve_unit("respondent", None, None) == "respondent"
     assert (
-        unit_text("record", " patient ", 3)
-        == unit_text("record", "patient", 5)
+        resolve_unit("record", " patient ", 3)
+        == resolve_unit("record", "patient", 5)
         == "all records of one patient"
     )
     assert (

@@ -585,19 +585,22 @@ def schema_cost_sentence(certificate: Certificate) -> str | None:
             f"{cost}, for another adjacency or another privacy unit: this is "
             "additional and cannot be combined."
         )
-    costs = accounting.together(
-        events_from_json(discovery["certificate"]["events"]),
+    discovery_events = events_from_json(discovery["certificate"]["events"])
+    joint_epsilon = accounting.joint_epsilon(
+        discovery_events,
         certificate.composed,
         certificate.delta,
         certificate.adjacency,
     )
-    if costs is None:
+    if joint_epsilon is None:
         schema_epsilon = discovery["epsilon"]
         joint_epsilon = discovery["together"]["epsilon"]
         delta = discovery["together"]["delta"]
     else:
-        schema_epsilon, joint_epsilon = costs
         delta = certificate.delta
+        schema_epsilon = accounting.epsilon(
+            discovery_events, delta, certificate.adjacency
+        )
     return (
         f"{cost}. If it used the same records, ε of both together: "
         f"schema {_rounded_up(schema_epsilon):g} "
@@ -608,7 +611,7 @@ def schema_cost_sentence(certificate: Certificate) -> str | None:
 
 def _rounded_up(epsilon: float) -> float:
     """Rounds an ε up to four significant digits."""
-    return accounting.upwards(Decimal(repr(epsilon)), 4)
+    return accounting.round_up(Decimal(repr(epsilon)), 4)
 
 
 # The page.

@@ -252,7 +252,7 @@ class ContinualGaussianEvent(GaussianEvent):
 
     Examples:
         >>> from noisegate.privacy.events import ContinualGaussianEvent, Sampler
-        >>> from noisegate.privacy.accounting import prefix_noise
+        >>> from noisegate.privacy.accounting import total_noise_factor
         >>> sums = ContinualGaussianEvent(
         ...     name="sums",
         ...     sensitivity=111_812,
@@ -265,7 +265,7 @@ class ContinualGaussianEvent(GaussianEvent):
         ...     corrected=1,
         ... )
         >>> multiplier = sums.noise_multiplier
-        >>> [round(prefix_noise(sums.weights, n) * multiplier, 2) for n in (1, 2)]
+        >>> [round(total_noise_factor(sums.weights, n) * multiplier, 2) for n in (1, 2)]
         [17.89, 20.0]
     """
 
@@ -477,7 +477,7 @@ class ThresholdedGaussianEvent(_NoisySum, _NamedEvent):
         sampler: How the noise was drawn; proved for the discrete Gaussian only.
 
     Examples:
-        >>> from noisegate.privacy.accounting import epsilon, threshold_odds
+        >>> from noisegate.privacy.accounting import epsilon, threshold_probability
         >>> from noisegate.privacy.events import Sampler, ThresholdedGaussianEvent
         >>> levels = ThresholdedGaussianEvent(
         ...     name="levels",
@@ -489,7 +489,7 @@ class ThresholdedGaussianEvent(_NoisySum, _NamedEvent):
         ...     coordinates=1000,
         ...     sampler=Sampler.DISCRETE_GAUSSIAN,
         ... )
-        >>> threshold_odds([levels]) < 1e-6, round(epsilon([levels], 1e-5), 3)
+        >>> threshold_probability([levels]) < 1e-6, round(epsilon([levels], 1e-5), 3)
         (True, 0.16)
     """
 

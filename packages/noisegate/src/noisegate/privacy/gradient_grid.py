@@ -90,7 +90,7 @@ def add_gradients(
         parameter_total = total[start : start + size]
         if name in products:
             inputs, _ = products[name]
-            integer_gradients = clipped(weighted_gradients[name], factors)
+            integer_gradients = clip_rows(weighted_gradients[name], factors)
             add_products(parameter_total, inputs, input_norms[name], integer_gradients)
         else:
             gradients = plain[:, plain_start : plain_start + size]
@@ -152,7 +152,7 @@ def add_clipped(total: npt.NDArray[np.int64], part: Rows, factors: Factors) -> N
         total[columns] += scaled.astype(np.int32).sum(axis=0, dtype=np.int32)
 
 
-def clipped(part: Rows, factors: Factors) -> npt.NDArray[np.int32]:
+def clip_rows(part: Rows, factors: Factors) -> npt.NDArray[np.int32]:
     """Clips rows and rounds them toward zero.
 
     Args:

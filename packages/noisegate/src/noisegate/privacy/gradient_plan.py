@@ -35,7 +35,7 @@ from noisegate.privacy.events import (
     ShardGaussianEvent,
 )
 from noisegate.privacy.grid import FACTOR_UNITS, UNITS, Grid
-from noisegate.privacy.noise import CONVOLVED_UP_TO, NARROWEST, reached
+from noisegate.privacy.noise import CONVOLVED_UP_TO, NARROWEST, convolved_std
 from noisegate.privacy.plan import Budget, Plan, PlannedRelease, PricedPlan, Query
 from noisegate.settings import Settings, Within, settings
 
@@ -443,7 +443,7 @@ def _least_noise(
     max_std = accounting.MAXIMUM_STD / 2
 
     def event(noise_std: float) -> SampledGaussianEvent:
-        drawn_std = reached(noise_std) if is_convolved else noise_std
+        drawn_std = convolved_std(noise_std) if is_convolved else noise_std
         return plan.event(drawn_std, sampler)
 
     def excess(noise_std: float) -> float:

@@ -60,7 +60,7 @@ _TEST_MARGIN = 2.0**-11
 _WORK_SIZE = 2**15
 
 
-def check_room(records: int) -> None:
+def check_record_limit(records: int) -> None:
     """Checks that the sum of so many records, with its noise, fits into 64 bits (G-07).
 
     Args:

@@ -58,7 +58,7 @@ Words = npt.NDArray[np.uint32]  # 32 uniform random bits each
 WIDTH = 4096
 """Standard deviation parameter t of the table."""
 NARROWEST = 16 * WIDTH
-"""Smallest standard deviation of convolved noise; from here on, `reached` is close to
+"""Smallest standard deviation of convolved noise; from here on, `convolved_std` is close to
 what is asked for."""
 CONVOLVED_UP_TO = 100.0
 """Largest ε with convolved noise; above, noise is drawn exactly, as the distance of
@@ -119,7 +119,7 @@ def choose_samplers(
     )
 
 
-def multipliers(std: float) -> tuple[int, ...]:
+def convolution_multipliers(std: float) -> tuple[int, ...]:
     """Returns the multipliers 1, c₁, c₂, … of convolved noise (G-18).
 
     Convolutions after Micciancio and Walter (CRYPTO 2017),
@@ -153,7 +153,7 @@ def multipliers(std: float) -> tuple[int, ...]:
     return tuple(factors)
 
 
-def reached(std: float) -> float:
+def convolved_std(std: float) -> float:
     """Returns the standard deviation of convolved noise, rounded down.
 
     Args:
@@ -162,7 +162,9 @@ def reached(std: float) -> float:
     Raises:
         CalibrationError: if that is below `NARROWEST`.
     """
-    return math.nextafter(WIDTH * math.sqrt(sum(c * c for c in multipliers(std))), 0)
+    return math.nextafter(
+        WIDTH * math.sqrt(sum(c * c for c in convolution_multipliers(std))), 0
+    )
 
 
 def add_noise(
@@ -279,7 +281,7 @@ def _discrete_gaussian(size: int, noise_std: float) -> npt.NDArray[np.int64]:
 def _convolved_gaussian(size: int, noise_std: float) -> npt.NDArray[np.int64]:
     """Draws `size` samples of convolved noise, Σ cⱼxⱼ with xⱼ from the table (G-18)."""
     table = gaussian_table()
-    factors = multipliers(noise_std)
+    factors = convolution_multipliers(noise_std)
 
     def draw(count: int) -> npt.NDArray[np.int64]:
         noise = np.zeros(count, dtype=np.int64)

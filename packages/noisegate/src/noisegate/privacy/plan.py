@@ -37,7 +37,7 @@ from noisegate.privacy.events import (
     describe_unit,
 )
 from noisegate.privacy.grid import Grid
-from noisegate.privacy.noise import choose_samplers, reached
+from noisegate.privacy.noise import choose_samplers, convolved_std
 
 _MIN_EPSILON = 0.01
 _MAX_EPSILON = 1000.0
@@ -638,7 +638,7 @@ def with_noise(
         )
     noise_std = exact_std * (1 + _ROUNDING)
     if sampler is Sampler.CONVOLVED_GAUSSIAN:
-        noise_std = reached(noise_std)
+        noise_std = convolved_std(noise_std)
     return PlannedRelease(
         query=query, sensitivity=sensitivity, noise_std=noise_std, sampler=sampler
     )
@@ -647,7 +647,7 @@ def with_noise(
 # Privacy units, in the words of plan, ledger and certificate.
 
 
-def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
+def resolve_unit(unit: str, column: str | None, contributions: int | None) -> str:
     """Returns the privacy unit of a run in words.
 
     The number of a unit's records is not in them: what neighbours are, and so which
@@ -662,7 +662,7 @@ def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
     Raises:
         OptionError: if the options do not go together, or claim another kind of unit.
 
-    >>> unit_text("record", "patient", 3)
+    >>> resolve_unit("record", "patient", 3)
     'all records of one patient'
     """
     if column is None and contributions is None:

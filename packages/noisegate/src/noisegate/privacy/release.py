@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError
-from noisegate.privacy.accounting import prefix_noise
+from noisegate.privacy.accounting import total_noise_factor
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import (
     ContinualGaussianEvent,
@@ -486,7 +486,7 @@ def _noise_of_total(certificate: Certificate, event: GaussianEvent) -> float:
         stream = Stream.from_certificate(certificate.public, certificate.events)
         if stream is None:
             return math.nan
-        noise = prefix_noise(event.weights, stream.period, stream.window)
+        noise = total_noise_factor(event.weights, stream.period, stream.window)
         return event.noise_std * noise
     if certificate.silos is None:
         return event.noise_std
