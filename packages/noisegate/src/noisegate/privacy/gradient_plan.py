@@ -152,7 +152,7 @@ class StepPlan(Settings):
         """Grid units per unit of what a step returns."""
         return self.grid.scale
 
-    def check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def check_trained_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Checks that what is to be released has the planned names and shapes.
 
         Raises:
@@ -176,7 +176,9 @@ class StepPlan(Settings):
         Raises:
             OptionError: if names or shapes are others than planned.
         """
-        self.check({name: tuple(array.shape) for name, array in arrays.items()})
+        self.check_trained_shapes(
+            {name: tuple(array.shape) for name, array in arrays.items()}
+        )
         columns = [
             np.asarray(arrays[name], np.float64).reshape(-1, 1)
             for name in self.released
