@@ -85,7 +85,7 @@ opendp-told-of-one-record: OpenDP takes neighbours for closer than they are: one
     wrap marginal_plan.MarginalPlan.distance: lambda _, plan: 1
 rounding-of-scores-not-paid: OpenDP may spend all of ρ; nothing is left for the rounding of its scores.
     by test_opendp_is_told_less_than_is_paid_by_what_rounding_may_cost
-    wrap marginal_plan.MarginalPlan.spendable: lambda _, plan: plan.rho
+    wrap marginal_plan.MarginalPlan.spendable_rho: lambda _, plan: plan.rho
 events-of-a-discovery-not-checked: A certificate of a discovery may drop events, and state any sensitivity.
     by test_a_missing_event_is_found test_a_sensitivity_of_fewer_columns_or_of_add_remove_is_found
     wrap schema_certificate.check_events: lambda right, *arguments, **options: None
@@ -196,7 +196,7 @@ bounds-from-exact-counts: Bounds are found in exact counts.
         findings.occupied(first.bins[name].astype(float), any_std, any_zero)
 opendp-spends-twice: OpenDP is told to spend twice what was paid.
     by test_opendp_finds_the_cost_of_a_neighbour_within_the_plan
-    wrap marginal_plan.MarginalPlan.spendable: lambda spendable, plan: 2 * spendable(plan)
+    wrap marginal_plan.MarginalPlan.spendable_rho: lambda spendable_rho, plan: 2 * spendable_rho(plan)
 opendp-not-booked: Marginals are not booked.
     by test_marginals::test_a_refusal_of_the_ledger_comes_before_the_records
     wrap session.Session._reserve: lambda reserve, session: None if type(session).__name__ == "MarginalSession" else
