@@ -288,7 +288,8 @@ def _squared_mu(event: _NoisyEvent, adjacency: Adjacency) -> float:
       move it further, added, removed or replaced (G-24, G-26).
 
     `test_events_of_all_records_are_exactly_gaussian` compares the first two for both
-    relations.
+    relations, and
+    `test_samples_as_a_whole_cost_what_sums_of_records_of_their_diameter_cost` the last.
 
     Args:
         event: An event whose sampling rate, if it has one, is 1.
@@ -521,6 +522,10 @@ def total_noise_factor(
 def _check_stream_event(event: ContinualGaussianEvent) -> None:
     """Checks the sensitivity and the noise that a stream states (G-34).
 
+    Other events state a sensitivity that follows from nothing else in them. That of a
+    stream follows from its weights, so one that is too small is noticed here, whoever
+    wrote the event.
+
     Raises:
         CalibrationError: if the sensitivity is too small, or the noise too large.
     """
@@ -547,7 +552,9 @@ def _sampled_epsilon(
 ) -> float:
     """Computes ε of steps on Poisson samples and a Gaussian mechanism (G-03).
 
-    It takes up to a second, and SciPy, which other events do without.
+    It takes up to a second, and SciPy, which other events do without. The last results
+    are kept, as a plan, its check and its certificate ask for the same ε one after the
+    other.
 
     Args:
         mu: Gaussian-DP parameter of everything else; 0 if there is nothing.
@@ -620,11 +627,9 @@ def single_step_epsilon(rate: float, shift: float, delta: float) -> float:
     rewritten as a multiple of the same for two Gaussians m apart, whose curve is known.
 
     What a change must keep: each case is an upper bound by itself, and both are needed,
-    as either may be the larger. Three tests compare the result with high precision, by
-    integration and with the lattice of `composition`:
-    `test_one_step_costs_what_high_precision_says`,
-    `test_one_sampled_step_by_numeric_integration` and
-    `test_a_single_step_costs_its_closed_form_and_hardly_more_on_the_lattice`.
+    as either may be the larger. `test_one_sampled_step_by_numeric_integration` and
+    `test_a_single_step_costs_its_closed_form_and_hardly_more_on_the_lattice` compare
+    the result with integrals, with high precision and with `composition`.
 
     Args:
         rate: Sampling probability q, in (0, 1).
@@ -632,8 +637,8 @@ def single_step_epsilon(rate: float, shift: float, delta: float) -> float:
         delta: δ of the guarantee, in (0, 1).
 
     Returns:
-        An upper bound on the least ε ≥ 0; 0 for δ ≥ q, as nobody notices a record that
-        is not sampled.
+        An upper bound on the least ε ≥ 0; 0 for δ ≥ q, as the record is in the sample
+        with no more than that probability.
     """
     if delta >= rate:
         return 0.0
@@ -809,8 +814,8 @@ def rho_of_gaussian(mu: float) -> float:
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """Computes ε of a ρ-zCDP mechanism (G-16).
 
-    Every order α gives a bound; a golden-section search over ln(α − 1) finds one that
-    is about the least.
+    Every order α gives a bound, so the search need not be exact: a golden-section
+    search over ln(α − 1) finds one that is about the least.
 
     Args:
         rho: ρ of the mechanism.

@@ -212,11 +212,11 @@ def _choose_interval(step_kinds: Sequence[StepKind]) -> float:
         for step, mean_square in zip(step_kinds, mean_squares, strict=True)
     )
     step_count = sum(step.count for step in step_kinds)
-    loss_of_step = math.sqrt(mean_square_of_all / step_count)
-    loss_of_all = math.sqrt(mean_square_of_all)
+    rms_loss_of_step = math.sqrt(mean_square_of_all / step_count)
+    rms_loss_of_all = math.sqrt(mean_square_of_all)
     return max(
-        _INTERVAL_OF_STEP * min(loss_of_step, _MAX_STEP_LOSS),
-        _INTERVAL_OF_ALL * loss_of_all,
+        _INTERVAL_OF_STEP * min(rms_loss_of_step, _MAX_STEP_LOSS),
+        _INTERVAL_OF_ALL * rms_loss_of_all,
         _MIN_INTERVAL,
     )
 
@@ -785,7 +785,9 @@ def _compose(lattices: Sequence[LatticeLosses], tilt: float) -> _ComposedLosses 
     - the chance of an infinite loss is the sum of those of the steps (union bound);
     - losses are raised by the widenings of all steps together.
 
-    So any θ gives an upper bound, and a bad one a loose bound.
+    So any θ gives an upper bound, and a bad one a loose bound. What a change must keep
+    is this list. Each mass is compared with fractions by
+    `test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere`.
 
     Args:
         lattices: Losses of each kind of step, with one interval.
@@ -800,7 +802,7 @@ def _compose(lattices: Sequence[LatticeLosses], tilt: float) -> _ComposedLosses 
     first_index, size = window
     interval = lattices[0].interval
 
-    tilted_masses = [_tilt(lattice, tilt)[1] for lattice in lattices]
+    tilted_masses = [_tilt(lattice, tilt).masses for lattice in lattices]
     counts = [lattice.count for lattice in lattices]
     convolution, error = _convolve(tilted_masses, counts, size)
     # Entry 0 of the convolution is the sum of the lowest losses of all steps, and the
@@ -848,18 +850,28 @@ def _tilting_error(lattices: Sequence[LatticeLosses], tilt: float) -> float:
     return math.fsum(errors)
 
 
-def _tilt(lattice: LatticeLosses, tilt: float) -> tuple[float, Floats]:
-    """Weighs the losses of one step by e^(θ·loss), so that large ones are not rare.
+@dataclass(frozen=True, kw_only=True)
+class _TiltedLosses:
+    """The losses of one step, weighed by e^(θ·loss) so that large ones are not rare.
 
-    The masses of a step add up to nearly 1, and so do the tilted ones, which are
+    The masses p of a step add up to nearly 1, and so do the tilted ones, which are
     divided by their sum M. What M takes away is put back at the end (`_compose`).
+
+    Attributes:
+        log_moment: ln M with M = Σ p·e^(θ·loss).
+        masses: The tilted masses p·e^(θ·loss)/M, (losses,).
+    """
+
+    log_moment: float
+    masses: Floats
+
+
+def _tilt(lattice: LatticeLosses, tilt: float) -> _TiltedLosses:
+    """Tilts the losses of one step.
 
     Args:
         lattice: Losses of the step, of which the infinite one is left out.
         tilt: θ, of either sign.
-
-    Returns:
-        ln M with M = Σ p·e^(θ·loss), and the tilted masses p·e^(θ·loss)/M, (losses,).
     """
     indices = np.arange(lattice.first_index, lattice.first_index + len(lattice.masses))
     exponents = (tilt * lattice.interval) * indices
@@ -867,7 +879,7 @@ def _tilt(lattice: LatticeLosses, tilt: float) -> tuple[float, Floats]:
     largest = float(np.max(exponents))
     weights = lattice.masses * np.exp(exponents - largest)
     total = float(np.sum(weights))
-    return largest + math.log(total), weights / total
+    return _TiltedLosses(log_moment=largest + math.log(total), masses=weights / total)
 
 
 def _log_moment(lattices: Sequence[LatticeLosses], tilt: float) -> float:
@@ -875,7 +887,9 @@ def _log_moment(lattices: Sequence[LatticeLosses], tilt: float) -> float:
 
     It is the sum of K·ln M over the kinds of steps, since steps are independent.
     """
-    return math.fsum(lattice.count * _tilt(lattice, tilt)[0] for lattice in lattices)
+    return math.fsum(
+        lattice.count * _tilt(lattice, tilt).log_moment for lattice in lattices
+    )
 
 
 def _best_tilt(lattices: Sequence[LatticeLosses], delta: float) -> float:
@@ -912,8 +926,8 @@ def _find_window(
 
     which is `_OUTSIDE` at b = (ln of the quotient − ln `_OUTSIDE`)/s; for s < 0 the
     same b bounds X from below. Each s gives a valid bound, so the tightest of several
-    is taken. Bounds are rounded outwards to the lattice, with one point more as room
-    for rounding.
+    is taken, and which ones are tried matters for time only. Bounds are rounded
+    outwards to the lattice, with one point more as room for rounding.
 
     Args:
         lattices: Losses of each kind of step, with one interval.
@@ -964,7 +978,7 @@ def _tilted_variance(lattices: Sequence[LatticeLosses], tilt: float) -> float:
     """
     total = 0.0
     for lattice in lattices:
-        _, tilted_masses = _tilt(lattice, tilt)
+        tilted_masses = _tilt(lattice, tilt).masses
         indices = np.arange(len(lattice.masses))
         mean = float(np.dot(tilted_masses, indices))
         variance = float(np.dot(tilted_masses, (indices - mean) ** 2))
@@ -987,6 +1001,10 @@ def _convolve(
        for the complex product; the exact modulus is at most (|F| + γ)^K.
     3. An entry of the inverse transform is a mean over the frequencies, so it is off by
        at most the mean of these errors, and of γ times the moduli for its own rounding.
+
+    What a change must keep: each rounding is in one of the three, as the result is
+    taken for exact but for this error. It is compared with fractions by
+    `test_the_error_of_the_transform_is_bounded_and_small`.
 
     Args:
         masses: Masses of each distribution, which add up to 1, (losses,) each; at most

@@ -166,7 +166,7 @@ def clip_factors(parts: Sequence[Rows], grid: Grid) -> Factors:
     return np.where(is_finite, factors, np.float32(0))
 
 
-def add_clipped(total: npt.NDArray[np.int64], part: Rows, factors: Factors) -> None:
+def add_clipped(total: npt.NDArray[np.int64], rows: Rows, factors: Factors) -> None:
     """Adds rows to a sum, each clipped and rounded toward zero.
 
     It adds what `clip_rows` returns, without holding all of it. Rows whose factor is 0
@@ -174,34 +174,34 @@ def add_clipped(total: npt.NDArray[np.int64], part: Rows, factors: Factors) -> N
 
     Args:
         total: Sum in grid units, (numbers,), which is changed.
-        part: A part of the rows, (records, numbers); at most `BLOCK_LIMIT` records,
-            whose sum fits into int32.
+        rows: The rows, or some of their columns, (records, numbers); at most
+            `BLOCK_LIMIT` records, whose sum fits into int32.
         factors: What `clip_factors` returns for the whole rows, (records,).
     """
     is_finite = factors > 0
     if is_finite.all():
-        finite_part = part
+        finite_rows = rows
         finite_factors = factors
     else:
-        finite_part = part[is_finite]
+        finite_rows = rows[is_finite]
         finite_factors = factors[is_finite]
-    for columns, scaled in _scaled_columns(finite_part, finite_factors):
+    for columns, scaled in _scaled_columns(finite_rows, finite_factors):
         total[columns] += scaled.astype(np.int32).sum(axis=0, dtype=np.int32)
 
 
-def clip_rows(part: Rows, factors: Factors) -> npt.NDArray[np.int32]:
+def clip_rows(rows: Rows, factors: Factors) -> npt.NDArray[np.int32]:
     """Clips rows and rounds them toward zero.
 
     Args:
-        part: A part of the rows, (records, numbers).
+        rows: The rows, or some of their columns, (records, numbers).
         factors: What `clip_factors` returns for the whole rows, (records,).
 
     Returns:
         Integers in grid units, (records, numbers); zeros where a row is not finite.
     """
     is_finite = factors > 0
-    integers = np.zeros(part.shape, dtype=np.int32)
-    scaled = part[is_finite] * factors[is_finite, None]
+    integers = np.zeros(rows.shape, dtype=np.int32)
+    scaled = rows[is_finite] * factors[is_finite, None]
     integers[is_finite] = scaled.astype(np.int32)
     return integers
 
@@ -316,44 +316,44 @@ def _coarse_integers(grid: Grid, vectors: Float64s, units: int) -> Float64s:
     return np.asarray(np.trunc(grid.quantise(vectors) * (units / UNITS)))
 
 
-def _largest_magnitudes(part: Rows) -> Factors:
+def _largest_magnitudes(rows: Rows) -> Factors:
     """Returns the largest magnitude of each row, (records,); NaN where there is one."""
     return np.asarray(
-        np.maximum(part.max(axis=1, initial=0), -part.min(axis=1, initial=0))
+        np.maximum(rows.max(axis=1, initial=0), -rows.min(axis=1, initial=0))
     )
 
 
-def _truncated_squares(part: Rows, scales: Factors) -> Float64s:
+def _truncated_squares(rows: Rows, scales: Factors) -> Float64s:
     """Sums the squares of rows that are scaled and truncated to integers.
 
     Args:
-        part: A part of the rows, (records, numbers).
+        rows: The rows, or some of their columns, (records, numbers).
         scales: What each row is multiplied with, (records,).
 
     Returns:
         The sums, (records,), exact where a row is finite.
     """
-    squares = np.zeros(len(part))
-    for _, scaled in _scaled_columns(part, scales):
+    squares = np.zeros(len(rows))
+    for _, scaled in _scaled_columns(rows, scales):
         truncated = np.trunc(scaled, out=scaled).astype(np.float64)
         squares += np.einsum("ij,ij->i", truncated, truncated)
     return squares
 
 
-def _scaled_columns(part: Rows, factors: Factors) -> Iterator[tuple[slice, Rows]]:
+def _scaled_columns(rows: Rows, factors: Factors) -> Iterator[tuple[slice, Rows]]:
     """Multiplies rows with their factors, some columns at a time.
 
     Args:
-        part: A part of the rows, (records, numbers).
+        rows: The rows, or some of their columns, (records, numbers).
         factors: Factor of each row, (records,).
 
     Yields:
         Which columns, and these columns times the factors, (records, columns). The
         array is overwritten when the next columns are taken, so it must not be kept.
     """
-    width = max(_BLOCK_SIZE // max(len(part), 1), 1)
-    buffer = np.empty((len(part), width), dtype=np.float32)
-    for start in range(0, part.shape[1], width):
-        columns = slice(start, min(start + width, part.shape[1]))
+    width = max(_BLOCK_SIZE // max(len(rows), 1), 1)
+    buffer = np.empty((len(rows), width), dtype=np.float32)
+    for start in range(0, rows.shape[1], width):
+        columns = slice(start, min(start + width, rows.shape[1]))
         scaled = buffer[:, : columns.stop - start]
-        yield columns, np.multiply(part[:, columns], factors[:, None], out=scaled)
+        yield columns, np.multiply(rows[:, columns], factors[:, None], out=scaled)
