@@ -150,6 +150,11 @@ class Certificate(Shown):
             return None
         return Stream.from_certificate(self.public, self.events)
 
+    @property
+    def is_masked_share(self) -> bool:
+        """Whether the values beside it are the share of one silo under masks (G-32)."""
+        return "secure_sum" in self.public and self.silos is None
+
     def card(self) -> ResultCard:
         """Returns the statement as a card for a terminal or a notebook.
 
@@ -736,8 +741,7 @@ def _public_lines(certificate: Certificate) -> list[str]:
     """Returns the lines of the page that list what was taken as public knowledge."""
     public = certificate.public
     lines = []
-    is_masked_share = "secure_sum" in public and certificate.silos is None
-    if is_masked_share:
+    if certificate.is_masked_share:
         lines += [_MASKED_SHARE_NOTE, ""]
     columns = _column_names(public.get("schema"))
     shown_columns = f" ({', '.join(columns)})" if columns else ""

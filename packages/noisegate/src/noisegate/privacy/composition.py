@@ -294,11 +294,11 @@ def lattice_losses(
     """Puts the losses of one step on a lattice, rounded up (G-03, *One step*).
 
     The line of outcomes is cut where the loss is a multiple of h. Between two cuts P
-    has mass p and Q mass q, and losses lie between those of the cuts; so p is split
+    has mass p and Q mass r, and losses lie between those of the cuts; so p is split
     between these two (`_mass_moved_up`). For whatever it is composed with, δ is no less
     than with the step itself, since it grows with all that is rounded here: p is
-    rounded up, q is rounded down, what moves up is rounded up, and all losses are to be
-    raised by `widening`, as the cuts are where the loss is a multiple of h but nearly.
+    rounded up, r is rounded down, what moves up is rounded up, and all losses must be
+    raised by `widening`, as at the cuts the loss is only nearly a multiple of h.
 
     Args:
         step: Sampling probability q and shift m of the step.
@@ -326,12 +326,12 @@ def lattice_losses(
 
     p_mean = step.shift if pair.p_is_mixture else None
     q_mean = -step.shift if pair.q_is_mixture else None
-    p, p_error = _mixture_masses(outcomes, step, p_mean)
-    q, q_error = _mixture_masses(outcomes, step, q_mean)
+    p_masses, p_errors = _mixture_masses(outcomes, step, p_mean)
+    q_masses, q_errors = _mixture_masses(outcomes, step, q_mean)
     # P up and Q down, never the other way round: both make δ larger. 8 roundings cover
     # those of the mixture, of the sum and of this product.
-    p_rounded_up = (p + p_error) * (1 + 8 * UNIT)
-    q_rounded_down = np.maximum(q - q_error, 0.0)
+    p_rounded_up = (p_masses + p_errors) * (1 + 8 * UNIT)
+    q_rounded_down = np.maximum(q_masses - q_errors, 0.0)
 
     # Entry 0 is the mass below the lowest cut, and the last one that above the highest:
     # they go up to the lowest loss, and to infinity.
@@ -383,7 +383,7 @@ def _lattice_range(
 
 
 def _mass_moved_up(
-    p: Floats, q: Floats, losses: Floats, interval: float, widening: float
+    p_masses: Floats, q_masses: Floats, losses: Floats, interval: float, widening: float
 ) -> Floats:
     """Computes how much mass between two losses moves to the upper one (G-03).
 
@@ -392,27 +392,28 @@ def _mass_moved_up(
     masses. Here a is a loss minus the widening, and b the next one plus the widening.
 
     Args:
-        p: Mass of P between losses, rounded up, (losses − 1,).
-        q: Mass of Q between losses, rounded down, (losses − 1,).
+        p_masses: Mass of P between losses, rounded up, (losses − 1,).
+        q_masses: Mass of Q between losses, rounded down, (losses − 1,).
         losses: Losses of the lattice, ascending, (losses,).
         interval: Distance between two losses.
         widening: How far the losses of outcomes may be from those of the lattice.
 
     Returns:
-        y, rounded up to at most p, (losses − 1,): mass that is moved too far costs δ,
+        y, rounded up to at most `p_masses`, (losses − 1,): mass that is moved too far costs δ,
         and never saves it.
     """
     lower_losses = losses[:-1]
-    q_times_ratio = q * np.exp(np.minimum(lower_losses - widening, _MAX_EXPONENT))
+    likelihood_ratios = np.exp(np.minimum(lower_losses - widening, _MAX_EXPONENT))
+    scaled_q_masses = q_masses * likelihood_ratios
     # y grows with p and falls with eᵃ·r, so p is rounded up and eᵃ·r down. The exponent
     # a has two roundings of its own size, which exp turns into relative ones; 4·|a| is
     # twice that, and 32 are far more than the roundings of exp and of the products.
-    excess = p * (1 + 16 * UNIT) - q_times_ratio * (
+    excess = p_masses * (1 + 16 * UNIT) - scaled_q_masses * (
         1 - (32 + 4 * np.abs(lower_losses)) * UNIT
     )
     max_distance = interval + 2 * widening
     moved_up = np.maximum(excess, 0.0) * (1 + 8 * UNIT) / -math.expm1(-max_distance)
-    return np.minimum(moved_up, p)
+    return np.minimum(moved_up, p_masses)
 
 
 def _privacy_loss(outcomes: Floats, step: StepKind, pair: DominatingPair) -> Floats:

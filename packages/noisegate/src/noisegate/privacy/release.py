@@ -414,7 +414,7 @@ def array_hashes(arrays: Mapping[str, Floats]) -> dict[str, str]:
 # Whether values have the noise that the certificate states.
 
 
-def check_stated_noise(release: Release, where: Path) -> None:
+def check_stated_noise(release: Release, path: Path) -> None:
     """Checks that a release has the noise of its certificate's events.
 
     ε follows from the events alone, so a certificate could state more noise than the
@@ -430,16 +430,14 @@ def check_stated_noise(release: Release, where: Path) -> None:
 
     Args:
         release: The release.
-        where: Its certificate, for the message.
+        path: File of its certificate, for the message.
 
     Raises:
         ModelError: if an event states other noise.
     """
-    certificate = release.certificate
-    is_masked_share = "secure_sum" in certificate.public and certificate.silos is None
-    if is_masked_share:
+    if release.certificate.is_masked_share:
         return
-    for event in certificate.events:
+    for event in release.certificate.events:
         if isinstance(event, SampledGaussianEvent):
             has_stated_noise = _has_stated_noise_of_steps(release, event)
         elif isinstance(event, GaussianEvent):
@@ -448,7 +446,7 @@ def check_stated_noise(release: Release, where: Path) -> None:
             continue
         if not has_stated_noise:
             raise ModelError(
-                f"{where}: event {event.name!r} states "
+                f"{path}: event {event.name!r} states "
                 f"noise_std={event.noise_std:g} in grid units, which is not the "
                 f"{release.noise_std[event.name]:g} of the release in the units of its "
                 "values: do not rely on it."
