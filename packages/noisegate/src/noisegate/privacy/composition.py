@@ -108,18 +108,16 @@ class StepKind:
 class DominatingPair:
     """Two distributions P and Q that are at least as far apart as a step's outputs.
 
-    Of two neighbours, one has the record and the other does not, or has another one in
-    its place (G-21). Each output is either N(0, 1), where the record cannot be in the
-    sample, or a mixture, where it is with probability q. Losses are ln dP/dQ of
-    outcomes that are drawn from P.
+    The neighbours differ in one record, which is in the sample with probability q. So
+    an output is a mixture, or N(0, 1) where the neighbour has no such record. Under
+    add-remove P or Q is a mixture, whichever neighbour has the record, and both pairs
+    are accounted. Under replace-one both are, with means on opposite sides (G-21).
+
+    The privacy loss is ln dP/dQ of an outcome that is drawn from P.
 
     Attributes:
         p_is_mixture: Whether P is (1 − q)·N(0, 1) + q·N(m, 1) and not N(0, 1).
         q_is_mixture: Whether Q is (1 − q)·N(0, 1) + q·N(−m, 1) and not N(0, 1).
-
-    Examples: under add-remove `p_is_mixture` alone is the pair with the record in the
-    first data set, and `q_is_mixture` alone that with it in the second. Under
-    replace-one both are mixtures.
     """
 
     p_is_mixture: bool
