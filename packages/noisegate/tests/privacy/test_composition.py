@@ -1,6 +1,7 @@
 """Guarantee G-03 for Poisson samples: every part of the numerical error is bounded, and the sum is above the truth."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -480,3 +481,17 @@ def test_no_noise_to_speak_of_and_no_query_at_all():
         and accounting.gaussian_epsilon(1e-12, 1e-5) == 0.0
     )
     assert accounting.gaussian_epsilon(1e200, 1e-5) == math.inf
+
+
+def test_losses_are_raised_by_their_widening_at_every_delta():
+    """By how far outcomes may be from their losses, the composed losses are raised as a whole."""
+    pair = DominatingPair(p_is_mixture=True, q_is_mixture=False)
+    step = StepKind(rate=0.1, shift=1.0, count=20)
+    losses = lattice_losses(step, pair, 0.01, 9.0)
+    assert losses is not None
+    composed = composition._compose([losses], tilt=2.0)
+    assert composed is not None
+    exact = replace(composed, widening=0.0)
+    raised = replace(composed, widening=0.25)
+    for delta in (1e-9, 1e-5, 1e-2, 0.5, 1.0):
+        assert raised.epsilon(delta) == pytest.approx(exact.epsilon(delta) + 0.25)

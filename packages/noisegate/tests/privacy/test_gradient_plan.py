@@ -384,3 +384,17 @@ def test_a_plan_says_its_noise_beside_what_records_add_up_to():
     )
     assert found.describe(None)["releases"][0]["signal_to_noise"] is None
     assert told["megabytes_at_the_gate"] == pytest.approx(300 + 20 * 64 / 1e6, abs=1e-6)
+
+
+def test_a_plan_of_steps_says_how_many_records_a_step_uses_and_how_large_its_noise_is():
+    described = plan_of(steps=50, sampling_probability=0.125)
+    described = described.calibrate(Budget(epsilon=1.0)).describe(1000)
+    assert described["records_a_step"] == 125.0
+    assert described["parameters"] == 155 and described["steps"] == 50
+    assert described["noise_multiplier"] > 0
+
+
+def test_each_query_beside_the_steps_is_described_with_its_signal():
+    steps = plan_of(queries=(question(norm=2.0),))
+    (beside,) = steps.calibrate(Budget(epsilon=1.0)).describe(1000)["releases"]
+    assert beside["norm"] == 2.0 and beside["signal_to_noise"] > 0

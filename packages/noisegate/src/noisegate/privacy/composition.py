@@ -53,6 +53,8 @@ _MAX_POINTS = 2**18
 _MAX_WINDOW = 2**22
 # Beyond this, e^t is too large or too small for the usual formula of ln(1 − q + q·e^t).
 _FAR = 30.0
+# From here on, arcsinh(e^y) is y + ln 2 up to e^(−40), which float64 does not show.
+_LARGE_EXPONENT = 20.0
 # exp of more than this would be near the largest float64.
 _MAX_EXPONENT = 700.0
 
@@ -386,8 +388,13 @@ def _mass_moved_up(
     """Computes how much mass between two losses moves to the upper one (G-03).
 
     Between outcomes with the losses a < b, let P have the mass p and Q the mass r. Then
-    y = (p − eᵃ·r)/(1 − e^(a − b)) of p moves to b and the rest to a, which keeps both
-    masses. Here a is a loss minus the widening, and b the next one plus the widening.
+    y of p moves to b and the rest to a, such that both masses are kept, of Q too::
+
+        y·e⁻ᵇ + (p − y)·e⁻ᵃ = r    so    y = (p − eᵃ·r) / (1 − e^(a − b))
+
+    Here a is a loss minus the widening, and b the next one plus the widening, so
+    b − a is at most `interval` + 2·`widening`. A change must not make y smaller than
+    exact arithmetic would: `test_a_step_on_the_lattice_is_never_below_the_exact_one`.
 
     Args:
         p_masses: Mass of P between losses, rounded up, (losses − 1,).
@@ -397,8 +404,8 @@ def _mass_moved_up(
         widening: How far the losses of outcomes may be from those of the lattice.
 
     Returns:
-        y, rounded up to at most `p_masses`, (losses − 1,): mass that is moved too far costs δ,
-        and never saves it.
+        y, rounded up to at most `p_masses`, (losses − 1,): mass that is moved too far
+        costs δ, and never saves it.
     """
     lower_losses = losses[:-1]
     likelihood_ratios = np.exp(np.minimum(lower_losses - widening, _MAX_EXPONENT))
@@ -506,8 +513,10 @@ def _outcomes_with_loss(losses: Floats, step: StepKind, pair: DominatingPair) ->
         −ln(1 − q + q·e^t′)                           if Q alone is one
         ln(1 − q + q·e^t) − ln(1 − q + q·e^t′)        if both are
 
-    It grows with z, and is solved for z. The formula may be inexact: the losses of the
-    outcomes are computed again, and `_max_loss_mismatch` bounds how far they are off.
+    It grows with z, and is solved for z. A change may make the outcomes inexact and
+    still be right: their losses are computed again, and `_max_loss_mismatch` bounds how
+    far these are off, which only costs tightness. Warnings are silenced, since a loss
+    that no outcome has gives an infinite one on purpose.
 
     Args:
         losses: Losses, ascending, (losses,).
@@ -523,16 +532,30 @@ def _outcomes_with_loss(losses: Floats, step: StepKind, pair: DominatingPair) ->
             return (_inverse_log_mixture(losses, step.rate) + m * m / 2) / m
         if not pair.p_is_mixture:
             return -(_inverse_log_mixture(-losses, step.rate) + m * m / 2) / m
-        # With v = e^(mz − loss/2): v − 1/v = 2·sinh(loss/2)·(1 − q)/q·e^(m²/2), so ln v
-        # is the inverse hyperbolic sine of half of that, here by its logarithm.
-        log_sinh = np.log(-np.expm1(-np.abs(losses))) + np.abs(losses) / 2 - math.log(2)
-        log_half = log_sinh + math.log1p(-step.rate) - math.log(step.rate) + m * m / 2
-        log_v = np.where(
-            log_half > 20,
-            log_half + math.log(2),
-            np.arcsinh(np.exp(np.minimum(log_half, 20.0))),
+        # With v = e^(mz − loss/2), the equation is v − 1/v = 2·sinh(loss/2)·c, where
+        # c = (1 − q)/q·e^(m²/2). So ln v = arcsinh(c·sinh(loss/2)), whose sign is that
+        # of the loss. By logarithms, as c and the sinh may overflow.
+        log_sinh = _log_sinh(np.abs(losses) / 2)
+        log_product = (
+            log_sinh + math.log1p(-step.rate) - math.log(step.rate) + m * m / 2
         )
+        log_v = _arcsinh_of_exp(log_product)
         return np.asarray((losses / 2 + np.sign(losses) * log_v) / m)
+
+
+def _log_sinh(x: Floats) -> Floats:
+    """Computes ln sinh x for x ≥ 0 without overflow; −∞ at 0."""
+    return np.asarray(np.log(-np.expm1(-2 * x)) + x - math.log(2))
+
+
+def _arcsinh_of_exp(y: Floats) -> Floats:
+    """Computes arcsinh(e^y) without overflow.
+
+    For large y it is ln(2·e^y), which is off by less than e^(−2y).
+    """
+    is_large = y > _LARGE_EXPONENT
+    small_y = np.minimum(y, _LARGE_EXPONENT)
+    return np.where(is_large, y + math.log(2), np.arcsinh(np.exp(small_y)))
 
 
 def _inverse_log_mixture(y: Floats, rate: float) -> Floats:
@@ -942,7 +965,7 @@ def _find_window(
     log_moment = _log_moment(lattices, tilt)
 
     def chernoff_bound(tilt_change: float) -> float:
-        """Returns b for s = `tilt_change`, in intervals: above X if s > 0, else below."""
+        """Returns b for s = `tilt_change` in intervals; above X if s > 0, or below."""
         log_quotient = _log_moment(lattices, tilt + tilt_change) - log_moment
         return (log_quotient - math.log(_OUTSIDE)) / tilt_change / interval
 

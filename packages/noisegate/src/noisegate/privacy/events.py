@@ -42,8 +42,10 @@ _MAX_BITS = 1000
 # relatively: what squaring it in float64 rounds.
 _SQUARE_TOLERANCE = 1e-12
 # What the square of a record's sensitivity is multiplied with in a stream: 1 if records
-# stay as they are; otherwise each may be withdrawn or amended once (G-34).
-_CORRECTION_FACTORS = (1, 3, 5, 9)
+# stay as they are. If each may be withdrawn or amended once, 5 or 9, whatever record is
+# withdrawn; or 3, only where it is, to the bit, the one that was given (G-34).
+_EXACT_CORRECTION_FACTOR = 3
+_CORRECTION_FACTORS = (1, _EXACT_CORRECTION_FACTOR, 5, 9)
 
 
 class Adjacency(Enum):
@@ -309,7 +311,7 @@ class ContinualGaussianEvent(GaussianEvent):
             weight >= next_weight
             for weight, next_weight in pairwise((*self.weights, 0))
         )
-        if self.corrected == 3 and not weights_fall:
+        if self.corrected == _EXACT_CORRECTION_FACTOR and not weights_fall:
             raise EventError(
                 f"event {self.name!r}: corrected=3 is proved for weights that fall and "
                 "are not negative, and these are others; do not rely on it."

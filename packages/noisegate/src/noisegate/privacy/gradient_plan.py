@@ -604,8 +604,9 @@ def _no_noise_message(
         plan: The steps.
         budget: The guarantee that cannot be kept.
         query_events: What else is paid from the budget.
-        widest_event: The steps with the widest noise that can be drawn. They cost something
-            all the same, as a record may be sampled in one step whatever the noise.
+        widest_event: The steps with the widest noise that can be drawn. They cost
+            something all the same, as a record may be sampled in one step whatever the
+            noise.
 
     Returns:
         The least ε for the steps, and a number of steps for the ε, if there is one.

@@ -58,8 +58,10 @@ Words = npt.NDArray[np.uint32]  # 32 uniform random bits each
 WIDTH = 4096
 """Standard deviation parameter t of the table."""
 NARROWEST = 16 * WIDTH
-"""Smallest standard deviation of convolved noise; from here on, `convolved_std` is close to
-what is asked for."""
+"""Smallest standard deviation of convolved noise.
+
+From here on, `convolved_std` is close to what is asked for.
+"""
 CONVOLVED_UP_TO = 100.0
 """Largest ε with convolved noise; above, noise is drawn exactly, as the distance of
 convolved noise from the ideal counts e^ε times (G-18)."""
@@ -342,7 +344,7 @@ def _draw_in_chunks(
     # Threads help, since OpenDP and the source of random bytes run outside the
     # interpreter lock; that source is the operating system's and safe in threads.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        # `list` raises what a thread raised, so that no chunk of zeros is left as noise.
+        # `list` raises what a thread raised, so that no chunk of zeros is left.
         list(pool.map(fill, range(0, size, _CHUNK_SIZE)))
     return noise
 

@@ -2,7 +2,7 @@
 
 `noisegate schema discover` estimates bounds and levels from records, which has a cost.
 Its certificate lies beside the schema file. A fit with this schema may read the same
-records; so it states the discovery among what it takes as public, and the cost of both::
+records; so it states the discovery among what it takes as public, and what both cost::
 
     schema.toml, its certificate beside it          `discovery_beside`, `verify_schema`
         │ a fit with this schema
@@ -468,8 +468,8 @@ def with_discovery(fit: Certificate) -> Certificate:
             events=(),
             silos=None,
         )
-    # Four digits, as in `schema_cost_sentence`. By its shortest decimal, since the
-    # float next to 0.1 is a little above it and would be rounded up to 0.1001. A fit may
+    # Four digits, as in `schema_cost_sentence`. By its shortest decimal, as the float
+    # next to 0.1 is a little above it and would be rounded up to 0.1001. A fit may
     # state more than its events cost, and with a discovery it costs no less.
     shown_epsilon = accounting.round_up(Decimal(repr(joint_epsilon)), 4)
     return replace(
