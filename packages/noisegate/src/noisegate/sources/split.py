@@ -156,7 +156,7 @@ def _split_csv(
 
 def _csv_records(path: Path) -> Iterator[bytes]:
     """Yields the records of a CSV file as they stand, with their line ends."""
-    for _, piece in CsvFile(path).pieces():
+    for _, piece in CsvFile(path).read_pieces():
         record = b""
         for line in piece.splitlines(keepends=True):
             record += line

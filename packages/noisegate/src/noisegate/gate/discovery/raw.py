@@ -43,7 +43,7 @@ from noisegate.schema.encode import (
 from noisegate.schema.files import write_toml
 from noisegate.schema.values import TEXT_PADDING
 from noisegate.sources.headers import check_once, check_same_columns, check_titles
-from noisegate.sources.tables.tables import Origin, open_origins, with_location
+from noisegate.sources.tables.tables import Origin, call_with_location, open_origins
 
 RawCells: TypeAlias = tuple[npt.NDArray[Any] | pa.Array, int]
 """Cells of some records in one column: those that are not missing, as float64, integer
@@ -267,7 +267,7 @@ class RawTable:
             origin: The file or table.
             rows_read: How many of its records stand before these.
         """
-        values, is_present = with_location(
+        values, is_present = call_with_location(
             partial(_read, gap, array, missing_markers),
             origin,
             rows_read,
