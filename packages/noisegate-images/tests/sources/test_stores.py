@@ -39,7 +39,7 @@ def store(monkeypatch):
         for kind in ("csv", "parquet")
         for number in (0, 1)
     }
-    stores._store.cache_clear()
+    stores._connect.cache_clear()
     with played_s3(objects, "me") as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
         for name, value in (
@@ -50,7 +50,7 @@ def store(monkeypatch):
             monkeypatch.setenv(f"AWS_{name}", value)
         monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         yield server
-    stores._store.cache_clear()
+    stores._connect.cache_clear()
 
 
 def ages(batches):

@@ -17,20 +17,20 @@ from noisegate.schema import ImageShape, Schema
 from noisegate.schema.encode import Mask
 from noisegate.schema.pixels import check_machine_memory
 from noisegate.sources.stores import (
-    absolute,
-    children,
+    absolute_path,
     in_store,
+    list_children,
+    read_status,
     shown_path,
-    status,
-    unreadable,
+    unreadable_error,
 )
 from noisegate.sources.tables.parts import (
     PARQUET,
     ParquetFile,
     Part,
     Stamp,
+    read_stamp,
     split_file,
-    stamp,
 )
 from noisegate.sources.tables.tables import (
     RawBatch,
@@ -198,13 +198,13 @@ class ImageSource(Source[ImageOrigin]):
         self.check_can_be_split()
         self.check_against_schema()
         assert self._path is not None
-        return find_images(absolute(self._path), self._options) or []
+        return find_images(absolute_path(self._path), self._options) or []
 
     def _copy_for_other_processes(self) -> tuple[Self, Mapping[Path, Stamp]]:
         whole = copy(self)
         whole._origins = origins = self._found()
         return whole, {
-            path: stamp(path) for origin in origins for path in origin.kept_in()
+            path: read_stamp(path) for origin in origins for path in origin.kept_in()
         }
 
     def batch_readers(self) -> Iterator[Callable[[], Rows]]:
@@ -318,12 +318,12 @@ def find_images(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | No
     except FileNotFoundError:
         return None  # a table, then, whose reader says so
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable_error(path, error) from None
 
 
 def _stored(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
     """Returns images in Parquet, the one form that is read from a store: it hands on whole columns at a time."""
-    within = children(path) if status(path).is_folder else [path]
+    within = list_children(path) if read_status(path).is_folder else [path]
     files = [file for file in within if not file.name.startswith((".", "_"))]
     tables = [file for file in files if file.suffix.lower() in PARQUET]
     if any(file.suffix.lower() == ".csv" for file in files):

@@ -49,8 +49,8 @@ from noisegate.sources.spill import (
     shared_parts,
     spill_together,
 )
-from noisegate.sources.stores import absolute
-from noisegate.sources.tables.parts import Part, Stamp, stamp
+from noisegate.sources.stores import absolute_path
+from noisegate.sources.tables.parts import Part, Stamp, read_stamp
 from noisegate.sources.tables.tables import (
     Origin,
     call_with_location,
@@ -188,7 +188,7 @@ class LinkedSource:
             OptionError: for a table in memory.
         """
         return {
-            file.path: stamp(file.path)
+            file.path: read_stamp(file.path)
             for origins in self._origins.values()
             for file in require_files(origins)
         }
@@ -209,7 +209,7 @@ class LinkedSource:
         source._origins = {}
         for name, origins in self._origins.items():
             source._origins[name] = [
-                replace(file, path=absolute(file.path))
+                replace(file, path=absolute_path(file.path))
                 for file in require_files(origins)
             ]
         return source

@@ -52,32 +52,35 @@ class UnitLimit:
 def check_unit_column(
     column: str,
     columns: Sequence[tuple[str, pa.DataType]],
-    name: str,
-    what: str = "the unit column",
+    file: str,
+    role: str = "the unit column",
 ) -> None:
-    """Requires a column, once, of a type whose values tell units apart.
+    """Requires that a column is there once, with a type whose values tell units apart.
 
     Args:
-        column: Its name.
+        column: The name of the column.
         columns: Names and types of the columns of the data.
-        name: Of the data, for messages.
-        what: What the column is, for messages.
+        file: What messages call the data.
+        role: What messages call the column.
 
     Raises:
         DataError: if it is not there, there twice, or neither text, bytes nor whole
             numbers.
     """
-    types = [arrow_type for title, arrow_type in columns if title == column]
+    types = [arrow_type for name, arrow_type in columns if name == column]
     if len(types) != 1:
-        wrong = "is not in the data" if not types else "is in the data more than once"
+        description = "is not in the data"
+        if types:
+            description = "is in the data more than once"
         raise DataError(
-            f"{name}: {what} {column!r} {wrong}; name the column that says whose "
+            f"{file}: {role} {column!r} {description}; name the column that says whose "
             "record each one is"
         )
     try:
+        # No cells: only the type is checked.
         normalized_names(pa.array([], types[0]), column)
     except Problem as problem:
-        raise DataError(f"{name}, {problem.message}") from None
+        raise DataError(f"{file}, {problem.message}") from None
 
 
 class UnitCounter:

@@ -42,7 +42,11 @@ from noisegate.schema.encode import (
 )
 from noisegate.schema.files import write_toml
 from noisegate.schema.values import TEXT_PADDING
-from noisegate.sources.headers import check_once, check_same_columns, check_titles
+from noisegate.sources.headers import (
+    check_first_line,
+    check_same_columns,
+    check_unique_names,
+)
 from noisegate.sources.tables.tables import Origin, call_with_location, open_origins
 
 RawCells: TypeAlias = tuple[npt.NDArray[Any] | pa.Array, int]
@@ -91,8 +95,10 @@ class RawTable:
         check_same_columns(headers, show_names=show_values or self._origins[0].typed)
         self._types = dict(self._origins[0].columns())
         for name, names in headers:
-            check_once(names, name, show_names=show_values or self._origins[0].typed)
-        check_titles(self.names, self.name)
+            check_unique_names(
+                names, name, show_names=show_values or self._origins[0].typed
+            )
+        check_first_line(self.names, self.name)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ import pyarrow.csv as pa_csv
 from noisegate.errors import DataError
 from noisegate.schema.values import TEXT_PADDING
 from noisegate.sources.headers import TITLE_CURE
-from noisegate.sources.stores import open_file, status
+from noisegate.sources.stores import open_file, read_status
 
 _PIECE_BYTES = 1 << 20
 
@@ -85,7 +85,7 @@ class CsvFile:
         with open_file(self.path) as stream:
             first_bytes = stream.read(_PIECE_BYTES)
         line_count = first_bytes.count(b"\n")
-        return status(self.path).size * line_count // max(1, len(first_bytes))
+        return read_status(self.path).size * line_count // max(1, len(first_bytes))
 
     def split_into_parts(self, part_bytes: int) -> Iterator[CsvFile]:
         """Cuts the file into parts of whole records, in order.

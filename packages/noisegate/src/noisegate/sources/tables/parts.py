@@ -21,7 +21,12 @@ import pyarrow.parquet as pq
 from noisegate.errors import DataError
 from noisegate.records import Rows
 from noisegate.schema.values import TEXT_PADDING
-from noisegate.sources.stores import absolute, arrow_file, status, unreadable
+from noisegate.sources.stores import (
+    absolute_path,
+    arrow_file,
+    read_status,
+    unreadable_error,
+)
 from noisegate.sources.tables.csv_file import CsvFile
 
 FilePart: TypeAlias = "CsvFile | ParquetFile"
@@ -67,7 +72,7 @@ class Part:
     def _check_files_unchanged(self) -> None:
         """Requires that each file looks as it did when it was cut."""
         for path, expected_stamp in self._stamps.items():
-            if stamp(path) != expected_stamp:
+            if read_stamp(path) != expected_stamp:
                 raise DataError(
                     f"{path.name}: was written to after it was cut into parts, or is "
                     "another one on a worker; every worker must see the same "
@@ -75,16 +80,16 @@ class Part:
                 )
 
 
-def stamp(path: Path) -> Stamp:
+def read_stamp(path: Path) -> Stamp:
     """Returns the size of a file or folder, and when it was last written.
 
     Raises:
         DataError: if it cannot be read.
     """
     try:
-        file = status(path)
+        file = read_status(path)
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable_error(path, error) from None
     return file.size, file.modified
 
 
@@ -99,10 +104,10 @@ def split_file(file: FilePart, part_bytes: int) -> Iterator[tuple[FilePart, Stam
         The parts in the order of their records, by absolute paths, each with the stamp
         of the file.
     """
-    whole = replace(file, path=absolute(file.path))
+    whole = replace(file, path=absolute_path(file.path))
     # Taken before the file is cut: if it is written to meanwhile, readers of the parts
     # see another stamp and refuse.
-    file_stamp = stamp(whole.path)
+    file_stamp = read_stamp(whole.path)
     for part in _cached_parts(whole, part_bytes, file_stamp):
         yield part, file_stamp
 

@@ -38,12 +38,12 @@ from noisegate.schema.encode import Mask, encode
 from noisegate.sources.headers import check_header, check_same_columns
 from noisegate.sources.stores import (
     Status,
-    absolute,
-    children,
+    absolute_path,
+    list_children,
     open_file,
+    read_status,
     shown_path,
-    status,
-    unreadable,
+    unreadable_error,
 )
 from noisegate.sources.tables.csv_file import CsvFile
 from noisegate.sources.tables.memory import TableInMemory, table_in_memory
@@ -53,8 +53,8 @@ from noisegate.sources.tables.parts import (
     ParquetFile,
     Part,
     Stamp,
+    read_stamp,
     split_file,
-    stamp,
 )
 from noisegate.sources.units import UnitCounter, UnitLimit, check_unit_column
 
@@ -131,7 +131,7 @@ def find_files(path: Path) -> list[Origin]:
             return _open_files_in_folder(path)
         return [_open_file(path)]
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable_error(path, error) from None
 
 
 def is_folder(path: Path) -> bool:
@@ -166,7 +166,7 @@ def require_file_or_folder(path: Path) -> Status:
     path_status = None
     # The operating system refuses a path with a NUL character by a ValueError.
     with suppress(ValueError):
-        path_status = status(path)
+        path_status = read_status(path)
     if path_status is None or not (path_status.is_folder or path_status.is_file):
         raise DataError(
             f"{str(path)!r}: is not a regular file or folder; records are read several "
@@ -185,10 +185,10 @@ def _open_files_in_folder(path: Path) -> list[Origin]:
     """
     # Hidden files, and markers such as _SUCCESS, are no tables.
     entries = [
-        entry for entry in children(path) if not entry.name.startswith((".", "_"))
+        entry for entry in list_children(path) if not entry.name.startswith((".", "_"))
     ]
     for entry in entries:
-        if status(entry).is_folder:
+        if read_status(entry).is_folder:
             raise DataError(
                 f"{shown_path(path)}: holds the folder {entry.name!r}, which would not "
                 "be read; put all files in one folder"
@@ -690,12 +690,12 @@ class TableSource(Source[Origin]):
 
     def _copy_for_other_processes(self) -> tuple[Self, Mapping[Path, Stamp]]:
         files = [
-            replace(file, path=absolute(file.path))
+            replace(file, path=absolute_path(file.path))
             for file in require_files(self._origins)
         ]
         source = copy(self)
         source._origins = files
-        return source, {file.path: stamp(file.path) for file in files}
+        return source, {file.path: read_stamp(file.path) for file in files}
 
     def _read_origin(self, origin: Origin) -> Iterator[RawBatch]:
         names = list(self.schema.names)
