@@ -90,6 +90,15 @@ def test_a_file_is_cut_into_as_many_parts_as_it_has_records_and_no_more(tmp_path
     assert [cells(part) for part in parts] == [[], [("1", "2")], [("3", "4")]]
 
 
+def test_a_header_that_is_shorter_than_a_byte_order_mark_may_be_a_part(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("u\n12\n34\n")
+    parts = list(CsvFile(path).split_into_parts(1))
+    assert [(part.start, part.stop) for part in parts] == [(0, 2), (2, 5), (5, None)]
+    columns = [batch["u"] for part in parts for batch in part.batches(["u"], 9)]
+    assert [column.to_pylist() for column in columns] == [[], ["12"], ["34"]]
+
+
 @pytest.mark.parametrize("rows", [0, 1, 300])
 @pytest.mark.parametrize("size", [1, 2000, 1 << 30])
 def test_parts_of_a_parquet_file_are_its_records(rows, size, people, tmp_path):

@@ -66,8 +66,8 @@ class Families:
     def select_share(self, index: int, count: int) -> Families:
         """Returns the families in one of several shares of about the same size.
 
-        A parent's key, random bits, says which share it falls into. These are other bits
-        than those that divide a `Spill` into parts, so each part is shared too.
+        A parent's key, random bits, says which share it falls into. These are other
+        bits than those that divide a `Spill` into parts, so each part is shared too.
 
         Args:
             index: Which share, from 0.
@@ -211,8 +211,8 @@ def _sort_by_family(
     rank[len(parents) :] = 0.0
     if order_index is not None:
         rank[len(parents) :] = children["numeric"][:, order_index]
-    # The order of the file must not decide between equal children: if it did, a family's
-    # rows would depend on where its records stand.
+    # The order of the file must not decide between equal children: if it did, the rows
+    # of a family would depend on where its records stand.
     no_ties = np.zeros(len(parents), dtype=np.uint64)
     tie_breaks = np.concatenate([no_ties, _hash_children(children)])
     # `lexsort` sorts by its last argument first.

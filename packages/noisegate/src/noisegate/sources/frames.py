@@ -53,7 +53,7 @@ def read_table(
     ]
     check_same_columns(headers, show_names=True)
     for origin, (file, columns) in zip(origins, headers, strict=True):
-        check_unique_names(columns, file, show_names=origin.typed)
+        check_unique_names(columns, file, show_names=origin.has_types)
     batch_rows = _FILE_BATCH_ROWS if isinstance(path, str | Path) else _ALL_ROWS
     # All files in the order of the first.
     _, first_columns = headers[0]

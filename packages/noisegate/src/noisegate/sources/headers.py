@@ -85,8 +85,8 @@ def _refuse_unknown_header(columns: Sequence[str], schema: Schema, file: str) ->
                 check_first_line(columns, file)
     field_count = "1 field" if len(columns) == 1 else f"{len(columns)} fields"
     raise DataError(
-        f"{file}: none of the {field_count} of the first line is a column of the schema; "
-        f"expected a first line with the names {', '.join(schema.names)}, separated by "
+        f"{file}: none of the {field_count} of the first line is a column of the "
+        f"schema; expected a first line with the names {', '.join(schema.names)}, separated by "
         f"commas; {TITLE_CURE}"
     )
 
@@ -146,8 +146,8 @@ def check_first_line(columns: Sequence[str], file: str) -> None:
         for separator, separator_name in _SEPARATORS.items():
             if separator in columns[0]:
                 raise DataError(
-                    f"{file}: the first line has {separator_name} between its fields; save the "
-                    "file with commas"
+                    f"{file}: the first line has {separator_name} between its fields; "
+                    "save the file with commas"
                 )
     is_title = len(columns) > 1 and columns[0] and not any(columns[1:])
     if is_title:

@@ -161,7 +161,7 @@ class LinkedSource:
             DataError: for what does not fit the schema.
         """
         for table in self.linked.tables:
-            # Keys may be in the data, though the schema of the table has no such column.
+            # Keys are in the data, though the schema of the table has no such column.
             ignored = {*table.schema.ignore, *table.keys}
             expected = replace(table.schema, ignore=tuple(ignored))
             headers = []
@@ -170,7 +170,7 @@ class LinkedSource:
                 for key in table.keys:
                     check_unit_column(key, columns, origin.name, "the key")
                 names = [name for name, _ in columns]
-                show_names = origin.typed or self._show_values
+                show_names = origin.has_types or self._show_values
                 check_header(names, expected, origin.name, show_names=show_names)
                 headers.append((origin.name, names))
                 check_column_types(columns, table.schema, origin)

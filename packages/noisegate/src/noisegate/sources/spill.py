@@ -134,8 +134,8 @@ class Spill:
 def spill_together(spills: Sequence[Spill]) -> None:
     """Writes all records of several tables out, if those of one are in a file.
 
-    Afterwards all are in memory, or all in files and divided in the same way: parents and
-    children of one key are in parts of one number.
+    Afterwards all are in memory, or all in files and divided in the same way: parents
+    and children of one key are in parts of one number.
 
     Raises:
         DataError: if a file cannot be written.

@@ -60,8 +60,8 @@ def in_store(path: Path) -> bool:
     other_address = None if is_in_store else address(path)
     if other_address is not None:
         raise OptionError(
-            f"{other_address}: records are read from files and folders, or from a store that "
-            "speaks S3, as s3://bucket/file; get the file first"
+            f"{other_address}: records are read from files and folders, or from a store "
+            "that speaks S3, as s3://bucket/file; get the file first"
         )
     # As in s3://key:secret@bucket.
     names_user = is_in_store and any("@" in bucket for bucket in path.parts[1:2])

@@ -92,11 +92,13 @@ class RawTable:
             (origin.name, [name for name, _ in origin.columns()])
             for origin in self._origins
         ]
-        check_same_columns(headers, show_names=show_values or self._origins[0].typed)
+        check_same_columns(
+            headers, show_names=show_values or self._origins[0].has_types
+        )
         self._types = dict(self._origins[0].columns())
         for name, names in headers:
             check_unique_names(
-                names, name, show_names=show_values or self._origins[0].typed
+                names, name, show_names=show_values or self._origins[0].has_types
             )
         check_first_line(self.names, self.name)
 
@@ -111,7 +113,7 @@ class RawTable:
     @property
     def is_typed(self) -> bool:
         """Whether names and types stand apart from the records, as in Parquet."""
-        return self._origins[0].typed
+        return self._origins[0].has_types
 
     def quotable(self, described: Mapping[str, Any]) -> bool:
         """Returns whether a message may quote the names of columns.
@@ -132,7 +134,7 @@ class RawTable:
         or the first records.
         """
         for origin in self._origins:
-            if origin.typed:
+            if origin.has_types:
                 continue
             first_batch = next(iter(origin.batches(self.names, _BATCH_ROWS)), {})
             for name, cells in first_batch.items():

@@ -61,12 +61,13 @@ class CsvFile:
         path: The file.
         start: The byte with which the part begins, where a record begins.
         stop: The byte behind its last record; None for the end of the file.
+        has_types: False: cells are text, and the first line may be a record.
     """
 
     path: Path
     start: int = 0
     stop: int | None = None
-    typed = False
+    has_types = False
 
     @property
     def name(self) -> str:
@@ -175,7 +176,7 @@ class CsvFile:
         return f"{self.name}, record {row + 1}{behind}"
 
     def _records_with_lines(self, *, strict: bool = False) -> Iterator[_LocatedRecord]:
-        """Yields the records of this part, the header too, as Python's csv module reads.
+        """Yields the records of this part, the header too, read by Python's csv module.
 
         Args:
             strict: Whether the module shall refuse quotes within cells.

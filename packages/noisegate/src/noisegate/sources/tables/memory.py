@@ -111,9 +111,10 @@ class TableInMemory:
     Attributes:
         name: What messages call it, such as `DataFrame`.
         schema: Its schema where it has one of Arrow's, else None.
+        has_types: True: columns have types, and names that somebody chose.
     """
 
-    typed = True
+    has_types = True
 
     def __init__(
         self,
@@ -527,8 +528,8 @@ def _named_columns(data: Any, names: Sequence[str] | None) -> dict[str, Any] | N
     return {name: array[:, index] for index, name in enumerate(names)}
 
 
-# Kinds of NumPy's dtypes that Arrow converts cell by cell: b for truth values, i and u for
-# integers, f for floats, M for timestamps.
+# Kinds of NumPy's dtypes that Arrow converts cell by cell: b for truth values, i and u
+# for integers, f for floats, M for timestamps.
 _CELLWISE_DTYPE_KINDS = "biufM"
 
 

@@ -131,12 +131,13 @@ class ParquetFile:
         row_groups: The first row group of the part and the one behind its last; None
             for all of the file.
         rows_before: Number of records of the file that stand before the part.
+        has_types: True: columns have types, and names that somebody chose.
     """
 
     path: Path
     row_groups: tuple[int, int] | None = None
     rows_before: int = 0
-    typed = True
+    has_types = True
 
     @property
     def name(self) -> str:

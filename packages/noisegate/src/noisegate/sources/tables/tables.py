@@ -304,7 +304,7 @@ def check_column_types(
 
 
 def _decoded_type(arrow_type: pa.DataType) -> pa.DataType:
-    """Returns the type of the values of a column, also where a dictionary holds them."""
+    """Returns the type of a column's values, also where a dictionary holds them."""
     return arrow_type.value_type if pt.is_dictionary(arrow_type) else arrow_type
 
 
@@ -658,7 +658,7 @@ class TableSource(Source[Origin]):
             return
         # The names of a table with types were chosen by somebody; the first line of a
         # CSV file may be a record.
-        show_names = origin.typed or self._show_values
+        show_names = origin.has_types or self._show_values
         check_header(names, self.schema, origin.name, show_names=show_names)
 
     def check_can_be_split(self) -> None:
