@@ -161,7 +161,7 @@ def group_families(
     """
     # A key has 128 bits, two columns of 64.
     keys = np.concatenate([parents["key"], children["parent"]])
-    sequence = _sort_by_family(parents, children, order_index)
+    sequence = _sort_by_family(keys, children, order_index)
     keys = keys[sequence]
     is_child = sequence >= len(parents)
     # Now all records with one key stand together, a family: the parent, if there is
@@ -189,7 +189,7 @@ def group_families(
 
 
 def _sort_by_family(
-    parents: Records, children: Records, order_index: int | None
+    keys: npt.NDArray[np.uint64], children: Records, order_index: int | None
 ) -> npt.NDArray[np.intp]:
     """Returns the order that puts each parent right before its children.
 
@@ -197,23 +197,24 @@ def _sort_by_family(
     orders them, and equal ones by a hash of what they say.
 
     Args:
-        parents: With their own keys in the field `key`.
-        children: With the keys of their parents in the field `parent`.
+        keys: Of all parents, then of all children those of their parents,
+            (parents + children, 2).
+        children: The children.
         order_index: Which numeric column orders children; None for no such column.
 
     Returns:
         Indices into parents followed by children, (parents + children,).
     """
-    keys = np.concatenate([parents["key"], children["parent"]])
+    parent_count = len(keys) - len(children)
     # The schema says that the column is never missing, and `encode` that it holds
     # positions in [0, 1]: so -1 puts a parent first.
     rank = np.full(len(keys), -1.0)
-    rank[len(parents) :] = 0.0
+    rank[parent_count:] = 0.0
     if order_index is not None:
-        rank[len(parents) :] = children["numeric"][:, order_index]
+        rank[parent_count:] = children["numeric"][:, order_index]
     # The order of the file must not decide between equal children: if it did, the rows
     # of a family would depend on where its records stand.
-    no_ties = np.zeros(len(parents), dtype=np.uint64)
+    no_ties = np.zeros(parent_count, dtype=np.uint64)
     tie_breaks = np.concatenate([no_ties, _hash_children(children)])
     # `lexsort` sorts by its last argument first.
     return np.lexsort((tie_breaks, rank, keys[:, 1], keys[:, 0]))
