@@ -56,7 +56,7 @@ def runs(epsilon: float, count: int) -> tuple[list[Seen], Certificate]:
             factor = np.where(
                 late >= 0, np.array(event.weights)[late.clip(0)] / 256, 0
             )  # makes the noise white again
-            fresh = release.noise_std[name] / accounting.prefix_noise(
+            fresh = release.noise_std[name] / accounting.total_noise_factor(
                 event.weights, PERIODS
             )
             told = release.values[PERIOD_PREFIX + name].T

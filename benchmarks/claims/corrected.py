@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.stats import beta, binom, norm
 
 from noisegate.privacy.accounting import gaussian_epsilon, mu_for
-from noisegate.privacy.composition import Pair, Steps, composed_epsilon
+from noisegate.privacy.composition import DominatingPair, StepKind, composed_epsilon
 
 DELTA = 1e-5
 
@@ -26,9 +26,12 @@ def sampled(rate: float, multiplier: float, steps: int, delta: float = DELTA) ->
         >>> round(sampled(0.01, 1.0, 1000), 2)
         1.83
     """
-    pairs = (Pair(upper=True, lower=False), Pair(upper=False, lower=True))
+    pairs = (
+        DominatingPair(p_is_mixture=True, q_is_mixture=False),
+        DominatingPair(p_is_mixture=False, q_is_mixture=True),
+    )
     return composed_epsilon(
-        [Steps(rate=rate, shift=1 / multiplier, count=steps)], pairs, delta
+        [StepKind(rate=rate, shift=1 / multiplier, count=steps)], pairs, delta
     )
 
 

@@ -94,7 +94,7 @@ def _count(frame: pd.DataFrame, asked: Analysis) -> Found:
 
 
 def _quantile(frame: pd.DataFrame, asked: Analysis) -> Found:
-    values, p = np.sort(frame[asked.columns[0]].to_numpy(float)), float(asked.value)
+    values, (p,) = np.sort(frame[asked.columns[0]].to_numpy(float)), asked.value
     half = _TIMES * math.sqrt(p * (1 - p) / len(values))
     value, low, high = np.quantile(values, [p, max(p - half, 0), min(p + half, 1)])
     return [(asked.text, float(value), float(low), float(high), None)]
@@ -212,6 +212,19 @@ def _odds(frame: pd.DataFrame, asked: Analysis) -> Found:
             None,
         )
     ]
+
+
+def _crosstab(frame: pd.DataFrame, asked: Analysis) -> Found:
+    row, column = asked.columns
+    answers_of_cells = []
+    for row_level in _levels(frame[row]):
+        for column_level in _levels(frame[column]):
+            is_in_cell = (frame[row] == row_level) & (frame[column] == column_level)
+            share = is_in_cell.mean()
+            error = math.sqrt(share * (1 - share) / len(frame))
+            name = f"{row} = {row_level}, {column} = {column_level}"
+            answers_of_cells.append(_about(name, share, error))
+    return answers_of_cells
 
 
 def _chi2(frame: pd.DataFrame, asked: Analysis) -> Found:

@@ -85,13 +85,13 @@ opendp-told-of-one-record: OpenDP takes neighbours for closer than they are: one
     wrap marginal_plan.MarginalPlan.distance: lambda _, plan: 1
 rounding-of-scores-not-paid: OpenDP may spend all of ρ; nothing is left for the rounding of its scores.
     by test_opendp_is_told_less_than_is_paid_by_what_rounding_may_cost
-    wrap marginal_plan.MarginalPlan.spendable: lambda _, plan: plan.rho
+    wrap marginal_plan.MarginalPlan.spendable_rho: lambda _, plan: plan.rho
 events-of-a-discovery-not-checked: A certificate of a discovery may drop events, and state any sensitivity.
     by test_a_missing_event_is_found test_a_sensitivity_of_fewer_columns_or_of_add_remove_is_found
     wrap schema_certificate.check_events: lambda right, *arguments, **options: None
 schema-left-out-of-the-sum: The line for schema and table gives the table's ε alone as that of both.
     by test_the_certificate_names_the_discovery_and_the_sum
-    wrap accounting.together: lambda right, before, events, *more: right(events, (), *more)
+    wrap accounting.joint_epsilon: lambda right, before, events, *more: right((), events, *more)
 schema-left-out-of-the-headline: The public page promises for the table alone what is true of it and its schema.
     by test_the_certificate_names_the_discovery_and_the_sum
     wrap schema_certificate.with_discovery: lambda right, fit: fit
@@ -111,7 +111,7 @@ units-paid-as-records: A unit with several records is paid for like one record.
     wrap grid.GridBound.of_unit: lambda _, bound, contributions: bound
 units-booked-as-records: Plan and ledger speak of records where several of them belong together.
     by test_plan_and_certificate_state_the_unit
-    wrap plan.unit_text: lambda _, unit, column, contributions: unit
+    wrap plan.resolve_unit: lambda _, unit, column, contributions: unit
 records-booked-as-units: A run of records may claim the words for a unit column.
     by test_a_release_of_records_cannot_pass_for_one_of_units
     wrap events.check_unit: lambda check, unit, contributions: check(unit, contributions or 1)
@@ -196,7 +196,7 @@ bounds-from-exact-counts: Bounds are found in exact counts.
         findings.occupied(first.bins[name].astype(float), any_std, any_zero)
 opendp-spends-twice: OpenDP is told to spend twice what was paid.
     by test_opendp_finds_the_cost_of_a_neighbour_within_the_plan
-    wrap marginal_plan.MarginalPlan.spendable: lambda spendable, plan: 2 * spendable(plan)
+    wrap marginal_plan.MarginalPlan.spendable_rho: lambda spendable_rho, plan: 2 * spendable_rho(plan)
 opendp-not-booked: Marginals are not booked.
     by test_marginals::test_a_refusal_of_the_ledger_comes_before_the_records
     wrap session.Session._reserve: lambda reserve, session: None if type(session).__name__ == "MarginalSession" else

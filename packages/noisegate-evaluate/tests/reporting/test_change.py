@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from noisegate import fit_period, plan_stream
-from noisegate.privacy.accounting import noise_taken
+from noisegate.privacy.accounting import noise_coefficients
 from noisegate.privacy.continual_plan import Horizon
 from noisegate.schema import Boolean, Schema
 from noisegate_evaluate.reporting.change import _of_column
@@ -16,7 +16,7 @@ def test_where_nothing_changes_differences_are_as_large_as_their_errors():
         6,
         np.array([0.5, 0.2, 0.2, 0.07, 0.03]),
     )
-    taken = np.array(noise_taken(Horizon(periods=periods).weights, periods))
+    taken = np.array(noise_coefficients(Horizon(periods=periods).weights, periods))
     late = np.subtract.outer(range(periods), range(periods))
     rows, scores, inside = np.where(late >= 0, taken[late.clip(0)], 0.0), [], []
     for _ in range(400):

@@ -9,7 +9,7 @@ from noisegate.privacy.gradient_grid import (
     add_factored,
     add_products,
     clip_factors,
-    clipped,
+    clip_rows,
     row_norms,
 )
 from noisegate.privacy.grid import UNITS, Grid
@@ -50,14 +50,14 @@ def test_no_row_is_longer_than_the_bound(norm, length):
         if norm == 1.0
         else rows(length)[[0, 4, 5, 6, 9]] * np.float32(norm)
     )
-    found = clipped(made, clip_factors((made,), Grid(norm=norm)))
+    found = clip_rows(made, clip_factors((made,), Grid(norm=norm)))
     assert max(squared(row) for row in found) <= UNITS**2
 
 
 @pytest.mark.parametrize("length", [1, 40, 5000])
 def test_rows_are_what_the_grid_gives_but_for_a_little_length(length):
     made, grid = rows(length), Grid(norm=1.0)
-    found, right = clipped(made, clip_factors((made,), grid)), grid.quantise(made)
+    found, right = clip_rows(made, clip_factors((made,), grid)), grid.quantise(made)
     assert np.array_equal(found[[4, 7, 12, 13, 14]], right[[4, 7, 12, 13, 14]])
     # Clipped rows lose √D/2ᵏ of their length at most, and rounding moves a coordinate by one.
     assert np.abs(found - right).max() <= 0.004 * UNITS
@@ -74,14 +74,14 @@ def test_a_row_that_is_not_finite_adds_nothing():
     total = np.zeros(40, dtype=np.int64)
     add_clipped(total, spoiled, factors)
     assert np.array_equal(
-        total, clipped(made, clip_factors((made,), Grid(norm=1.0)))[1]
+        total, clip_rows(made, clip_factors((made,), Grid(norm=1.0)))[1]
     )
-    assert not clipped(spoiled, factors)[[0, 2, 3]].any()
+    assert not clip_rows(spoiled, factors)[[0, 2, 3]].any()
 
 
 def test_parts_are_clipped_as_one_row_and_summed_exactly():
     made, grid = rows(5000), Grid(norm=1.0)
-    whole = clipped(made, clip_factors((made,), grid))
+    whole = clip_rows(made, clip_factors((made,), grid))
     parts = np.split(made, [1, 1, 3000], axis=1)
     factors = clip_factors(parts, grid)
     totals = [np.full(part.shape[1], 7, dtype=np.int64) for part in parts]
@@ -143,7 +143,7 @@ def test_what_a_block_adds_is_what_its_records_add_in_every_memory_order(layout)
         scaled = (slopes[some] * norms).astype(np.float32)
         total = np.zeros(7 * 300, dtype=np.int64)
         add_products(
-            total, inputs[some], norms, clipped(scaled, clip_factors((scaled,), grid))
+            total, inputs[some], norms, clip_rows(scaled, clip_factors((scaled,), grid))
         )
         return total
 

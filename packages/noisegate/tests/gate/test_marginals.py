@@ -176,7 +176,7 @@ def test_a_mechanism_that_would_spend_more_is_stopped_before_the_records(
     gate, monkeypatch
 ):
     monkeypatch.setattr(
-        MarginalPlan, "spendable", property(lambda plan: plan.rho * 1.01)
+        MarginalPlan, "spendable_rho", property(lambda plan: plan.rho * 1.01)
     )
     with pytest.raises(CalibrationError, match="OpenDP would spend more"):
         marginals._measurement(planned(gate, **SMALL))

@@ -21,8 +21,8 @@ from noisegate.privacy.events import (
     describe_unit,
 )
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.noise import WIDTH, multipliers
-from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query, unit_text
+from noisegate.privacy.noise import WIDTH, convolution_multipliers
+from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query, resolve_unit
 
 from .conftest import gaussian_event, sampled_event
 
@@ -231,6 +231,17 @@ def test_the_rounded_gaussian_is_charged_its_distance_on_every_coordinate():
     )
 
 
+def test_the_slack_of_several_events_adds_up():
+    rounded = gaussian_event(1.0, coordinates=1000, sampler=Sampler.ROUNDED_GAUSSIAN)
+    exact = gaussian_event(1.0, coordinates=1000)
+    _, delta_of_one = accounting.sampler_slack([rounded], 1.0)
+    _, delta_of_three = accounting.sampler_slack([rounded] * 3, 1.0)
+    assert delta_of_three == pytest.approx(3 * delta_of_one)
+    epsilon_of_one, _ = accounting.sampler_slack([exact], 1.0)
+    epsilon_of_three, _ = accounting.sampler_slack([exact] * 3, 1.0)
+    assert epsilon_of_three == pytest.approx(3 * epsilon_of_one)
+
+
 def test_every_step_of_a_sampled_event_is_charged_its_slack():
     event = sampled_event(
         1.0, 0.1, 50, coordinates=1000, sampler=Sampler.ROUNDED_GAUSSIAN
@@ -302,7 +313,7 @@ def test_a_calibrated_plan_with_a_fast_sampler_costs_what_was_asked_and_hardly_l
         sampler is Sampler.CONVOLVED_GAUSSIAN
     ):  # what is stated is what is drawn, up to the last bit
         stated = calibrated.events[0].noise_std
-        assert WIDTH * math.hypot(*multipliers(stated)) == pytest.approx(
+        assert WIDTH * math.hypot(*convolution_multipliers(stated)) == pytest.approx(
             stated, rel=1e-15
         )
 
@@ -374,7 +385,7 @@ QUESTION = Query(name="q", dim=3, columns=2, norm=2.0, share=1.0)
 
 
 def budget(contributions=None, **options):
-    unit = unit_text(
+    unit = resolve_unit(
         "record", None if contributions is None else "patient", contributions
     )
     return Budget(
@@ -383,10 +394,10 @@ def budget(contributions=None, **options):
 
 
 def test_the_unit_is_named_by_its_column_and_not_by_the_limit():
-    assert unit_text("respondent", None, None) == "respondent"
+    assert resolve_unit("respondent", None, None) == "respondent"
     assert (
-        unit_text("record", " patient ", 3)
-        == unit_text("record", "patient", 5)
+        resolve_unit("record", " patient ", 3)
+        == resolve_unit("record", "patient", 5)
         == "all records of one patient"
     )
     assert (

@@ -17,13 +17,19 @@ from tests.shared.stated import summed
 from noisegate.errors import CalibrationError
 from noisegate.privacy import accounting, composition
 from noisegate.privacy import composition as lattice
-from noisegate.privacy.composition import Pair, Steps, composed_epsilon, lattice_losses
+from noisegate.privacy.composition import (
+    DominatingPair,
+    StepKind,
+    composed_epsilon,
+    lattice_losses,
+)
 from noisegate.privacy.events import Adjacency, Sampler
 
 from .conftest import sampled_event
 
 PRESENT, ABSENT, REPLACED = (
-    Pair(upper=u, lower=v) for u, v in ((True, False), (False, True), (True, True))
+    DominatingPair(p_is_mixture=u, q_is_mixture=v)
+    for u, v in ((True, False), (False, True), (True, True))
 )
 PAIRS = {"add-remove": (PRESENT, ABSENT), "replace-one": (REPLACED,)}
 
@@ -37,8 +43,8 @@ def exact_delta(steps, pair, epsilon):
             return mpmath.log(1 - q + q * mpmath.exp(t))
 
         def loss(z):
-            upper = mixture(m * z - m * m / 2) if pair.upper else 0
-            return upper - (mixture(-m * z - m * m / 2) if pair.lower else 0)
+            upper = mixture(m * z - m * m / 2) if pair.p_is_mixture else 0
+            return upper - (mixture(-m * z - m * m / 2) if pair.q_is_mixture else 0)
 
         low, high = mpmath.mpf(-60), mpmath.mpf(60) + m
         if loss(low) >= e or loss(high) <= e:
@@ -50,8 +56,10 @@ def exact_delta(steps, pair, epsilon):
         def beyond(centre):
             return mpmath.erfc((low - centre) / mpmath.sqrt(2)) / 2
 
-        first = (1 - q) * beyond(0) + q * beyond(m) if pair.upper else beyond(0)
-        second = (1 - q) * beyond(0) + q * beyond(-m) if pair.lower else beyond(0)
+        first = (1 - q) * beyond(0) + q * beyond(m) if pair.p_is_mixture else beyond(0)
+        second = (
+            (1 - q) * beyond(0) + q * beyond(-m) if pair.q_is_mixture else beyond(0)
+        )
         return first - mpmath.exp(e) * second
 
 
@@ -129,7 +137,7 @@ def dominates(found, steps, pair):
 def test_a_step_on_the_lattice_is_never_below_the_exact_one(
     rate, shift, interval, pair
 ):
-    steps = Steps(rate=rate, shift=shift, count=1)
+    steps = StepKind(rate=rate, shift=shift, count=1)
     found = lattice_losses(steps, pair, interval, 12.0)
     assert (
         0 <= found.widening < 1e-11
@@ -139,7 +147,7 @@ def test_a_step_on_the_lattice_is_never_below_the_exact_one(
 
 
 def test_points_that_are_found_badly_cost_tightness_and_nothing_else(monkeypatch):
-    place, steps = lattice._outcomes_with_loss, Steps(rate=0.3, shift=0.5, count=1)
+    place, steps = lattice._outcomes_with_loss, StepKind(rate=0.3, shift=0.5, count=1)
 
     def badly(*asked):
         found = place(*asked)
@@ -152,7 +160,7 @@ def test_points_that_are_found_badly_cost_tightness_and_nothing_else(monkeypatch
 
 
 def test_probabilities_are_rounded_up_by_their_error(monkeypatch):
-    steps = Steps(rate=0.3, shift=0.5, count=1)
+    steps = StepKind(rate=0.3, shift=0.5, count=1)
     exact = lattice_losses(steps, PRESENT, 0.05, 9.0)
     monkeypatch.setattr(lattice, "_CDF_ERROR", 1e-6)
     found = lattice_losses(steps, PRESENT, 0.05, 9.0)
@@ -166,7 +174,7 @@ def test_probabilities_are_rounded_up_by_their_error(monkeypatch):
 @pytest.mark.parametrize("delta", [1e-5, 1e-9, 1e-14, 1e-40])
 @pytest.mark.parametrize(("rate", "shift"), [(0.05, 1.0), (0.9, 0.3), (0.001, 1.7)])
 def test_one_step_costs_what_high_precision_says(rate, shift, delta, adjacency):
-    steps = Steps(rate=rate, shift=shift, count=1)
+    steps = StepKind(rate=rate, shift=shift, count=1)
     found = composed_epsilon([steps], PAIRS[adjacency], delta)
     assert max(exact_delta(steps, pair, found) for pair in PAIRS[adjacency]) <= delta
     assert (
@@ -179,7 +187,7 @@ def drawn(number):
     """Returns a step and a δ below the chance that it samples a record, as published plans have them, and beyond."""
     random = np.random.default_rng(number)
     rate, multiplier = 10 ** random.uniform(-6, -0.05), 10 ** random.uniform(-0.6, 1.5)
-    return Steps(rate=rate, shift=1 / multiplier, count=1), 10 ** random.uniform(
+    return StepKind(rate=rate, shift=1 / multiplier, count=1), 10 ** random.uniform(
         -12, math.log10(rate)
     )
 
@@ -202,7 +210,7 @@ LOOSE = [
 )
 def test_a_single_step_costs_its_closed_form_and_hardly_more_on_the_lattice(case):
     steps, delta = (
-        (Steps(rate=case[0], shift=1 / case[1], count=1), case[2])
+        (StepKind(rate=case[0], shift=1 / case[1], count=1), case[2])
         if case in LOOSE
         else drawn(case)
     )
@@ -232,7 +240,7 @@ def test_a_single_step_costs_its_closed_form_and_hardly_more_on_the_lattice(case
 def test_two_steps_cost_what_numeric_integration_says(pair, delta):
     """Two steps are a pair of densities in the plane, integrated by sums over a grid, without any loss distribution."""
     rate, shift = 0.1, 0.8
-    found = composed_epsilon([Steps(rate=rate, shift=shift, count=2)], [pair], delta)
+    found = composed_epsilon([StepKind(rate=rate, shift=shift, count=2)], [pair], delta)
     z, width = np.linspace(-11, 12, 2301, retstep=True)
 
     def density(centre):
@@ -241,8 +249,8 @@ def test_two_steps_cost_what_numeric_integration_says(pair, delta):
         )
         return (1 - rate) * still + rate * moved
 
-    first = density(shift if pair.upper else 0.0)
-    second = density(-shift if pair.lower else 0.0)
+    first = density(shift if pair.p_is_mixture else 0.0)
+    second = density(-shift if pair.q_is_mixture else 0.0)
 
     def composed(epsilon):
         gap = np.outer(first, first) - math.exp(epsilon) * np.outer(second, second)
@@ -260,7 +268,7 @@ def test_forced_through_the_transform_a_gaussian_costs_hardly_more_than_it_does(
     mu, steps, delta
 ):
     found = composed_epsilon(
-        [Steps(rate=1.0, shift=mu / math.sqrt(steps), count=steps)], [PRESENT], delta
+        [StepKind(rate=1.0, shift=mu / math.sqrt(steps), count=steps)], [PRESENT], delta
     )
     exact = accounting.gaussian_epsilon(mu, delta) / (1 + 1e-9)
     assert exact <= found <= exact * (1 + 3e-3) + 1e-9
@@ -326,7 +334,7 @@ def test_the_error_of_the_transform_is_bounded_and_small():
 
 def test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere():
     """Its own lattice, its own tilt, multiplied out in fractions: each loss is at least as likely as it is."""
-    steps, interval, delta = (Steps(rate=0.2, shift=0.4, count=5),), 0.05, 1e-10
+    steps, interval, delta = (StepKind(rate=0.2, shift=0.4, count=5),), 0.05, 1e-10
     composed = composed_at(steps, interval, delta)
     reach = -float(ndtri(delta * composition._CUT_PART / 5))
     part = lattice_losses(steps[0], PRESENT, interval, reach)

@@ -17,9 +17,9 @@ from noisegate.privacy.noise import (
     NARROWEST,
     WIDTH,
     add_noise,
+    convolution_multipliers,
+    convolved_std,
     gaussian_table,
-    multipliers,
-    reached,
 )
 
 from .test_noise import CHANCE, variance_fits
@@ -87,7 +87,7 @@ def test_a_word_that_equals_a_boundary_is_continued():
 
 @pytest.mark.parametrize("std", [*STDS, 70_000.0, 123_456.7, 2.0**50])
 def test_multipliers_reach_the_width_and_stay_smooth(std):
-    found = multipliers(std)
+    found = convolution_multipliers(std)
     assert found[0] == 1 and len(found) <= 6
     square = WIDTH**2
     for c in found[1:]:
@@ -96,7 +96,8 @@ def test_multipliers_reach_the_width_and_stay_smooth(std):
         square += (c * WIDTH) ** 2
     assert square >= math.ceil(std) ** 2 or (std < 2**26 and square >= std**2)
     assert (
-        std * (1 - 1e-12) <= reached(std) <= std * 1.07 and reached(std) ** 2 <= square
+        std * (1 - 1e-12) <= convolved_std(std) <= std * 1.07
+        and convolved_std(std) ** 2 <= square
     )
 
 
@@ -115,7 +116,7 @@ def shape_fits(sample, std):
 def test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected(
     std, fits
 ):
-    sample, std = draw(std), reached(std)
+    sample, std = draw(std), convolved_std(std)
     assert (
         fits(sample, std)
         and not fits(sample, std * 2 / 3)

@@ -15,7 +15,7 @@ from noisegate.privacy.accounting import effective_multiplier, sampler_slack
 from noisegate.privacy.events import Adjacency, Sampler
 from noisegate.privacy.gradient_plan import RATES, GradientPlan
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.noise import NARROWEST, reached
+from noisegate.privacy.noise import NARROWEST, convolved_std
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 
 
@@ -48,7 +48,7 @@ def test_a_calibrated_plan_costs_what_was_asked_and_hardly_less(
     assert found.epsilon == accounting.epsilon(found.events, 1e-5, adjacency)
     # The other way round: two thirds of the noise cost clearly more.
     less = dataclasses.replace(
-        found.event, noise_std=reached(found.event.noise_std * 2 / 3)
+        found.event, noise_std=convolved_std(found.event.noise_std * 2 / 3)
     )
     assert accounting.epsilon([less], 1e-5, adjacency) > epsilon * 1.2
     with pytest.raises(CalibrationError, match="more than"):
@@ -70,7 +70,7 @@ def test_noise_is_never_narrower_than_what_can_be_drawn():
     found = plan_of(steps=1, sampling_probability=1 / RATES).calibrate(
         Budget(epsilon=100.0)
     )
-    assert found.event.noise_std == reached(NARROWEST) and found.epsilon < 100.0
+    assert found.event.noise_std == convolved_std(NARROWEST) and found.epsilon < 100.0
 
 
 def test_questions_are_paid_from_the_same_budget():

@@ -17,13 +17,13 @@ from noisegate.privacy.noise import (
     NARROWEST,
     add_noise,
     choose_samplers,
-    reached,
+    convolved_std,
 )
 
 CHANCE = 1e-9
 DRAWS = 20_000
 EXACT, FAST = Sampler.DISCRETE_GAUSSIAN, Sampler.CONVOLVED_GAUSSIAN
-SAMPLERS = [(EXACT, 4000.0), (FAST, reached(1e6))]
+SAMPLERS = [(EXACT, 4000.0), (FAST, convolved_std(1e6))]
 
 
 def draw(sampler, std, size=DRAWS):
@@ -57,7 +57,7 @@ def shape_fits(sample, std):
 @pytest.mark.parametrize(
     ("sampler", "std"),
     [(EXACT, 16.0), (EXACT, 1000.5), (EXACT, 3e6), (EXACT, 2.0**40)]
-    + [(FAST, reached(std)) for std in (2 * NARROWEST, 3e6, 2.0**40)],
+    + [(FAST, convolved_std(std)) for std in (2 * NARROWEST, 3e6, 2.0**40)],
 )
 def test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected(
     sampler, std, fits
@@ -133,7 +133,7 @@ def test_the_sums_are_not_changed_and_their_shape_is_kept(sampler, std):
 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(
-    ("sampler", "std"), [(EXACT, 20.0), (FAST, reached(NARROWEST))]
+    ("sampler", "std"), [(EXACT, 20.0), (FAST, convolved_std(NARROWEST))]
 )
 def test_a_large_sum_is_added_exactly(sampler, std, sign):
     # float64 holds 2**60 + 12345 in steps of 256 only, so noise of 20 units would be lost in it.

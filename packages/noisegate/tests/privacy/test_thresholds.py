@@ -61,7 +61,7 @@ def exact_delta(event, epsilon, common):
 @pytest.mark.parametrize("std", [2_000.0, 20_000.0])
 def test_the_accounted_cost_covers_the_exact_curve_and_not_much_more(keys, std, z):
     asked = event(keys, std, z)
-    odds = accounting.threshold_odds([asked])
+    odds = accounting.threshold_probability([asked])
     for delta in (1.2 * odds, 3 * odds, 0.3):
         if not odds < delta < 1:
             continue
@@ -91,7 +91,7 @@ def test_the_odds_bound_how_often_noise_reaches_the_threshold():
         np.full(40_000, WEIGHT), noise_std=std, threshold=WEIGHT + gap
     )
     assert noisy.min() >= WEIGHT + gap and (np.diff(places) > 0).all()
-    odds = accounting.threshold_odds([asked])
+    odds = accounting.threshold_probability([asked])
     low, high = stats.binomtest(len(places), 40_000).proportion_ci(1 - 1e-9, "exact")
     assert low < odds < 1.2 * high
 
@@ -100,16 +100,17 @@ def test_the_odds_bound_how_often_noise_reaches_the_threshold():
 def test_a_threshold_within_one_record_keeps_nothing_secret(gap):
     asked = event(1, threshold=WEIGHT + gap)
     assert (
-        accounting.threshold_odds([asked]) >= 1
+        accounting.threshold_probability([asked]) >= 1
         and accounting.epsilon([asked], 0.5) == math.inf
     )
 
 
 def test_the_price_of_thresholds_adds_up():
     first, second = event(z=4.0), event(z=4.5)
-    together = accounting.threshold_odds([first, second, gaussian_part(first)])
+    together = accounting.threshold_probability([first, second, gaussian_part(first)])
     assert together == pytest.approx(
-        accounting.threshold_odds([first]) + accounting.threshold_odds([second])
+        accounting.threshold_probability([first])
+        + accounting.threshold_probability([second])
     )
     merged = gaussian_part(first)
     alone = accounting.epsilon([merged, merged], 1e-3 - together)
@@ -125,7 +126,7 @@ def test_with_sampled_steps_the_price_is_charged_too():
         sampler=Sampler.DISCRETE_GAUSSIAN,
     )
     asked = event(z=3.5)
-    odds = accounting.threshold_odds([asked])
+    odds = accounting.threshold_probability([asked])
     with_threshold = accounting.epsilon([steps, asked], 0.01)
     assert (
         with_threshold
@@ -239,7 +240,7 @@ def test_a_level_of_one_record_is_seen_with_a_billionth_or_a_tenth_of_delta(
     delta, odds
 ):
     made = plan(1.0, delta)
-    assert 0.99 * odds < accounting.threshold_odds(made.events) <= odds
+    assert 0.99 * odds < accounting.threshold_probability(made.events) <= odds
 
 
 def test_a_plan_that_costs_more_than_its_budget_cannot_be_made():

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.answers.released import Table, best_table
-from noisegate.privacy.accounting import noise_taken
+from noisegate.privacy.accounting import noise_coefficients
 from noisegate.privacy.events import ContinualGaussianEvent
 from noisegate.privacy.release import Release
 from noisegate.queries.binning import NumericBins
@@ -85,7 +85,7 @@ def changes(release: Release, read: Read) -> list[Change]:
         for event in certificate.events
         if isinstance(event, ContinualGaussianEvent)
     )
-    taken = np.array([0.0] * len(periods) + noise_taken(weights, len(periods)))
+    taken = np.array([0.0] * len(periods) + noise_coefficients(weights, len(periods)))
     rows = np.stack(
         [taken[at + 1 : at + 1 + len(periods)][::-1] for at in range(len(periods))]
     )

@@ -230,11 +230,13 @@ FORMS = (
     "share(x < number)",
     "count(c = level)",
     "quantile(x, 0.9)",
+    "quantile(x, 0.1, 0.5, 0.9)",
     "median(x)",
     "corr(x, y)",
     "partial(x, y | z)",
     "chi2(a, b)",
     "odds(a, b)",
+    "crosstab(a, b)",
     "y ~ x + g",
     "logit(y) ~ x + g",
     "poisson(y) ~ x + g",
@@ -251,10 +253,10 @@ _COMPARED = re.compile(r"^(?P<column>[^<=]+?)\s*(?P<how><=|<|=)\s*(?P<value>.+)$
 _NUMBER_OF = {
     "mean": 1,
     "median": 1,
-    "quantile": 2,
     "corr": 2,
     "chi2": 2,
     "odds": 2,
+    "crosstab": 2,
     "survival": 2,
 }
 
@@ -276,7 +278,7 @@ class Analysis:
     kind: str
     columns: tuple[str, ...]
     by: str | None = None
-    value: Any = None  # a level, a bound or a probability
+    value: Any = None  # a level, a bound, or the probabilities of quantiles
     how: str = "="
     given: tuple[str, ...] = ()
 
@@ -317,27 +319,44 @@ def read(text: str) -> Analysis:
         if len(columns) == 2 and by is None:
             return Analysis(text=line, kind=kind, columns=columns, given=others)
     parts = [part.strip() for part in inside.split(",")]
-    if _NUMBER_OF.get(kind) != len(parts) or (
-        by is not None and kind not in ("mean", "survival")
-    ):
+    takes_groups = kind in ("mean", "survival")
+    if by is not None and not takes_groups:
         raise _unknown(text)
-    if kind == "quantile":
-        try:
-            probability = float(parts[1])
-        except ValueError:
-            raise _unknown(text) from None
-        if not 0 < probability < 1:
-            raise OptionError(
-                f"query {line!r}: the probability of a quantile must be between 0 and 1."
-            )
+    if kind == "quantile" and len(parts) >= 2:
+        probabilities = _read_probabilities(text, parts[1:])
         return Analysis(
-            text=line, kind=kind, columns=(_name(parts[0]),), value=probability
+            text=line, kind=kind, columns=(_name(parts[0]),), value=probabilities
         )
+    if _NUMBER_OF.get(kind) != len(parts):
+        raise _unknown(text)
     if kind == "median":
         return Analysis(
-            text=line, kind="quantile", columns=(_name(parts[0]),), value=0.5
+            text=line, kind="quantile", columns=(_name(parts[0]),), value=(0.5,)
         )
     return Analysis(text=line, kind=kind, columns=tuple(map(_name, parts)), by=by)
+
+
+def _read_probabilities(text: str, parts: Sequence[str]) -> tuple[float, ...]:
+    """Reads the probabilities of quantiles.
+
+    Args:
+        text: The question, for messages.
+        parts: One or more numbers between 0 and 1, as text.
+
+    Returns:
+        The probabilities, ascending, each once.
+    """
+    try:
+        probabilities = sorted({float(part) for part in parts})
+    except ValueError:
+        raise _unknown(text) from None
+    for probability in probabilities:
+        if not 0 < probability < 1:
+            raise OptionError(
+                f"query {text.strip()!r}: the probability of a quantile must be between "
+                "0 and 1."
+            )
+    return tuple(probabilities)
 
 
 def _name(text: str) -> str:

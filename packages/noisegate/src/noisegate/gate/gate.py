@@ -42,7 +42,7 @@ from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import RECORD, Adjacency
 from noisegate.privacy.gradient_plan import CalibratedStepPlan, GradientPlan, StepPlan
 from noisegate.privacy.marginal_plan import MarginalPlan
-from noisegate.privacy.plan import Budget, CalibratedPlan, linked_unit, unit_text
+from noisegate.privacy.plan import Budget, CalibratedPlan, linked_unit, resolve_unit
 from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import (
     DISCOVERY_KEY,
@@ -162,7 +162,7 @@ class Gate(SingleUse):
             )
             certified_unit = linked_unit(schema.names)
         else:
-            certified_unit = unit_text(unit, unit_column, contributions)
+            certified_unit = resolve_unit(unit, unit_column, contributions)
         self.budget = Budget(
             epsilon=epsilon,
             delta=delta,

@@ -32,7 +32,7 @@ from noisegate.devices import gate_threads, usable_cores
 from noisegate.errors import OptionError
 from noisegate.gate.execution import Execution, Shared, block_rows, blocks, parts_of
 from noisegate.gate.samples import HeldGradients, StepTask
-from noisegate.privacy.grid import Grid, check_room
+from noisegate.privacy.grid import Grid, check_record_limit
 from noisegate.queries.feature_map import ExactMap, ExactSum, FeatureMap
 from noisegate.records import WeightedRows
 from noisegate.schema import EncodedTable
@@ -159,7 +159,7 @@ class Totals:
             DataError: if there are too many records for 64 bits.
         """
         self.records += records
-        check_room(self.records)
+        check_record_limit(self.records)
 
 
 def sum_records(records: EncodedTable, tasks: Mapping[str, SumTask]) -> Totals:

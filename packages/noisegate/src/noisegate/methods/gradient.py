@@ -156,7 +156,7 @@ class GradientMethod(Method):
             gate.schema, plan, plan.plan.sampling_probability * gate.records, device
         )
         # Found now and not when all is spent.
-        plan.plan.check(
+        plan.plan.check_trained_shapes(
             {name: tuple(value.shape) for name, value in training.result().items()}
         )
         folder = None if plan.releases or not self.resumable else folder

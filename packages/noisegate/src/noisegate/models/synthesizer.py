@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     import torch
 
     from noisegate.answers.answers import Estimate
+    from noisegate.answers.measurements import Measurements
     from noisegate.answers.worth import Worth
 
 _PROBE_ROWS = 4096
@@ -305,6 +306,24 @@ class Synthesizer(Shown):
         from noisegate.answers.infer import infer
 
         return infer(self, *questions, level=level, finite=finite)
+
+    @property
+    def answers(self) -> Measurements:
+        """All that the release states about its records: noisy tables, with the noise.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> from noisegate import Schema, synthesize
+            >>> from noisegate.schema import Boolean
+            >>> patients = pa.table({"ill": [True, False, False, False] * 500})
+            >>> schema = Schema([Boolean(name="ill")])
+            >>> model = synthesize(patients, schema=schema, epsilon=1.0)
+            >>> model.answers.best(["ill"]).to_pandas().columns.tolist()
+            ['ill', 'count', 'noise_std']
+        """
+        from noisegate.answers.infer import measurements_of
+
+        return measurements_of(self)
 
     def effective_n(self) -> list[Worth]:
         """Returns how many real records the rows of this model are worth.

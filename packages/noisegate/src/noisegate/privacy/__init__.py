@@ -39,8 +39,9 @@ The files, from the ground up:
 - `noise`: the samplers.
 - `accounting`: from events to ε at a δ. `composition` has the numerical part, for steps
   on Poisson samples.
-- `plan`: queries and budgets, calibrated to noise. `gradient_plan`, `shard_plan` and
-  `marginal_plan` are plans of steps on samples, on shards, and of adaptive mechanisms.
+- `plan`: queries and budgets, calibrated to noise. `gradient_plan` and `shard_plan` are
+  plans of steps on samples and on shards, `marginal_plan` of adaptive mechanisms, and
+  `continual_plan` of the periods of a stream.
 - `silos`: what was added up to one release, and what a unit pays for it.
 - `certificate`: the statement that goes with a result, its check and its page.
 - `release`: noisy sums with their certificate, in memory and in a folder.

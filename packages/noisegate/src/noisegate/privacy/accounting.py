@@ -82,7 +82,10 @@ _CONVOLVED_DISTANCE = 2.0**-277
 # Noise of a stream that takes earlier noise back is added up in 64 bits too; up to this
 # standard deviation there is room for that (G-34).
 _MAX_CONTINUAL_STD = MAXIMUM_STD / 2**10
+# Largest number of steps on samples for which a bound is computed.
 _MAX_STEPS = 10**9
+# Rounds in which ε is raised for what samplers cost; a few do.
+_MAX_SLACK_ROUNDS = 60
 
 # ε, μ and ρ are moved to the safe side by this relative amount, far above the rounding
 # error of their formulas: no term of that for ρ-zCDP exceeds 1e11 on the orders tried.
@@ -138,8 +141,10 @@ def epsilon(
         return 0.0
     ideal = _ideal_epsilon(events, delta, adjacency)
     # δ must cover that of the ideal noise and that of the samplers, which grows with ε.
-    # So ε is raised until the ideal noise leaves room for it.
-    for _ in range(60):
+    # So ε is raised until the ideal noise leaves room for it. What is returned has
+    # passed the comparison: without it the rounds could end below the fixed point, as
+    # an ε that costs more than δ.
+    for _ in range(_MAX_SLACK_ROUNDS):
         extra_epsilon, extra_delta = sampler_slack(events, ideal)
         if extra_delta == 0:
             return ideal + extra_epsilon
@@ -152,20 +157,20 @@ def epsilon(
     return math.inf
 
 
-def together(
+def joint_epsilon(
     before: Sequence[Event], events: Sequence[Event], delta: float, adjacency: Adjacency
-) -> tuple[float, float] | None:
-    """Computes ε of what came before, and of all together, at one δ.
+) -> float | None:
+    """Computes ε of two releases on the same records together, at one δ.
 
     Args:
-        before: Events of an earlier release.
-        events: Events of a later release on the same records.
+        before: Events of the earlier release.
+        events: Events of the later release.
         delta: δ of the guarantee.
         adjacency: What neighbours are.
 
     Returns:
-        ε of `before`, and ε of both. None if events other than Gaussian ones are among
-        them, or if no ε holds for both.
+        ε of both. None if some event is not Gaussian: then only the sums of both ε and
+        of both δ are stated. None also if no ε holds for both at this δ.
     """
     all_events = (*before, *events)
     is_gaussian = all(
@@ -174,19 +179,22 @@ def together(
     )
     if not is_gaussian:
         return None
-    epsilon_before = epsilon(before, delta, adjacency)
     epsilon_of_both = epsilon(all_events, delta, adjacency)
-    if not math.isfinite(epsilon_of_both):
-        return None
-    return epsilon_before, epsilon_of_both
+    return epsilon_of_both if math.isfinite(epsilon_of_both) else None
 
 
-def upwards(value: Decimal, digits: int = 6) -> float:
-    """Rounds a cost for a page, never below what it is.
+def round_up(value: Decimal, digits: int = 6) -> float:
+    """Rounds a cost up to a number of significant digits, for a page.
 
     Args:
         value: The cost.
         digits: Number of significant digits.
+
+    Returns:
+        The float next to the rounded decimal, which a page shows as that decimal.
+
+    >>> round_up(Decimal("1.00000001"), 4), round_up(Decimal("1.1"), 4)
+    (1.001, 1.1)
     """
     return float(Context(prec=digits, rounding=ROUND_CEILING).plus(value))
 
@@ -194,7 +202,27 @@ def upwards(value: Decimal, digits: int = 6) -> float:
 def _ideal_epsilon(
     events: Sequence[Event], delta: float, adjacency: Adjacency
 ) -> float:
-    """Computes ε of events as if their noise were exactly Gaussian (G-03, G-16)."""
+    """Computes ε of events as if their noise were exactly Gaussian (G-03, G-16).
+
+    Events fall into three groups:
+
+    1. Sums over all records compose to one Gaussian mechanism with the parameter μ.
+    2. Steps on Poisson samples compose with it numerically.
+    3. ρ-zCDP mechanisms add their ρ to the μ²/2 of the Gaussian one.
+
+    What a change must keep: each event is in exactly one group. An event in none would
+    be free of charge, so a new class of events needs a group here.
+    `test_a_mixture_of_both_kinds_costs_more_than_each_and_less_than_the_sum` and
+    `test_gaussian_events_join_them_with_half_the_square_of_mu` watch over this.
+
+    Args:
+        events: What was run.
+        delta: δ of the guarantee.
+        adjacency: What neighbours are.
+
+    Raises:
+        CalibrationError: if there are events of both groups 2 and 3.
+    """
     zcdp_events = [
         event for event in events if isinstance(event, ZeroConcentratedEvent)
     ]
@@ -244,28 +272,54 @@ def total_mu(
 
 
 def _squared_mu(event: _NoisyEvent, adjacency: Adjacency) -> float:
-    """Returns μ² of all steps of an event on all records (G-03, G-24, G-26)."""
+    """Returns μ² of an event on all records, (moved distance / noise)² a step (G-03).
+
+    How far a sum moves between neighbours depends on what `sensitivity` of the event
+    means, which differs between classes:
+
+    - `GaussianEvent`, `ThresholdedGaussianEvent`: the distance itself, for the
+      adjacency of the run. Whoever planned it has chosen 1, √2 or 2 norms already
+      (G-01), so the adjacency must not count here again.
+    - `SampledGaussianEvent`: the norm of one record, whatever the adjacency, since
+      sampled steps are accounted by the norm. A replaced record moves the sum by twice
+      that: its old vector goes, and its new one comes.
+    - `BatchGaussianEvent`, `ShardGaussianEvent`: the largest distance between any two
+      vectors of a sample, or of a shard. A record can turn such a vector round, but not
+      move it further, added, removed or replaced (G-24, G-26).
+
+    `test_events_of_all_records_are_exactly_gaussian` compares the first two for both
+    relations, and
+    `test_samples_as_a_whole_cost_what_sums_of_records_of_their_diameter_cost` the last.
+
+    Args:
+        event: An event whose sampling rate, if it has one, is 1.
+        adjacency: What neighbours are.
+    """
+    multiplier = effective_multiplier(event)
     if not isinstance(event, SampledGaussianEvent):
-        return effective_multiplier(event) ** -2
-    # The event states the norm of a record, and a replaced one moves the sum by twice
-    # that. But the vector of a whole sample, or of a shard, moves by the stated
-    # distance at most, whatever becomes of a record (G-24, G-26).
+        return multiplier**-2
     states_distance = isinstance(event, BatchGaussianEvent | ShardGaussianEvent)
     if adjacency is Adjacency.REPLACE_ONE and not states_distance:
-        sensitivities = 2
+        distance_over_sensitivity = 2
     else:
-        sensitivities = 1
-    return event.uses * (sensitivities / effective_multiplier(event)) ** 2
+        distance_over_sensitivity = 1
+    return event.uses * (distance_over_sensitivity / multiplier) ** 2
 
 
 def effective_multiplier(event: _NoisyEvent) -> float:
     """Returns the noise multiplier of the ideal Gaussian that an event is charged as.
 
-    Discrete noise of variance s² is charged as continuous noise of variance s² − 4
-    (G-04, G-18, G-32), rounded noise as it is (G-05).
+    Discrete noise of variance s² is charged as continuous noise of variance s² − 4. In
+    the proof it comes of that continuous noise, rounded to integers at random with the
+    variance 4, which looks at no record (G-04, G-18, G-32). Noise that was drawn in
+    float64 and rounded is charged as it is (G-05). How far the samplers are from what
+    the proofs draw is charged by `sampler_slack`.
 
     Args:
         event: An event with Gaussian noise.
+
+    Returns:
+        The standard deviation of that Gaussian over the sensitivity of the event.
 
     Raises:
         CalibrationError: if the noise, or the sensitivity of a stream, is outside what
@@ -277,7 +331,7 @@ def effective_multiplier(event: _NoisyEvent) -> float:
             f"outside [{MINIMUM_STD:g}, {MAXIMUM_STD:g}]; no guarantee is proved there."
         )
     if isinstance(event, ContinualGaussianEvent):
-        _check_continual(event)
+        _check_stream_event(event)
     if event.sampler is Sampler.ROUNDED_GAUSSIAN:
         return event.noise_multiplier
     return math.sqrt(event.noise_std**2 - SMOOTHING_VARIANCE) / event.sensitivity
@@ -293,12 +347,21 @@ def sampler_slack(events: Sequence[Event], epsilon: float) -> tuple[float, float
     noise, but for a total variation distance d. Those of both neighbours may be off, so
     a sampler adds 2κ to ε and (1 + e^ε)·d to δ.
 
+    A threshold reveals a key of one record with a probability p of at most
+    `threshold_probability`. It adds −ln(1 − p) to ε and p to δ (G-15).
+
+    What a change must keep: κ and d count for every coordinate of every step, and a new
+    sampler without a case here would cost nothing.
+    `test_every_step_of_a_sampled_event_is_charged_its_slack` and
+    `test_the_rounded_gaussian_is_charged_its_distance_on_every_coordinate` watch over
+    this, and `test_the_price_of_thresholds_adds_up` over thresholds.
+
     Args:
         events: What was run.
         epsilon: ε of the ideal noise.
 
     Returns:
-        What is added to ε, and what is added to δ.
+        What is added to ε, and what is added to δ; either may be infinite.
     """
     kappa = 0.0  # of all draws together (G-04, G-18, G-32)
     distance = 0.0  # of all draws together, in total variation (G-05, G-18)
@@ -320,27 +383,30 @@ def sampler_slack(events: Sequence[Event], epsilon: float) -> tuple[float, float
 
     # Only one of the two neighbours has keys that the other lacks, so what a threshold
     # lets through counts once (G-15).
-    odds = threshold_odds(events)
-    if odds < 1:
-        threshold_epsilon = -math.log1p(-odds)
+    passing_probability = threshold_probability(events)
+    if passing_probability < 1:
+        threshold_epsilon = -math.log1p(-passing_probability)
     else:
         threshold_epsilon = math.inf
-    added_delta = odds
+    added_delta = passing_probability
+    # Not for a distance of 0, which would be NaN times an infinite factor.
     if distance:
         exponent = epsilon + threshold_epsilon
         if exponent < _MAX_EXPONENT:
-            factor = 1 + math.exp(exponent)
+            distance_factor = 1 + math.exp(exponent)
         else:
-            factor = math.inf
-        added_delta = odds + distance * factor
+            distance_factor = math.inf
+        added_delta = passing_probability + distance * distance_factor
     return 2 * kappa + threshold_epsilon, added_delta
 
 
-def threshold_odds(events: Sequence[Event]) -> float:
+def threshold_probability(events: Sequence[Event]) -> float:
     """Bounds the probability that a key of one record alone passes a threshold (G-15).
 
-    The count of such a key is the `weight` of the record. A discrete Gaussian reaches m
-    at most as often as a continuous one reaches m − 1, for m ≥ 1.
+    The count of such a key is the `weight` of the record, so its noise has to reach
+    m = threshold − weight. A discrete Gaussian reaches m at most as often as a
+    continuous one reaches m − 1, for m ≥ 1. A record may have several keys, whose
+    probabilities are added.
 
     Args:
         events: What was run. Events without a threshold do not count.
@@ -348,7 +414,7 @@ def threshold_odds(events: Sequence[Event]) -> float:
     Returns:
         An upper bound for all thresholds together; it may be above 1.
     """
-    odds = 0.0
+    probability = 0.0
     for event in events:
         if isinstance(event, ThresholdedGaussianEvent):
             distance = event.threshold - event.weight - 1
@@ -356,8 +422,8 @@ def threshold_odds(events: Sequence[Event]) -> float:
                 tail = 0.5 * math.erfc(distance / event.noise_std / math.sqrt(2))
             else:
                 tail = 1.0
-            odds += event.keys * tail * (1 + _SAFETY)
-    return odds
+            probability += event.keys * tail * (1 + _SAFETY)
+    return probability
 
 
 # Streams, whose later noise takes earlier noise back (G-34).
@@ -368,8 +434,11 @@ def continual_sensitivity(
 ) -> float:
     """Computes the L2 sensitivity of all periods of a stream together (G-34).
 
-    To take noise back is rounded, which moves a number of a period by less than one
-    grid unit more.
+    A record in one period moves the answers as if all periods together were moved by
+    its vector times the first column of the Toeplitz factor C: by `record` times the
+    norm of that column. Earlier noise that is taken back is rounded to integers, which
+    moves each number of a period by less than one grid unit more. It does so in at most
+    two periods for each weight: one for the record, and one for its correction.
 
     Args:
         weights: First column of the Toeplitz factor, times 256.
@@ -382,34 +451,39 @@ def continual_sensitivity(
         The sensitivity in grid units, rounded up.
     """
     squared_weights = sum(weight * weight for weight in weights)
-    moved = math.sqrt(corrected * squared_weights) / TOEPLITZ * record
+    moved_by_record = math.sqrt(corrected * squared_weights) / TOEPLITZ * record
     moved_by_rounding = math.sqrt(2 * len(weights) * numbers)
-    return (moved + moved_by_rounding) * _ROUND_UP_MORE
+    return (moved_by_record + moved_by_rounding) * _ROUND_UP_MORE
 
 
-def noise_taken(weights: Sequence[int], periods: int) -> list[float]:
-    """Computes how much of one period's fresh noise is in the sums of the periods.
+def noise_coefficients(weights: Sequence[int], periods: int) -> list[float]:
+    """Computes how much of one period's fresh noise is in the answer of each period.
 
-    These are the first numbers of the first column of C⁻¹ (G-34).
+    The answers are x + C⁻¹ z, with the fresh noise z of each period, so these are the
+    first numbers of the first column of C⁻¹ (G-34). They follow from C C⁻¹ = I: each
+    makes up for what the earlier ones, times the weights, add up to.
 
     Args:
         weights: First column of the Toeplitz factor C, times 256.
         periods: How many periods to compute.
 
     Returns:
-        The factor of the noise in its own period, 1, and in those after it, (periods,).
+        The coefficient of the noise in its own period, 1, and in those after it,
+        (periods,).
     """
-    factors: list[float] = []
+    coefficients: list[float] = []
     for period in range(periods):
         taken_back = sum(
-            weight * factor
-            for weight, factor in zip(weights[1:], reversed(factors), strict=False)
+            weight * coefficient
+            for weight, coefficient in zip(
+                weights[1:], reversed(coefficients), strict=False
+            )
         )
-        factors.append(float(period == 0) - taken_back / TOEPLITZ)
-    return factors
+        coefficients.append(float(period == 0) - taken_back / TOEPLITZ)
+    return coefficients
 
 
-def prefix_noise(
+def total_noise_factor(
     weights: Sequence[int], period: int, window: int | None = None
 ) -> float:
     """Computes how noisy the total of several periods of a stream is (G-34).
@@ -432,7 +506,7 @@ def prefix_noise(
         window_length = min(window, period)
     # Entry k of each list belongs to the noise that was drawn k periods before the
     # last: its factor in the total of all periods so far, ...
-    factors_in_prefix = list(accumulate(noise_taken(weights, period)))
+    factors_in_prefix = list(accumulate(noise_coefficients(weights, period)))
     # ... in the total of the periods before the window, ...
     factors_before_window = [0.0] * window_length + factors_in_prefix
     # ... and in their difference, the total of the window.
@@ -445,8 +519,12 @@ def prefix_noise(
     return math.hypot(*factors_in_window)
 
 
-def _check_continual(event: ContinualGaussianEvent) -> None:
+def _check_stream_event(event: ContinualGaussianEvent) -> None:
     """Checks the sensitivity and the noise that a stream states (G-34).
+
+    Other events state a sensitivity that follows from nothing else in them. That of a
+    stream follows from its weights, so one that is too small is noticed here, whoever
+    wrote the event.
 
     Raises:
         CalibrationError: if the sensitivity is too small, or the noise too large.
@@ -474,7 +552,9 @@ def _sampled_epsilon(
 ) -> float:
     """Computes ε of steps on Poisson samples and a Gaussian mechanism (G-03).
 
-    It takes up to a second, and SciPy, which other events do without.
+    It takes up to a second, and SciPy, which other events do without. The last results
+    are kept, as a plan, its check and its certificate ask for the same ε one after the
+    other.
 
     Args:
         mu: Gaussian-DP parameter of everything else; 0 if there is nothing.
@@ -487,7 +567,7 @@ def _sampled_epsilon(
     """
     require("scipy", "the cost of steps on Poisson samples")
     from noisegate.privacy import composition
-    from noisegate.privacy.composition import Pair, Steps
+    from noisegate.privacy.composition import DominatingPair, StepKind
 
     if delta < composition.MIN_DELTA:
         raise CalibrationError(
@@ -503,32 +583,38 @@ def _sampled_epsilon(
 
     is_of_shards = any(isinstance(event, ShardGaussianEvent) for event in events)
     is_replaced = is_of_shards or adjacency is Adjacency.REPLACE_ONE
+    # The closed form needs no lattice, and is tighter. It is proved for one step alone.
     if mu == 0 and step_count == 1 and not is_replaced:
         return single_step_epsilon(events[0].rate, _shift(events[0]), delta)
 
-    steps = [
-        Steps(rate=event.rate, shift=_shift(event), count=event.steps)
+    step_kinds = [
+        StepKind(rate=event.rate, shift=_shift(event), count=event.steps)
         for event in events
     ]
     if mu > 0:
-        steps.append(Steps(rate=1.0, shift=mu, count=1))
+        step_kinds.append(StepKind(rate=1.0, shift=mu, count=1))
     if is_replaced:
         # The record may be in the sample of one neighbour, and another record in that
         # of the other (G-21). Shards have this pair too, and it dominates the two
         # below, so that it is right for the steps beside them (G-26).
-        pairs = [Pair(upper=True, lower=True)]
+        pairs = [DominatingPair(p_is_mixture=True, q_is_mixture=True)]
     else:
         # The record may be in the sample of one neighbour, whichever that is.
-        pairs = [Pair(upper=True, lower=False), Pair(upper=False, lower=True)]
-    return composition.composed_epsilon(steps, pairs, delta)
+        pairs = [
+            DominatingPair(p_is_mixture=True, q_is_mixture=False),
+            DominatingPair(p_is_mixture=False, q_is_mixture=True),
+        ]
+    return composition.composed_epsilon(step_kinds, pairs, delta)
 
 
 def _shift(event: SampledGaussianEvent) -> float:
     """Returns the norm of a record, or of a shard, over the noise's standard deviation.
 
-    It is how far the sum moves from that without the record, rounded up.
+    It is how far the record, or the shard, moves the sum if it is in the sample;
+    rounded up. The vector of a whole sample has no such norm: there it is the distance
+    between two vectors (G-24).
     """
-    # Events of shards state the distance of two vectors, which is twice their norm.
+    # Where a shard may be left out, its event states 2 norms (`ShardPlan.diameter`).
     norms_in_sensitivity = 2 if isinstance(event, ShardGaussianEvent) else 1
     return _ROUND_UP / effective_multiplier(event) / norms_in_sensitivity
 
@@ -536,7 +622,14 @@ def _shift(event: SampledGaussianEvent) -> float:
 def single_step_epsilon(rate: float, shift: float, delta: float) -> float:
     """Computes ε of one sum over a Poisson sample, in closed form (G-03).
 
-    It holds under add-remove.
+    It holds under add-remove. Either neighbour may be the one with the record, and ε is
+    the larger one of the two cases. In both, δ(ε) = sup over sets of P − e^ε·Q is
+    rewritten as a multiple of the same for two Gaussians m apart, whose curve is known.
+
+    What a change must keep: each case is an upper bound by itself, and both are needed,
+    as either may be the larger. `test_one_sampled_step_by_numeric_integration` and
+    `test_a_single_step_costs_its_closed_form_and_hardly_more_on_the_lattice` compare
+    the result with integrals, with high precision and with `composition`.
 
     Args:
         rate: Sampling probability q, in (0, 1).
@@ -544,22 +637,39 @@ def single_step_epsilon(rate: float, shift: float, delta: float) -> float:
         delta: δ of the guarantee, in (0, 1).
 
     Returns:
-        An upper bound on the least ε ≥ 0.
+        An upper bound on the least ε ≥ 0; 0 for δ ≥ q, as the record is in the sample
+        with no more than that probability.
     """
     if delta >= rate:
         return 0.0
-    # With the record: P − e^ε·Q = q·(N(m) − (1 + (e^ε − 1)/q)·N(0)), so δ(ε) is q times
-    # the δ of a Gaussian at ε′ with e^ε′ = 1 + (e^ε − 1)/q.
-    unsampled = gaussian_epsilon(shift, delta / rate)
-    if unsampled < 30:
-        with_record = math.log1p(rate * math.expm1(unsampled))
-    else:
-        with_record = unsampled + math.log(rate + math.exp(-unsampled))
+    epsilon_with_record = _epsilon_with_record(rate, shift, delta)
+    epsilon_without_record = _epsilon_without_record(rate, shift, delta)
+    return max(epsilon_with_record, epsilon_without_record) * (1 + 2 * _SAFETY)
 
-    # Without it: P − e^ε·Q = d·N(0) − e^ε·q·N(−m), where d = 1 − e^ε·(1 − q), so δ(ε)
-    # is d times the δ of a Gaussian at ε + ln(q/d). From `max_epsilon` on, d is not
-    # positive and δ(ε) is 0.
-    target = math.log(delta)
+
+def _epsilon_with_record(rate: float, shift: float, delta: float) -> float:
+    """Computes ε of one step where P, from which outcomes come, has the record.
+
+    With P = (1 − q)·N(0) + q·N(m) and Q = N(0),
+    P − e^ε·Q = q·(N(m) − (1 + (e^ε − 1)/q)·N(0)). So δ(ε) is q times the δ of a
+    Gaussian at ε′ with e^ε′ = 1 + (e^ε − 1)/q, and ε = ln(1 + q·(e^ε′ − 1)).
+    """
+    unsampled_epsilon = gaussian_epsilon(shift, delta / rate)
+    if unsampled_epsilon < 30:
+        return math.log1p(rate * math.expm1(unsampled_epsilon))
+    # The same, without an overflow of e^ε′; that −q is left out only raises it.
+    return unsampled_epsilon + math.log(rate + math.exp(-unsampled_epsilon))
+
+
+def _epsilon_without_record(rate: float, shift: float, delta: float) -> float:
+    """Computes ε of one step where P, from which outcomes come, lacks the record.
+
+    With P = N(0) and Q = (1 − q)·N(0) + q·N(−m),
+    P − e^ε·Q = d·N(0) − e^ε·q·N(−m), where d = 1 − e^ε·(1 − q). So δ(ε) is d times the
+    δ of a Gaussian at ε + ln(q/d). From ε = −ln(1 − q) on, d is not positive and δ(ε)
+    is 0.
+    """
+    log_delta_target = math.log(delta)
     max_epsilon = -math.log1p(-rate)
 
     def exceeds_delta(epsilon: float) -> bool:
@@ -567,12 +677,12 @@ def single_step_epsilon(rate: float, shift: float, delta: float) -> float:
             return False
         d = -math.expm1(epsilon - max_epsilon)
         log_gaussian_delta = log_delta(shift, epsilon + math.log(rate / d))
-        return math.log(d) + log_gaussian_delta > target
+        return math.log(d) + log_gaussian_delta > log_delta_target
 
-    without_record = 0.0
-    if exceeds_delta(0.0):
-        _, without_record = _crossing(exceeds_delta)
-    return max(with_record, without_record) * (1 + 2 * _SAFETY)
+    if not exceeds_delta(0.0):
+        return 0.0
+    _, sufficient = _find_crossing(exceeds_delta)
+    return sufficient
 
 
 # The curve of a Gaussian mechanism.
@@ -593,7 +703,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     target = math.log(delta)
     if log_delta(mu_on_curve, 0.0) <= target - _SAFETY:
         return 0.0
-    _, root = _crossing(lambda epsilon: log_delta(mu_on_curve, epsilon) > target)
+    _, root = _find_crossing(lambda epsilon: log_delta(mu_on_curve, epsilon) > target)
     return root * (1 + _SAFETY)
 
 
@@ -614,7 +724,7 @@ def mu_for(epsilon: float, delta: float) -> float:
         (3.73, 1.0)
     """
     target = math.log(delta)
-    root, _ = _crossing(lambda mu: log_delta(mu, epsilon) <= target)
+    root, _ = _find_crossing(lambda mu: log_delta(mu, epsilon) <= target)
     # More than the safety of `gaussian_epsilon`, so that an event that is calibrated
     # here is found to cost no more than was asked.
     return root * (1 - 4 * _SAFETY)
@@ -661,7 +771,7 @@ def _log_normal_cdf(x: float) -> float:
     return -0.5 * square - math.log(-x) - _LOG_ROOT_2PI + math.log(total)
 
 
-def _crossing(is_below: Callable[[float], bool]) -> tuple[float, float]:
+def _find_crossing(is_below: Callable[[float], bool]) -> tuple[float, float]:
     """Finds where a monotone curve crosses a level, by bisection.
 
     Args:
@@ -704,8 +814,8 @@ def rho_of_gaussian(mu: float) -> float:
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """Computes ε of a ρ-zCDP mechanism (G-16).
 
-    Every order α gives a bound; a golden-section search over ln(α − 1) finds one that
-    is about the least.
+    Every order α gives a bound, so the search need not be exact: a golden-section
+    search over ln(α − 1) finds one that is about the least.
 
     Args:
         rho: ρ of the mechanism.
@@ -747,7 +857,7 @@ def rho_for(epsilon: float, delta: float) -> float:
         A lower bound on the largest ρ for which `zcdp_epsilon(ρ, delta)` is at most
         `epsilon`.
     """
-    root, _ = _crossing(lambda rho: zcdp_epsilon(rho, delta) <= epsilon)
+    root, _ = _find_crossing(lambda rho: zcdp_epsilon(rho, delta) <= epsilon)
     # More than the safety of `zcdp_epsilon`, so that an event that is calibrated here
     # is found to cost no more than was asked.
     return root * (1 - 4 * _SAFETY)

@@ -4,15 +4,15 @@ A certificate goes with every result. It lists the events that ran on private re
 with their sensitivities and their noise, and claims an (ε, δ) for all of them together.
 Anybody can check the claim: ε follows from the events alone::
 
-    certificate.json ──► Certificate.from_json     every field is understood, none is
-    left
-                     ──► Certificate.check         ε of the events ≤ the claimed ε
-                     ──► canonical_json, digest    the bytes that hashes are taken of
-                     ──► render                    the page in plain words, Markdown
+    certificate.json ──► Certificate.from_json    reads every field, and refuses others
+                     ──► Certificate.check        ε of the events ≤ the claimed ε
+                     ──► canonical_json, digest   the bytes that hashes are taken of
+                     ──► render                   the page in plain words, Markdown
 
 Stored certificates must load for ever, and their digests and pages stay the same to the
 byte: a digest stands in the ledger, and `noisegate verify` compares the page. So a new
-field is left out of JSON where it has no value.
+field is left out of JSON where it has no value, and what a page says of an event, once
+a version has written it, is never reworded.
 """
 
 from __future__ import annotations
@@ -150,6 +150,11 @@ class Certificate(Shown):
             return None
         return Stream.from_certificate(self.public, self.events)
 
+    @property
+    def is_masked_share(self) -> bool:
+        """Whether the values beside it are the share of one silo under masks (G-32)."""
+        return "secure_sum" in self.public and self.silos is None
+
     def card(self) -> ResultCard:
         """Returns the statement as a card for a terminal or a notebook.
 
@@ -173,7 +178,7 @@ class Certificate(Shown):
             facts[event.name] = describe_event(event)
         events_sheet = Sheet(
             title="What was computed from private records",
-            headings=_HEADINGS,
+            headings=_EVENT_HEADINGS,
             rows=[_event_cells(event) for event in self.events],
         )
         return ResultCard(
@@ -188,7 +193,8 @@ class Certificate(Shown):
             "adjacency": self.adjacency.value,
             "unit": self.unit,
         }
-        # Left out where there is none, so that certificates keep their digests.
+        # Fields that came with later versions are left out where they have no value, so
+        # that earlier certificates keep their digests.
         if self.contributions is not None:
             guarantee["contributions"] = self.contributions
         data: dict[str, Any] = {
@@ -217,10 +223,10 @@ class Certificate(Shown):
                 understood is not checked.
         """
         try:
-            certificate = cls._read(data)
+            certificate = cls._parse_fields(data)
             _check_texts(certificate)
             _check_tables(certificate)
-            _check_nothing_else(certificate.to_json(), data)
+            _check_fully_understood(certificate.to_json(), data)
         except (
             KeyError,
             TypeError,
@@ -235,7 +241,7 @@ class Certificate(Shown):
         return certificate
 
     @classmethod
-    def _read(cls, data: Mapping[str, Any]) -> Certificate:
+    def _parse_fields(cls, data: Mapping[str, Any]) -> Certificate:
         """Reads the fields of a JSON object; texts and tables are not checked yet.
 
         Raises:
@@ -256,9 +262,8 @@ class Certificate(Shown):
         guarantee = data["guarantee"]
         contributions = guarantee.get("contributions")
         # `type` and not `isinstance`, for which True is an integer.
-        if contributions is not None and (
-            type(contributions) is not int or contributions < 1
-        ):
+        is_count = type(contributions) is int and contributions >= 1
+        if contributions is not None and not is_count:
             raise ModelError(
                 f"the certificate states contributions={contributions!r}, which means "
                 "nothing."
@@ -309,6 +314,10 @@ class Certificate(Shown):
 
     def check(self) -> float:
         """Recomputes ε from the events, and compares it with the claimed one.
+
+        The guarantee and the unit are checked before, since ε of a δ or a unit that
+        means nothing would mean nothing; the silos after, since they only say whose the
+        events are.
 
         Returns:
             ε at `delta`, at most the claimed one but for rounding.
@@ -407,9 +416,8 @@ def _check_tables(certificate: Certificate) -> None:
             ledger are no table of printable texts. The ledger may be None.
     """
     public = certificate.public
-    if not isinstance(public, dict) or not all(
-        str.isprintable(name) for name in public
-    ):
+    is_table = isinstance(public, dict) and all(map(str.isprintable, public))
+    if not is_table:
         raise ModelError(
             "the certificate's public knowledge is not a table of names and values."
         )
@@ -417,24 +425,26 @@ def _check_tables(certificate: Certificate) -> None:
     if certificate.ledger is not None:
         text_tables["ledger"] = certificate.ledger
     for name, table in text_tables.items():
-        if not isinstance(table, dict) or not all(
+        is_text_table = isinstance(table, dict) and all(
             isinstance(text, str) and text.isprintable() for text in table.values()
-        ):
+        )
+        if not is_text_table:
             raise ModelError(
                 f"the certificate's {name} is not a table of names and texts."
             )
 
 
-def _check_nothing_else(
+def _check_fully_understood(
     understood: Mapping[str, Any], stored: Mapping[str, Any]
 ) -> None:
-    """Checks that a file holds what was understood, in the same words, and no more.
+    """Checks that a file holds what was understood, to the byte, and no more.
 
-    Otherwise a file could state something that nobody has checked.
+    Otherwise a file could state something that nobody has checked. So the certificate
+    is written again, and each field must come out as it was stored.
 
     Args:
         understood: The certificate that was read, as JSON.
-        stored: What the file holds.
+        stored: JSON of the file.
 
     Raises:
         ModelError: naming a field that differs.
@@ -483,7 +493,7 @@ def describe_event(event: Event) -> str:
     return f"{event.coordinates} values, {noise}"
 
 
-_HEADINGS = (
+_EVENT_HEADINGS = (
     "query",
     "values released",
     "sensitivity (grid)",
@@ -500,7 +510,7 @@ _SAMPLER_NAMES = {
 
 
 def _event_cells(event: Event) -> list[str]:
-    """Returns an event as the cells of a row under `_HEADINGS`."""
+    """Returns an event as the cells of a row under `_EVENT_HEADINGS`."""
     if isinstance(event, ZeroConcentratedEvent):
         return [
             event.name,
@@ -523,7 +533,27 @@ def _event_cells(event: Event) -> list[str]:
 def _released_values(
     event: GaussianEvent | SampledGaussianEvent | ThresholdedGaussianEvent,
 ) -> str:
-    """Returns how many numbers an event released, and in which steps, in words."""
+    """Returns how many numbers an event released, and in which steps, in words.
+
+    What a change must keep: `noisegate verify` compares stored pages to the byte, so
+    the words for an event that exists are never changed; a new class of events gets
+    words of its own. Classes are asked before those that they are derived from.
+    `test_a_row_says_which_records_a_step_asks` and the stored pages in tests/golden
+    watch over this.
+
+    >>> from noisegate.privacy.events import SampledGaussianEvent, Sampler
+    >>> event = SampledGaussianEvent(
+    ...     name="gradients",
+    ...     rate=0.0625,
+    ...     steps=10,
+    ...     sensitivity=32,
+    ...     noise_std=64.0,
+    ...     coordinates=4,
+    ...     sampler=Sampler.CONVOLVED_GAUSSIAN,
+    ... )
+    >>> _released_values(event)
+    '4 x 10 steps at rate 0.0625'
+    """
     if isinstance(event, ThresholdedGaussianEvent):
         return f"those of at least {event.threshold}"
     if isinstance(event, ContinualGaussianEvent):
@@ -532,26 +562,26 @@ def _released_values(
             f"{event.coordinates} in {event.periods} periods, "
             f"C of column ({first_weights}, ...) / 256"
         )
-    if not isinstance(event, SampledGaussianEvent):
-        return f"{event.coordinates}"
-    steps = f"{event.coordinates} x {event.steps} steps"
+    if isinstance(event, SampledGaussianEvent):
+        return f"{event.coordinates} x {event.steps} steps{_records_of_steps(event)}"
+    return f"{event.coordinates}"
+
+
+def _records_of_steps(event: SampledGaussianEvent) -> str:
+    """Returns which records each step of an event uses, as the end of a sentence."""
     if isinstance(event, BatchGaussianEvent) and event.shards > 1:
         return (
-            f"{steps} on {event.shards} disjoint shards in turn, "
-            "each of a sample as a whole"
+            f" on {event.shards} disjoint shards in turn, each of a sample as a whole"
         )
     if isinstance(event, BatchGaussianEvent):
-        return f"{steps} at rate {event.rate:g}, each of a sample as a whole"
+        return f" at rate {event.rate:g}, each of a sample as a whole"
     if isinstance(event, ShardGaussianEvent):
         if event.rate == 1:
             queried = "all"
         else:
             queried = f"each independently at rate {event.rate:g}"
-        return (
-            f"{steps}, each a sum over {event.shards} disjoint shards, "
-            f"{queried} queried"
-        )
-    return f"{steps} at rate {event.rate:g}"
+        return f", each a sum over {event.shards} disjoint shards, {queried} queried"
+    return f" at rate {event.rate:g}"
 
 
 def markdown_row(event: Event) -> str:
@@ -585,35 +615,38 @@ def schema_cost_sentence(certificate: Certificate) -> str | None:
             f"{cost}, for another adjacency or another privacy unit: this is "
             "additional and cannot be combined."
         )
-    costs = accounting.together(
-        events_from_json(discovery["certificate"]["events"]),
+    discovery_events = events_from_json(discovery["certificate"]["events"])
+    joint_epsilon = accounting.joint_epsilon(
+        discovery_events,
         certificate.composed,
         certificate.delta,
         certificate.adjacency,
     )
-    if costs is None:
+    if joint_epsilon is None:
         schema_epsilon = discovery["epsilon"]
         joint_epsilon = discovery["together"]["epsilon"]
         delta = discovery["together"]["delta"]
     else:
-        schema_epsilon, joint_epsilon = costs
         delta = certificate.delta
+        schema_epsilon = accounting.epsilon(
+            discovery_events, delta, certificate.adjacency
+        )
     return (
         f"{cost}. If it used the same records, ε of both together: "
-        f"schema {_rounded_up(schema_epsilon):g} "
-        f"+ table {_rounded_up(certificate.epsilon):g} "
-        f"= {_rounded_up(joint_epsilon):g} at δ = {delta:g}."
+        f"schema {_up_to_four_digits(schema_epsilon):g} "
+        f"+ table {_up_to_four_digits(certificate.epsilon):g} "
+        f"= {_up_to_four_digits(joint_epsilon):g} at δ = {delta:g}."
     )
 
 
-def _rounded_up(epsilon: float) -> float:
-    """Rounds an ε up to four significant digits."""
-    return accounting.upwards(Decimal(repr(epsilon)), 4)
+def _up_to_four_digits(epsilon: float) -> float:
+    """Rounds an ε up to four significant digits; one that has fewer stays."""
+    return accounting.round_up(Decimal(repr(epsilon)), 4)
 
 
 # The page.
 
-_MASKED = (
+_MASKED_SHARE_NOTE = (
     "The values beside this page are the masked share of one silo and reveal nothing "
     "by themselves. The guarantee is that of the sum of all shares."
 )
@@ -696,7 +729,7 @@ def _event_lines(certificate: Certificate) -> list[str]:
         lines += [certificate.stream.sentence, ""]
     return [
         *lines,
-        f"| {' | '.join(_HEADINGS)} |",
+        f"| {' | '.join(_EVENT_HEADINGS)} |",
         "| --- | --- | --- | --- | --- | --- |",
         *(markdown_row(event) for event in certificate.events),
         "",
@@ -708,9 +741,8 @@ def _public_lines(certificate: Certificate) -> list[str]:
     """Returns the lines of the page that list what was taken as public knowledge."""
     public = certificate.public
     lines = []
-    is_masked_share = "secure_sum" in public and certificate.silos is None
-    if is_masked_share:
-        lines += [_MASKED, ""]
+    if certificate.is_masked_share:
+        lines += [_MASKED_SHARE_NOTE, ""]
     columns = _column_names(public.get("schema"))
     shown_columns = f" ({', '.join(columns)})" if columns else ""
     lines += [
@@ -721,6 +753,7 @@ def _public_lines(certificate: Certificate) -> list[str]:
     ]
     records = public.get("records")
     if records is not None:
+        # Under add-remove the number is private, and only a guess of it is public.
         if certificate.adjacency is Adjacency.REPLACE_ONE:
             lines.append(f"* The number of records: {records}.")
         else:

@@ -5,7 +5,8 @@ distributions of a step's output on two neighbours. Losses of several steps add 
 the loss of all of them is a convolution, and δ at an ε follows from its tail. It is
 computed like this::
 
-    Steps, Pair ──► losses of one step on a lattice of points i·h   `lattice_losses`
+    StepKind, DominatingPair
+                ──► losses of one step on a lattice of points i·h   `lattice_losses`
                 ──► tilted by e^(θ·loss)                            `_tilt`
                 ──► convolved by a Fourier transform, in a window   `_compose`
                 ──► δ at an ε, and the root of that                 `_ComposedLosses`
@@ -88,14 +89,14 @@ _MIN_INTERVAL = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Steps:
-    """Sums over Poisson samples that are alike.
+class StepKind:
+    """Equal steps: sums over Poisson samples with one rate and one noise.
 
     Attributes:
         rate: Sampling probability q, in (0, 1].
         shift: Norm m of a record over the standard deviation of the noise; with q = 1,
             the Gaussian-DP μ.
-        count: How many there are.
+        count: How many of these steps are composed.
     """
 
     rate: float
@@ -104,18 +105,23 @@ class Steps:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pair:
-    """Which of the two outputs is a mixture, as the record may be in the sample.
+class DominatingPair:
+    """Two distributions P and Q that are at least as far apart as a step's outputs.
 
-    A mixture is (1 − q)·N(0, 1) + q·N(±m, 1); otherwise the output is N(0, 1).
+    The neighbours differ in one record, which is in the sample with probability q. So
+    an output is a mixture, or N(0, 1) where the neighbour has no such record. Under
+    add-remove P or Q is a mixture, whichever neighbour has the record, and both pairs
+    are accounted. Under replace-one both are, with means on opposite sides (G-21).
+
+    The privacy loss is ln dP/dQ of an outcome that is drawn from P.
 
     Attributes:
-        upper: Whether P is one, with the mean m; P is what losses are drawn from.
-        lower: Whether Q is one, with the mean −m.
+        p_is_mixture: Whether P is (1 − q)·N(0, 1) + q·N(m, 1) and not N(0, 1).
+        q_is_mixture: Whether Q is (1 − q)·N(0, 1) + q·N(−m, 1) and not N(0, 1).
     """
 
-    upper: bool
-    lower: bool
+    p_is_mixture: bool
+    q_is_mixture: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,12 +129,13 @@ class LatticeLosses:
     """Finitely many losses that dominate those of a step, once raised by `widening`.
 
     Attributes:
-        first_index: The lowest loss is this times `interval`.
+        first_index: Index of the lowest loss, which is this times `interval`.
         interval: Distance h between two losses.
         masses: Probability of each loss, rounded up, (losses,).
-        infinite_mass: Probability that everything is lost, rounded up.
-        widening: What every loss is to be raised by.
-        count: How many such steps there are.
+        infinite_mass: Probability of an infinite loss, rounded up.
+        widening: What every loss must still be raised by. It is one number a step, so
+            `_ComposedLosses.epsilon` adds it once, at the end.
+        count: How many such steps are composed.
     """
 
     first_index: int
@@ -140,12 +147,12 @@ class LatticeLosses:
 
 
 def composed_epsilon(
-    steps: Sequence[Steps], pairs: Sequence[Pair], delta: float
+    step_kinds: Sequence[StepKind], pairs: Sequence[DominatingPair], delta: float
 ) -> float:
     """Computes ε of the composition of all steps (G-03).
 
     Args:
-        steps: Kinds of steps, and how many of each.
+        step_kinds: Kinds of steps, and how many of each.
         pairs: Pairs of outputs that dominate what a record may do to a step. All steps
             have the same one, since the record is the same.
         delta: δ of the guarantee, at least `MIN_DELTA`.
@@ -154,10 +161,12 @@ def composed_epsilon(
         An upper bound on ε ≥ 0, for the pair that costs most; infinite if none is
         found.
     """
-    return max(_pair_epsilon(steps, pair, delta) for pair in pairs)
+    return max(_pair_epsilon(step_kinds, pair, delta) for pair in pairs)
 
 
-def _pair_epsilon(steps: Sequence[Steps], pair: Pair, delta: float) -> float:
+def _pair_epsilon(
+    step_kinds: Sequence[StepKind], pair: DominatingPair, delta: float
+) -> float:
     """Computes ε for one pair, on the finest lattice that is small enough.
 
     Losses are rounded up to the lattice, so ε is an upper bound on every lattice, and a
@@ -166,9 +175,9 @@ def _pair_epsilon(steps: Sequence[Steps], pair: Pair, delta: float) -> float:
     Returns:
         An upper bound on ε; infinite if no lattice is small enough.
     """
-    interval = _choose_interval(steps)
+    interval = _choose_interval(step_kinds)
     for _ in range(_MAX_DOUBLINGS):
-        lattices = _discretise(steps, pair, interval, delta)
+        lattices = _discretise(step_kinds, pair, interval, delta)
         if lattices is not None:
             epsilon = _epsilon_on_lattices(lattices, delta)
             if epsilon is not None:
@@ -177,14 +186,14 @@ def _pair_epsilon(steps: Sequence[Steps], pair: Pair, delta: float) -> float:
     return math.inf
 
 
-def _choose_interval(steps: Sequence[Steps]) -> float:
+def _choose_interval(step_kinds: Sequence[StepKind]) -> float:
     """Chooses how finely losses are discretised, by a rule of thumb.
 
     Every interval gives an upper bound on ε, and a good one a tight bound in short
     time.
 
     Args:
-        steps: Kinds of steps, and how many of each.
+        step_kinds: Kinds of steps, and how many of each.
 
     Returns:
         The interval: a tenth of the root mean square of the loss in one step. Beyond a
@@ -194,18 +203,18 @@ def _choose_interval(steps: Sequence[Steps]) -> float:
     # The Rényi divergence of order 2 of a step is about the mean square of its loss.
     mean_squares = [
         math.log1p(step.rate**2 * math.expm1(min(step.shift**2, _MAX_EXPONENT)))
-        for step in steps
+        for step in step_kinds
     ]
     mean_square_of_all = math.fsum(
         step.count * mean_square
-        for step, mean_square in zip(steps, mean_squares, strict=True)
+        for step, mean_square in zip(step_kinds, mean_squares, strict=True)
     )
-    step_count = sum(step.count for step in steps)
-    loss_of_step = math.sqrt(mean_square_of_all / step_count)
-    loss_of_all = math.sqrt(mean_square_of_all)
+    step_count = sum(step.count for step in step_kinds)
+    rms_loss_of_step = math.sqrt(mean_square_of_all / step_count)
+    rms_loss_of_all = math.sqrt(mean_square_of_all)
     return max(
-        _INTERVAL_OF_STEP * min(loss_of_step, _MAX_STEP_LOSS),
-        _INTERVAL_OF_ALL * loss_of_all,
+        _INTERVAL_OF_STEP * min(rms_loss_of_step, _MAX_STEP_LOSS),
+        _INTERVAL_OF_ALL * rms_loss_of_all,
         _MIN_INTERVAL,
     )
 
@@ -246,15 +255,15 @@ def _epsilon_on_lattices(
 
 
 def _discretise(
-    steps: Sequence[Steps], pair: Pair, interval: float, delta: float
+    step_kinds: Sequence[StepKind], pair: DominatingPair, interval: float, delta: float
 ) -> list[LatticeLosses] | None:
     """Puts the losses of each kind of step on a lattice.
 
     All steps together cut off at most `_CUT_PART` of δ in their tails.
 
     Args:
-        steps: Kinds of steps.
-        pair: Which outputs are mixtures.
+        step_kinds: Kinds of steps.
+        pair: Which of P and Q are mixtures.
         interval: Distance between two losses.
         delta: δ of the guarantee, of which a small part goes to tails.
 
@@ -263,12 +272,12 @@ def _discretise(
     """
     from scipy.special import ndtri
 
-    step_count = sum(step.count for step in steps)
+    step_count = sum(step.count for step in step_kinds)
     reach = -float(ndtri(delta * _CUT_PART / step_count))
     # Without sampling nothing is a mixture: P is N(m, 1) and Q is N(0, 1).
-    unsampled_pair = Pair(upper=True, lower=False)
+    unsampled_pair = DominatingPair(p_is_mixture=True, q_is_mixture=False)
     lattices = []
-    for step in steps:
+    for step in step_kinds:
         step_pair = unsampled_pair if step.rate == 1 else pair
         lattice = lattice_losses(step, step_pair, interval, reach)
         if lattice is None:
@@ -278,20 +287,20 @@ def _discretise(
 
 
 def lattice_losses(
-    steps: Steps, pair: Pair, interval: float, reach: float
+    step: StepKind, pair: DominatingPair, interval: float, reach: float
 ) -> LatticeLosses | None:
     """Puts the losses of one step on a lattice, rounded up (G-03, *One step*).
 
     The line of outcomes is cut where the loss is a multiple of h. Between two cuts P
-    has mass p and Q mass q, and losses lie between those of the cuts; so p is split
+    has mass p and Q mass r, and losses lie between those of the cuts; so p is split
     between these two (`_mass_moved_up`). For whatever it is composed with, δ is no less
     than with the step itself, since it grows with all that is rounded here: p is
-    rounded up, q is rounded down, what moves up is rounded up, and all losses are to be
-    raised by `widening`, as the cuts are where the loss is a multiple of h but nearly.
+    rounded up, r is rounded down, what moves up is rounded up, and all losses must be
+    raised by `widening`, as at the cuts the loss is only nearly a multiple of h.
 
     Args:
-        steps: The step.
-        pair: Which outputs are mixtures.
+        step: Sampling probability q and shift m of the step.
+        pair: Which of P and Q are mixtures.
         interval: Distance h between two losses.
         reach: How many standard deviations of the noise are covered. What lies below
             goes to the lowest loss, and above to an infinite one: both go up.
@@ -300,28 +309,30 @@ def lattice_losses(
         Losses that dominate those of the step; None if there are more than
         `_MAX_POINTS`.
     """
-    highest_mean = steps.shift if pair.upper else 0.0
-    lowest_mean = steps.shift if steps.rate == 1 and pair.upper else 0.0
-    extreme_outcomes = np.array([lowest_mean - reach, highest_mean + reach])
-    lowest, highest = _privacy_loss(extreme_outcomes, steps, pair) / interval
-    # Also where one of them is not a number.
-    if not highest - lowest < _MAX_POINTS:
+    index_range = _lattice_range(step, pair, interval, reach)
+    if index_range is None:
         return None
-    first_index = math.floor(lowest)
-    last_index = max(math.ceil(highest), first_index + 1)
-    losses = interval * np.arange(first_index, last_index + 1)
+    first_index, last_index = index_range
+    indices = np.arange(first_index, last_index + 1)
+    losses = interval * indices.astype(np.float64)
 
-    # The outcomes that have these losses, nearly; `widening` makes up for the rest.
-    outcomes = np.maximum.accumulate(_outcomes_with_loss(losses, steps, pair))
-    widening = _max_loss_mismatch(outcomes, losses, steps, pair)
+    # The cuts. Their losses are those of the lattice but for errors of the formula, for
+    # which `widening` makes up, so the order of these two lines matters: whatever
+    # changes the outcomes has to come before their losses are compared.
+    outcomes = np.maximum.accumulate(_outcomes_with_loss(losses, step, pair))
+    widening = _max_loss_mismatch(outcomes, losses, step, pair)
 
-    upper_mean = steps.shift if pair.upper else None
-    lower_mean = -steps.shift if pair.lower else None
-    p, p_error = _mixture_masses(outcomes, steps, upper_mean)
-    q, q_error = _mixture_masses(outcomes, steps, lower_mean)
-    p_rounded_up = (p + p_error) * (1 + 8 * UNIT)
-    q_rounded_down = np.maximum(q - q_error, 0.0)
+    p_mean = step.shift if pair.p_is_mixture else None
+    q_mean = -step.shift if pair.q_is_mixture else None
+    p_masses, p_errors = _mixture_masses(outcomes, step, p_mean)
+    q_masses, q_errors = _mixture_masses(outcomes, step, q_mean)
+    # P up and Q down, never the other way round: both make δ larger. 8 roundings cover
+    # those of the mixture, of the sum and of this product.
+    p_rounded_up = (p_masses + p_errors) * (1 + 8 * UNIT)
+    q_rounded_down = np.maximum(q_masses - q_errors, 0.0)
 
+    # Entry 0 is the mass below the lowest cut, and the last one that above the highest:
+    # they go up to the lowest loss, and to infinity.
     p_between = p_rounded_up[1:-1]
     moved_up = _mass_moved_up(
         p_between, q_rounded_down[1:-1], losses, interval, widening
@@ -330,19 +341,47 @@ def lattice_losses(
     masses[:-1] += p_between - moved_up
     masses[1:] += moved_up
     masses[0] += p_rounded_up[0]
-    masses *= 1 + 8 * UNIT
+    masses *= 1 + 8 * UNIT  # covers the roundings of these sums
     return LatticeLosses(
         first_index=first_index,
         interval=interval,
         masses=masses,
         infinite_mass=float(p_rounded_up[-1]),
         widening=widening,
-        count=steps.count,
+        count=step.count,
     )
 
 
+def _lattice_range(
+    step: StepKind, pair: DominatingPair, interval: float, reach: float
+) -> tuple[int, int] | None:
+    """Finds which points of the lattice the losses of one step lie between.
+
+    Args:
+        step: Sampling probability q and shift m of the step.
+        pair: Which of P and Q are mixtures.
+        interval: Distance h between two losses.
+        reach: How many standard deviations of the noise are covered on either side of
+            the means of P.
+
+    Returns:
+        Indices of the lowest and of the highest loss, which differ by 1 at least; None
+        if there would be more than `_MAX_POINTS` losses.
+    """
+    highest_mean = step.shift if pair.p_is_mixture else 0.0
+    lowest_mean = step.shift if step.rate == 1 and pair.p_is_mixture else 0.0
+    extreme_outcomes = np.array([lowest_mean - reach, highest_mean + reach])
+    lowest, highest = _privacy_loss(extreme_outcomes, step, pair) / interval
+    # Not `>=`, so that it is also None where one of them is not a number.
+    if not highest - lowest < _MAX_POINTS:
+        return None
+    first_index = math.floor(lowest)
+    last_index = max(math.ceil(highest), first_index + 1)
+    return first_index, last_index
+
+
 def _mass_moved_up(
-    p: Floats, q: Floats, losses: Floats, interval: float, widening: float
+    p_masses: Floats, q_masses: Floats, losses: Floats, interval: float, widening: float
 ) -> Floats:
     """Computes how much mass between two losses moves to the upper one (G-03).
 
@@ -351,27 +390,31 @@ def _mass_moved_up(
     masses. Here a is a loss minus the widening, and b the next one plus the widening.
 
     Args:
-        p: Mass of P between losses, rounded up, (losses − 1,).
-        q: Mass of Q between losses, rounded down, (losses − 1,).
+        p_masses: Mass of P between losses, rounded up, (losses − 1,).
+        q_masses: Mass of Q between losses, rounded down, (losses − 1,).
         losses: Losses of the lattice, ascending, (losses,).
         interval: Distance between two losses.
         widening: How far the losses of outcomes may be from those of the lattice.
 
     Returns:
-        y, rounded up to at most p, (losses − 1,): mass that is moved too far costs δ,
+        y, rounded up to at most `p_masses`, (losses − 1,): mass that is moved too far costs δ,
         and never saves it.
     """
     lower_losses = losses[:-1]
-    q_times_ratio = q * np.exp(np.minimum(lower_losses - widening, _MAX_EXPONENT))
-    excess = p * (1 + 16 * UNIT) - q_times_ratio * (
+    likelihood_ratios = np.exp(np.minimum(lower_losses - widening, _MAX_EXPONENT))
+    scaled_q_masses = q_masses * likelihood_ratios
+    # y grows with p and falls with eᵃ·r, so p is rounded up and eᵃ·r down. The exponent
+    # a has two roundings of its own size, which exp turns into relative ones; 4·|a| is
+    # twice that, and 32 are far more than the roundings of exp and of the products.
+    excess = p_masses * (1 + 16 * UNIT) - scaled_q_masses * (
         1 - (32 + 4 * np.abs(lower_losses)) * UNIT
     )
     max_distance = interval + 2 * widening
     moved_up = np.maximum(excess, 0.0) * (1 + 8 * UNIT) / -math.expm1(-max_distance)
-    return np.minimum(moved_up, p)
+    return np.minimum(moved_up, p_masses)
 
 
-def _privacy_loss(outcomes: Floats, steps: Steps, pair: Pair) -> Floats:
+def _privacy_loss(outcomes: Floats, step: StepKind, pair: DominatingPair) -> Floats:
     """Computes the privacy loss ln dP/dQ of outcomes of one step.
 
     The density of N(m, 1) over that of N(0, 1) at z is e^t with t = mz − m²/2. So that
@@ -381,21 +424,21 @@ def _privacy_loss(outcomes: Floats, steps: Steps, pair: Pair) -> Floats:
     Args:
         outcomes: Outcomes z in standard deviations of the noise, (outcomes,); they may
             be infinite.
-        steps: The step.
+        step: Sampling probability q and shift m of the step.
         pair: Which of P and Q are mixtures.
 
     Returns:
         The losses, (outcomes,), off by at most `_privacy_loss_error`.
     """
-    m = steps.shift
+    m = step.shift
     zero = np.zeros_like(outcomes)
     with np.errstate(all="ignore"):  # infinite outcomes are meant
-        if pair.upper:
-            log_p = _log_mixture(m * outcomes - m * m / 2, steps.rate)
+        if pair.p_is_mixture:
+            log_p = _log_mixture(m * outcomes - m * m / 2, step.rate)
         else:
             log_p = zero
-        if pair.lower:
-            log_q = _log_mixture(-m * outcomes - m * m / 2, steps.rate)
+        if pair.q_is_mixture:
+            log_q = _log_mixture(-m * outcomes - m * m / 2, step.rate)
         else:
             log_q = zero
         return log_p - log_q
@@ -425,7 +468,7 @@ def _log_mixture(t: Floats, rate: float) -> Floats:
     return np.where(t > -_FAR, near, far)
 
 
-def _privacy_loss_error(outcomes: Floats, steps: Steps) -> Floats:
+def _privacy_loss_error(outcomes: Floats, step: StepKind) -> Floats:
     """Bounds the rounding error of `_privacy_loss`.
 
     It is that of t = ±mz − m²/2, and then of ln(1 − q + q·e^t), whose slope in t is at
@@ -433,7 +476,7 @@ def _privacy_loss_error(outcomes: Floats, steps: Steps) -> Floats:
 
     Args:
         outcomes: Outcomes z, (outcomes,); they may be infinite.
-        steps: The step.
+        step: Sampling probability q and shift m of the step.
 
     Returns:
         Upper bounds on the absolute errors, (outcomes,).
@@ -441,19 +484,21 @@ def _privacy_loss_error(outcomes: Floats, steps: Steps) -> Floats:
     # With q ≤ ½, y = q·expm1(t) is off by 4 roundings, which moves ln(1 + y) by
     # 4u|y|/(1 + y) ≤ 8u·|ln(1 + y)| ≤ 8u|t|; likewise with q > ½. Far out both
     # logarithms of `far` are off by a few roundings of their own size.
-    m = steps.shift
+    m = step.shift
     is_finite = np.isfinite(outcomes)
     size = np.where(is_finite, np.abs(outcomes), 0.0)
-    if steps.rate == 1:
+    if step.rate == 1:
         logarithms = 0.0
     else:
-        logarithms = -math.log(steps.rate) - math.log1p(-steps.rate)
+        logarithms = -math.log(step.rate) - math.log1p(-step.rate)
     is_far = ~is_finite | (m * size + m * m / 2 > _FAR)
+    # Each of up to two logarithms is off by 3 roundings of t and 10 of its own, and
+    # their difference by one more: fewer than 30, of which 64 is above twice.
     return 64 * UNIT * (m * size + m * m + np.where(is_far, logarithms, 0.0))
 
 
-def _outcomes_with_loss(losses: Floats, steps: Steps, pair: Pair) -> Floats:
-    """Finds about which outcomes have given losses, by a formula.
+def _outcomes_with_loss(losses: Floats, step: StepKind, pair: DominatingPair) -> Floats:
+    """Finds approximately which outcomes have given losses, by a formula.
 
     With t = mz − m²/2 and t′ = −mz − m²/2 the loss of an outcome z is::
 
@@ -461,28 +506,27 @@ def _outcomes_with_loss(losses: Floats, steps: Steps, pair: Pair) -> Floats:
         −ln(1 − q + q·e^t′)                           if Q alone is one
         ln(1 − q + q·e^t) − ln(1 − q + q·e^t′)        if both are
 
-    It grows with z, and is solved for z. Errors of the formula are no matter: the loss
-    at what is found is computed again, and `_max_loss_mismatch` bounds how far it is
-    off.
+    It grows with z, and is solved for z. The formula may be inexact: the losses of the
+    outcomes are computed again, and `_max_loss_mismatch` bounds how far they are off.
 
     Args:
         losses: Losses, ascending, (losses,).
-        steps: The step.
-        pair: Which outputs are mixtures.
+        step: Sampling probability q and shift m of the step.
+        pair: Which of P and Q are mixtures.
 
     Returns:
         The outcome with each loss, (losses,); infinite where none has it.
     """
-    m = steps.shift
+    m = step.shift
     with np.errstate(all="ignore"):
-        if not pair.lower:
-            return (_inverse_log_mixture(losses, steps.rate) + m * m / 2) / m
-        if not pair.upper:
-            return -(_inverse_log_mixture(-losses, steps.rate) + m * m / 2) / m
+        if not pair.q_is_mixture:
+            return (_inverse_log_mixture(losses, step.rate) + m * m / 2) / m
+        if not pair.p_is_mixture:
+            return -(_inverse_log_mixture(-losses, step.rate) + m * m / 2) / m
         # With v = e^(mz − loss/2): v − 1/v = 2·sinh(loss/2)·(1 − q)/q·e^(m²/2), so ln v
         # is the inverse hyperbolic sine of half of that, here by its logarithm.
         log_sinh = np.log(-np.expm1(-np.abs(losses))) + np.abs(losses) / 2 - math.log(2)
-        log_half = log_sinh + math.log1p(-steps.rate) - math.log(steps.rate) + m * m / 2
+        log_half = log_sinh + math.log1p(-step.rate) - math.log(step.rate) + m * m / 2
         log_v = np.where(
             log_half > 20,
             log_half + math.log(2),
@@ -492,7 +536,7 @@ def _outcomes_with_loss(losses: Floats, steps: Steps, pair: Pair) -> Floats:
 
 
 def _inverse_log_mixture(y: Floats, rate: float) -> Floats:
-    """Finds about the t with ln(1 − q + q·e^t) = y: the inverse of `_log_mixture`.
+    """Finds t with ln(1 − q + q·e^t) = y approximately: inverts `_log_mixture`.
 
     Args:
         y: Losses, of any shape.
@@ -511,36 +555,52 @@ def _inverse_log_mixture(y: Floats, rate: float) -> Floats:
 
 
 def _max_loss_mismatch(
-    outcomes: Floats, losses: Floats, steps: Steps, pair: Pair
+    outcomes: Floats, losses: Floats, step: StepKind, pair: DominatingPair
 ) -> float:
-    """Bounds how far the losses of outcomes are from what they should be.
+    """Bounds how far the losses of the cuts are from the points of the lattice (G-03).
 
-    By so much all losses are raised later, so that none counts as less than it is.
+    Let L(z) be the loss of an outcome z, which grows with z, and zᵢ the cut for the
+    point ℓᵢ. `lattice_losses` needs a number w such that all outcomes between two cuts
+    have losses from ℓᵢ − w to ℓᵢ₊₁ + w. Each cut bounds two such intervals::
+
+        between zᵢ and the cut above    ℓᵢ − w ≤ L(zᵢ)    so w ≥ −(L(zᵢ) − ℓᵢ)
+        between zᵢ and the cut below    L(zᵢ) ≤ ℓᵢ + w    so w ≥   L(zᵢ) − ℓᵢ
+
+    A finite cut has outcomes on both sides, so w ≥ |L(zᵢ) − ℓᵢ|. A cut at −∞ has none
+    below it, so only the first condition is left, and at +∞ only the second. Such a cut
+    stands for a point that no outcome reaches: with P alone a mixture, L(−∞) is
+    ln(1 − q), and all ℓᵢ below that have their cut there.
+
+    Nothing here is NaN: of ln dP and ln dQ at an infinite outcome at most one is
+    infinite, and the rounding error is finite everywhere. An infinite w would make ε
+    infinite, which is an upper bound.
+    `test_points_that_are_found_badly_cost_tightness_and_nothing_else` moves the cuts.
 
     Args:
-        outcomes: What `_outcomes_with_loss` found, (losses,).
-        losses: The losses that they should have, (losses,).
-        steps: The step.
-        pair: Which outputs are mixtures.
+        outcomes: The cuts, ascending, (losses,): outcomes that `_outcomes_with_loss`
+            finds for the losses.
+        losses: Points of the lattice, ascending, (losses,).
+        step: Sampling probability q and shift m of the step.
+        pair: Which of P and Q are mixtures.
 
     Returns:
-        The largest difference, plus its rounding error. An infinite outcome stands for
-        a loss that none has. All mass lies on one side of it, and so the difference
-        counts on that side only.
+        w, rounded up; not negative.
     """
-    difference = _privacy_loss(outcomes, steps, pair) - losses
+    difference = _privacy_loss(outcomes, step, pair) - losses
     mismatch = np.select(
         [outcomes == -math.inf, outcomes == math.inf],
         [-difference, difference],
         default=np.abs(difference),
     )
-    rounding = _privacy_loss_error(outcomes, steps)
+    rounding = _privacy_loss_error(outcomes, step)
+    # A point is a rounded product i·h, and the difference from it is rounded: two
+    # roundings of its size, doubled for room.
     rounding_of_losses = 4 * UNIT * np.abs(losses)
     return float(np.max(np.maximum(mismatch, 0.0) + rounding + rounding_of_losses))
 
 
 def _mixture_masses(
-    outcomes: Floats, steps: Steps, mean: float | None
+    outcomes: Floats, step: StepKind, mean: float | None
 ) -> tuple[Floats, Floats]:
     """Computes the probabilities of an output below, between and above outcomes.
 
@@ -549,7 +609,7 @@ def _mixture_masses(
 
     Args:
         outcomes: Outcomes, ascending, (outcomes,).
-        steps: The step, for its sampling probability q.
+        step: The step, of which only the sampling probability q is used.
         mean: c; None for an output that is N(0, 1) whatever the sample is.
 
     Returns:
@@ -560,7 +620,7 @@ def _mixture_masses(
     if mean is None:
         return masses_without, errors_without
     masses_with, errors_with = _normal_masses(outcomes - mean)
-    rate = steps.rate
+    rate = step.rate
     masses = (1 - rate) * masses_without + rate * masses_with
     errors = (1 - rate) * errors_without + rate * errors_with
     return masses, errors
@@ -581,14 +641,14 @@ def _normal_masses(outcomes: Floats) -> tuple[Floats, Floats]:
     """
     from scipy.special import ndtr
 
-    ends = np.concatenate([[-math.inf], outcomes, [math.inf]])
-    below = ndtr(ends)
-    above = ndtr(-ends)
+    bounds = np.concatenate([[-math.inf], outcomes, [math.inf]])
+    below = ndtr(bounds)
+    above = ndtr(-bounds)
     # Left of 0 differences of Φ are taken, and right of it differences of 1 − Φ: on
     # either side of what is small there, so that nothing cancels.
-    is_left = ends[1:] <= 0
+    is_left = bounds[1:] <= 0
     masses = np.where(is_left, below[1:] - below[:-1], above[:-1] - above[1:])
-    relative_error = _CDF_ERROR + _CDF_ERROR_FAR * np.minimum(ends * ends, 1e4)
+    relative_error = _CDF_ERROR + _CDF_ERROR_FAR * np.minimum(bounds * bounds, 1e4)
     error_below = relative_error * below
     error_above = relative_error * above
     errors = np.where(
@@ -609,13 +669,13 @@ class _ComposedLosses:
     Attributes:
         losses: Losses in the window, ascending, (losses,).
         tilted_masses: Their probabilities under the tilt, rounded up, (losses,).
-        error: What each of these is rounded up by.
+        error: Upper bound on the error of each, which was added to it.
         tilt: θ.
         log_factor: ln Mᴷ, the logarithm of what tilted masses add up to before they are
             divided by it, and what its rounding may add.
         outside_mass: Tilted probability outside of the window, rounded up.
-        infinite_mass: Probability that everything is lost, rounded up.
-        widening: What the losses are to be raised by.
+        infinite_mass: Probability of an infinite loss, rounded up.
+        widening: What the losses must still be raised by, for all steps together.
     """
 
     losses: Floats
@@ -641,26 +701,26 @@ class _ComposedLosses:
             return math.inf
         if self.log_delta(0.0) <= target:
             return self.widening
-        high = max((self.log_factor - target) / self.tilt, 1e-12)
-        while self.log_delta(high) > target:
-            high *= 2
-            if high > _MAX_EPSILON:
+        sufficient = max((self.log_factor - target) / self.tilt, 1e-12)
+        while self.log_delta(sufficient) > target:
+            sufficient *= 2
+            if sufficient > _MAX_EPSILON:
                 return math.inf
         # Where the search stops does not matter, since what is returned is checked. The
-        # root may be far below `high`, 2,400 times for q = 3.57·10⁻⁵ and a noise
+        # root may be far below `sufficient`, 2,400 times for q = 3.57·10⁻⁵ and a noise
         # multiplier of 0.5487 in one step at δ = 4.9·10⁻⁶.
         root = brentq(
             lambda epsilon: self.log_delta(epsilon) - target,
             0.0,
-            high,
-            xtol=1e-15 * high,
+            sufficient,
+            xtol=1e-15 * sufficient,
             rtol=1e-9,
         )
         for margin in _ROOT_MARGINS:
-            epsilon = min(float(root) * (1 + margin), high)
+            epsilon = min(float(root) * (1 + margin), sufficient)
             if self.log_delta(epsilon) <= target:
                 return epsilon + self.widening
-        return high + self.widening
+        return sufficient + self.widening
 
     def log_delta(self, epsilon: float) -> float:
         """Computes the logarithm of an upper bound on δ at `epsilon` + `widening`.
@@ -669,11 +729,11 @@ class _ComposedLosses:
         overflow. Masses are rounded up already; the sum is multiplied with what its own
         rounding and that of the weights may take away.
         """
-        start, weights = self._weights_beyond(epsilon)
+        first_beyond, weights = self._weights_beyond(epsilon)
         # Sums and exponents are off by less than a billionth, however long.
         largest = float(np.max(np.abs(self.losses)) + abs(epsilon))
         rounding = 1 + 1e-9 + 16 * UNIT * self.tilt * largest
-        tail = float(np.dot(self.tilted_masses[start:], weights)) * rounding
+        tail = float(np.dot(self.tilted_masses[first_beyond:], weights)) * rounding
         tail_with_outside = tail + self.outside_mass
         log_finite = self.log_factor - self.tilt * epsilon + math.log(tail_with_outside)
         if self.infinite_mass > 0:
@@ -681,12 +741,15 @@ class _ComposedLosses:
         return log_finite
 
     def error_part(self, epsilon: float) -> float:
-        """Computes which part of δ at `epsilon` is there for errors alone, from 0 to 1.
+        """Computes the fraction of δ at `epsilon` that only pays for numerical errors.
+
+        It is from 0 to 1.
 
         Where it is large, another tilt gives a tighter bound.
         """
-        start, weights = self._weights_beyond(max(epsilon - self.widening, 0.0))
-        total = float(np.dot(self.tilted_masses[start:], weights)) + self.outside_mass
+        first_beyond, weights = self._weights_beyond(max(epsilon - self.widening, 0.0))
+        masses = self.tilted_masses[first_beyond:]
+        total = float(np.dot(masses, weights)) + self.outside_mass
         error = self.error * float(np.sum(weights)) + self.outside_mass
         return error / total
 
@@ -697,9 +760,9 @@ class _ComposedLosses:
             The index of the first such loss, and the weight of each from there on,
             e^(−θ(loss − ε))·(1 − e^(−(loss − ε))).
         """
-        start = int(np.searchsorted(self.losses, epsilon, side="right"))
-        beyond = self.losses[start:] - epsilon
-        return start, np.exp(-self.tilt * beyond) * -np.expm1(-beyond)
+        first_beyond = int(np.searchsorted(self.losses, epsilon, side="right"))
+        excess = self.losses[first_beyond:] - epsilon
+        return first_beyond, np.exp(-self.tilt * excess) * -np.expm1(-excess)
 
 
 def _compose(lattices: Sequence[LatticeLosses], tilt: float) -> _ComposedLosses | None:
@@ -721,7 +784,9 @@ def _compose(lattices: Sequence[LatticeLosses], tilt: float) -> _ComposedLosses 
     - the chance of an infinite loss is the sum of those of the steps (union bound);
     - losses are raised by the widenings of all steps together.
 
-    So any θ gives an upper bound, and a bad one a loose bound.
+    So any θ gives an upper bound, and a bad one a loose bound. What a change must keep
+    is this list. Each mass is compared with fractions by
+    `test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere`.
 
     Args:
         lattices: Losses of each kind of step, with one interval.
@@ -736,7 +801,7 @@ def _compose(lattices: Sequence[LatticeLosses], tilt: float) -> _ComposedLosses 
     first_index, size = window
     interval = lattices[0].interval
 
-    tilted_masses = [_tilt(lattice, tilt)[1] for lattice in lattices]
+    tilted_masses = [_tilt(lattice, tilt).masses for lattice in lattices]
     counts = [lattice.count for lattice in lattices]
     convolution, error = _convolve(tilted_masses, counts, size)
     # Entry 0 of the convolution is the sum of the lowest losses of all steps, and the
@@ -784,18 +849,28 @@ def _tilting_error(lattices: Sequence[LatticeLosses], tilt: float) -> float:
     return math.fsum(errors)
 
 
-def _tilt(lattice: LatticeLosses, tilt: float) -> tuple[float, Floats]:
-    """Weighs the losses of one step by e^(θ·loss), so that large ones are not rare.
+@dataclass(frozen=True, kw_only=True)
+class _TiltedLosses:
+    """The losses of one step, weighed by e^(θ·loss) so that large ones are not rare.
 
-    The masses of a step add up to nearly 1, and so do the tilted ones, which are
+    The masses p of a step add up to nearly 1, and so do the tilted ones, which are
     divided by their sum M. What M takes away is put back at the end (`_compose`).
+
+    Attributes:
+        log_moment: ln M with M = Σ p·e^(θ·loss).
+        masses: The tilted masses p·e^(θ·loss)/M, (losses,).
+    """
+
+    log_moment: float
+    masses: Floats
+
+
+def _tilt(lattice: LatticeLosses, tilt: float) -> _TiltedLosses:
+    """Tilts the losses of one step.
 
     Args:
         lattice: Losses of the step, of which the infinite one is left out.
         tilt: θ, of either sign.
-
-    Returns:
-        ln M with M = Σ p·e^(θ·loss), and the tilted masses p·e^(θ·loss)/M, (losses,).
     """
     indices = np.arange(lattice.first_index, lattice.first_index + len(lattice.masses))
     exponents = (tilt * lattice.interval) * indices
@@ -803,7 +878,7 @@ def _tilt(lattice: LatticeLosses, tilt: float) -> tuple[float, Floats]:
     largest = float(np.max(exponents))
     weights = lattice.masses * np.exp(exponents - largest)
     total = float(np.sum(weights))
-    return largest + math.log(total), weights / total
+    return _TiltedLosses(log_moment=largest + math.log(total), masses=weights / total)
 
 
 def _log_moment(lattices: Sequence[LatticeLosses], tilt: float) -> float:
@@ -811,11 +886,13 @@ def _log_moment(lattices: Sequence[LatticeLosses], tilt: float) -> float:
 
     It is the sum of K·ln M over the kinds of steps, since steps are independent.
     """
-    return math.fsum(lattice.count * _tilt(lattice, tilt)[0] for lattice in lattices)
+    return math.fsum(
+        lattice.count * _tilt(lattice, tilt).log_moment for lattice in lattices
+    )
 
 
 def _best_tilt(lattices: Sequence[LatticeLosses], delta: float) -> float:
-    """Finds about the θ for which Chernoff's bound is δ at the least ε.
+    """Finds approximately the θ for which Chernoff's bound is δ at the least ε.
 
     The bound is P(loss > ε) ≤ E[e^(θ·loss)]·e^(−θε) for every θ > 0; it equals δ at
     ε = (ln E[e^(θ·loss)] − ln δ)/θ. The search need not be exact, since every θ gives
@@ -847,9 +924,9 @@ def _find_window(
         P(X ≥ b) ≤ E[e^((θ + s)·loss)] / E[e^(θ·loss)] · e^(−s·b)
 
     which is `_OUTSIDE` at b = (ln of the quotient − ln `_OUTSIDE`)/s; for s < 0 the
-    same b bounds X from below. Each s gives a right bound, so the tightest of several
-    is taken. Bounds are rounded outwards to the lattice, with one point more as room
-    for rounding.
+    same b bounds X from below. Each s gives a valid bound, so the tightest of several
+    is taken, and which ones are tried matters for time only. Bounds are rounded
+    outwards to the lattice, with one point more as room for rounding.
 
     Args:
         lattices: Losses of each kind of step, with one interval.
@@ -864,10 +941,10 @@ def _find_window(
     interval = lattices[0].interval
     log_moment = _log_moment(lattices, tilt)
 
-    def chernoff_bound(step: float) -> float:
-        """Returns b, in intervals; below it for s > 0, or above it for s < 0, is X."""
-        log_quotient = _log_moment(lattices, tilt + step) - log_moment
-        return (log_quotient - math.log(_OUTSIDE)) / step / interval
+    def chernoff_bound(tilt_change: float) -> float:
+        """Returns b for s = `tilt_change`, in intervals: above X if s > 0, else below."""
+        log_quotient = _log_moment(lattices, tilt + tilt_change) - log_moment
+        return (log_quotient - math.log(_OUTSIDE)) / tilt_change / interval
 
     # No sum is outside of these; so nothing is cut off to begin with.
     first_index = sum(lattice.count * lattice.first_index for lattice in lattices)
@@ -880,9 +957,9 @@ def _find_window(
     variance = _tilted_variance(lattices, tilt)
     reciprocal_std = 1 / (interval * math.sqrt(max(variance, 1.0)))
     for multiple in (0.25, 0.5, 1, 2, 4, 6, 8, 12, 16):
-        step = multiple * reciprocal_std
-        last_index = min(last_index, math.ceil(chernoff_bound(step)) + 1)
-        first_index = max(first_index, math.floor(chernoff_bound(-step)) - 1)
+        tilt_change = multiple * reciprocal_std
+        last_index = min(last_index, math.ceil(chernoff_bound(tilt_change)) + 1)
+        first_index = max(first_index, math.floor(chernoff_bound(-tilt_change)) - 1)
 
     # The transform must hold the losses of a single step without wrapping them around.
     min_size = max(
@@ -900,7 +977,7 @@ def _tilted_variance(lattices: Sequence[LatticeLosses], tilt: float) -> float:
     """
     total = 0.0
     for lattice in lattices:
-        _, tilted_masses = _tilt(lattice, tilt)
+        tilted_masses = _tilt(lattice, tilt).masses
         indices = np.arange(len(lattice.masses))
         mean = float(np.dot(tilted_masses, indices))
         variance = float(np.dot(tilted_masses, (indices - mean) ** 2))
@@ -924,6 +1001,10 @@ def _convolve(
     3. An entry of the inverse transform is a mean over the frequencies, so it is off by
        at most the mean of these errors, and of γ times the moduli for its own rounding.
 
+    What a change must keep: each rounding is in one of the three, as the result is
+    taken for exact but for this error. It is compared with fractions by
+    `test_the_error_of_the_transform_is_bounded_and_small`.
+
     Args:
         masses: Masses of each distribution, which add up to 1, (losses,) each; at most
             `size` of them.
@@ -943,8 +1024,8 @@ def _convolve(
     # Upper bounds on the moduli of the exact product, and on its relative errors.
     moduli = np.ones(frequency_count)
     relative_errors = np.zeros(frequency_count)
-    for part, count in zip(masses, counts, strict=True):
-        spectrum = np.fft.rfft(part, size)
+    for step_masses, count in zip(masses, counts, strict=True):
+        spectrum = np.fft.rfft(step_masses, size)
         product *= _power(spectrum, count)
         max_modulus = np.abs(spectrum) + gamma
         moduli *= max_modulus ** float(count)

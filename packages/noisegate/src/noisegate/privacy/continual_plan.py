@@ -32,7 +32,7 @@ from noisegate.privacy import accounting
 from noisegate.privacy.accounting import (
     continual_sensitivity,
     effective_multiplier,
-    prefix_noise,
+    total_noise_factor,
 )
 from noisegate.privacy.events import (
     MOST_PERIODS,
@@ -183,7 +183,7 @@ class Horizon:
 
     def noise_factor(self, period: int) -> float:
         """Returns the noise of the release after a period, over fresh noise of one."""
-        return prefix_noise(self.weights, period, self.window)
+        return total_noise_factor(self.weights, period, self.window)
 
     def overhead(self, period: int) -> float:
         """Returns the noise of the release after a period, over that of asking once.

@@ -38,9 +38,9 @@ MOST_PERIODS = 1000
 
 # Larger integers than 2¹⁰⁰⁰ do not fit into float64, and mean nothing.
 _MAX_BITS = 1000
-# A stated sensitivity may fall below the exact one by this much, relatively: what
-# squaring it in float64 rounds.
-_ROUNDING = 1e-12
+# The square of a stated sensitivity may fall below the exact one by this much,
+# relatively: what squaring it in float64 rounds.
+_SQUARE_TOLERANCE = 1e-12
 # What the square of a record's sensitivity is multiplied with in a stream: 1 if records
 # stay as they are; otherwise each may be withdrawn or amended once (G-34).
 _CORRECTION_FACTORS = (1, 3, 5, 9)
@@ -132,7 +132,7 @@ class Sampler(Enum):
 
 
 class EventError(UserError):
-    """A stored event is unusable; no guarantee can be computed from it."""
+    """Raised where an event is unusable, so that no guarantee follows from it."""
 
 
 # Events.
@@ -140,10 +140,15 @@ class EventError(UserError):
 
 @dataclass(frozen=True, kw_only=True)
 class _NamedEvent:
-    """What every event has: a name, and fields that are checked when it is made.
+    """Base of all events: a name, and fields that are checked when it is made.
 
     Events are read from files that anybody may have edited. So each field that is
-    annotated as `int` or `float` must be a positive finite number.
+    annotated as `int` or `float` must be a positive finite number: a negative noise, or
+    a NaN, would make the cost of an event meaningless. A field of another type is
+    checked by the class that has it.
+
+    Attributes:
+        name: The query that was answered.
     """
 
     name: str
@@ -191,7 +196,13 @@ class _NamedEvent:
 
 
 class _NoisySum:
-    """The noise of an event that has Gaussian noise on a sum."""
+    """Part of the events whose noise is Gaussian, on a sum.
+
+    Attributes:
+        noise_std: Standard deviation of the noise on each coordinate, in grid units.
+        sensitivity: L2 sensitivity of the sum, in grid units. What it counts exactly,
+            such as a distance or the norm of one record, differs between classes.
+    """
 
     noise_std: float
     sensitivity: float
@@ -252,7 +263,7 @@ class ContinualGaussianEvent(GaussianEvent):
 
     Examples:
         >>> from noisegate.privacy.events import ContinualGaussianEvent, Sampler
-        >>> from noisegate.privacy.accounting import prefix_noise
+        >>> from noisegate.privacy.accounting import total_noise_factor
         >>> sums = ContinualGaussianEvent(
         ...     name="sums",
         ...     sensitivity=111_812,
@@ -265,7 +276,7 @@ class ContinualGaussianEvent(GaussianEvent):
         ...     corrected=1,
         ... )
         >>> multiplier = sums.noise_multiplier
-        >>> [round(prefix_noise(sums.weights, n) * multiplier, 2) for n in (1, 2)]
+        >>> [round(total_noise_factor(sums.weights, n) * multiplier, 2) for n in (1, 2)]
         [17.89, 20.0]
     """
 
@@ -283,14 +294,12 @@ class ContinualGaussianEvent(GaussianEvent):
         super().__post_init__()
         # JSON has lists; equal events must have equal weights.
         object.__setattr__(self, "weights", tuple(self.weights))
-        weights_are_valid = (
-            all(
-                type(weight) is int and abs(weight) <= TOEPLITZ
-                for weight in self.weights
-            )
-            and self.weights[:1] == (TOEPLITZ,)
-            and len(self.weights) <= self.periods <= MOST_PERIODS
+        are_in_range = all(
+            type(weight) is int and abs(weight) <= TOEPLITZ for weight in self.weights
         )
+        begin_with_one = self.weights[:1] == (TOEPLITZ,)
+        fit_into_periods = len(self.weights) <= self.periods <= MOST_PERIODS
+        weights_are_valid = are_in_range and begin_with_one and fit_into_periods
         if not weights_are_valid or self.corrected not in _CORRECTION_FACTORS:
             raise EventError(
                 f"event {self.name!r}: its weights, or corrected={self.corrected}, "
@@ -477,7 +486,7 @@ class ThresholdedGaussianEvent(_NoisySum, _NamedEvent):
         sampler: How the noise was drawn; proved for the discrete Gaussian only.
 
     Examples:
-        >>> from noisegate.privacy.accounting import epsilon, threshold_odds
+        >>> from noisegate.privacy.accounting import epsilon, threshold_probability
         >>> from noisegate.privacy.events import Sampler, ThresholdedGaussianEvent
         >>> levels = ThresholdedGaussianEvent(
         ...     name="levels",
@@ -489,7 +498,7 @@ class ThresholdedGaussianEvent(_NoisySum, _NamedEvent):
         ...     coordinates=1000,
         ...     sampler=Sampler.DISCRETE_GAUSSIAN,
         ... )
-        >>> threshold_odds([levels]) < 1e-6, round(epsilon([levels], 1e-5), 3)
+        >>> threshold_probability([levels]) < 1e-6, round(epsilon([levels], 1e-5), 3)
         (True, 0.16)
     """
 
@@ -517,7 +526,7 @@ class ThresholdedGaussianEvent(_NoisySum, _NamedEvent):
                 "only."
             )
         min_squared_sensitivity = self.keys * self.weight**2
-        if self.sensitivity**2 < min_squared_sensitivity * (1 - _ROUNDING):
+        if self.sensitivity**2 < min_squared_sensitivity * (1 - _SQUARE_TOLERANCE):
             raise EventError(
                 f"event {self.name!r}: sensitivity={self.sensitivity:g} is below that "
                 f"of {self.keys} keys."
@@ -551,8 +560,12 @@ def event_to_json(event: Event) -> dict[str, Any]:
 
     Numbers in float64 survive JSON exactly, so the event that is read back is equal.
     """
-    # Subclasses have kinds of their own.
-    kind = next(kind for kind, cls in _EVENT_CLASSES.items() if type(event) is cls)
+    # `type` and not `isinstance`, since subclasses have kinds of their own.
+    kind = next(
+        kind
+        for kind, event_class in _EVENT_CLASSES.items()
+        if type(event) is event_class
+    )
     data: dict[str, Any] = {"kind": kind}
     for name, value in asdict(event).items():
         data[name] = value.value if isinstance(value, Sampler) else value
@@ -573,11 +586,12 @@ def event_from_json(data: Mapping[str, Any]) -> Event:
             f"event kind {kind!r} is not known to this version of noisegate; use a "
             "newer one."
         )
-    has_sampler = kind != "zero-concentrated"
+    event_class = _EVENT_CLASSES[kind]
+    has_sampler = event_class is not ZeroConcentratedEvent
     try:
         if has_sampler:
             values["sampler"] = Sampler(values.get("sampler"))
-        return _EVENT_CLASSES[kind](**values)
+        return event_class(**values)
     except (TypeError, ValueError) as error:
         raise EventError(
             f"event {data.get('name')!r} of kind {kind!r} has unusable fields: {error}"
@@ -586,7 +600,7 @@ def event_from_json(data: Mapping[str, Any]) -> Event:
 
 def events_from_json(data: Sequence[Mapping[str, Any]]) -> tuple[Event, ...]:
     """Returns the events of a JSON list, in order; raises an EventError as for one."""
-    return tuple(event_from_json(item) for item in data)
+    return tuple(event_from_json(event_data) for event_data in data)
 
 
 # Privacy units, in words. A certificate states only these words and a number, and a
@@ -632,16 +646,23 @@ def names_unit_column(unit: str) -> bool:
     >>> names_unit_column("all records of one patient"), names_unit_column("patient")
     (True, False)
     """
-    return _starts_with(unit, SEVERAL)
+    return _begins_with(unit, SEVERAL)
 
 
 def names_linked_tables(unit: str) -> bool:
     """Returns whether the words for a privacy unit are those of linked tables."""
-    return _starts_with(unit, LINKED)
+    return _begins_with(unit, LINKED)
 
 
-def _starts_with(unit: str, words: str) -> bool:
-    """Returns whether a unit begins with words, whatever its case and blanks."""
+def _begins_with(unit: str, words: str) -> bool:
+    """Returns whether a unit begins with words, whatever its case and blanks.
+
+    A person reads "All  records of one" as `SEVERAL`, and so does this check.
+
+    Args:
+        unit: The words for a privacy unit.
+        words: In lower case, with single blanks.
+    """
     return " ".join(unit.split()).casefold().startswith(words)
 
 

@@ -8,10 +8,11 @@ A gradient comes in one of three forms, by how many numbers it needs:
   record (`add_products`).
 - *factored*: the sum of such products over groups, clipped as a whole (`add_factored`).
 
-The first two may be parts of one gradient, which `add_gradients` clips as a whole.
-Since |d ⊗ x| = |d||x|, the part of a product counts with the row |x|·d for the norm. On
-the grid it becomes D ⊗ U, where D are the integers of |x|·d and U those of the
-direction x/|x|::
+The first two may be parts of one gradient, which `add_gradients` clips as a whole. The
+norm of an outer product is the product of the norms, |d ⊗ x| = |d||x|. So the row
+|x|·d, which has as few numbers as the layer has outputs, is as long as the gradient,
+and stands for it wherever only the length counts. On the grid the gradient becomes
+D ⊗ U, where D are the integers of |x|·d and U those of the direction x/|x|::
 
     x ──► x/|x| ──────────────────► U, norm ≤ 2¹¹ ─╮
     d ──► |x|·d ──► clip, round ──► D              ├─► Σ D ⊗ U over records, exact
@@ -64,43 +65,74 @@ def add_gradients(
 ) -> None:
     """Adds the gradients of records to a sum, each clipped as a whole (G-20).
 
+    A record's gradient is all its parts together, so one factor clips them all: it is
+    computed from every part before the first is added. A part that was clipped by
+    itself, or left out of the norm, would let a gradient exceed the sensitivity;
+    `test_adding_removing_or_changing_a_record` would notice.
+
     Args:
         total: Sum in grid units over all parameters of `shapes` side by side,
             (parameters,), which is changed.
         shapes: Shape of each parameter, by name.
-        plain: Gradients at the parameters that are not in `products`, side by side,
-            (records, numbers).
+        plain: Gradients at the parameters that are not in `products`, side by side in
+            the order of `shapes`, (records, numbers).
         products: For each parameter whose gradient is a product: the inputs of its
             layer, (records, inputs), and the gradients at its outputs,
             (records, outputs).
-        grid: The norm to clip to. It has no centre, and signs are kept.
+        grid: The norm to clip to. Its centre must be None, and `nonnegative` False:
+            gradients are clipped around zero, and keep their signs.
     """
     input_norms = {name: row_norms(inputs) for name, (inputs, _) in products.items()}
-    with np.errstate(over="ignore", invalid="ignore"):
-        weighted_gradients = {
-            name: (output_gradients * input_norms[name]).astype(np.float32)
-            for name, (_, output_gradients) in products.items()
-        }
+    weighted_gradients = {
+        name: _weigh_gradients(output_gradients, input_norms[name])
+        for name, (_, output_gradients) in products.items()
+    }
     factors = clip_factors((plain, *weighted_gradients.values()), grid)
 
-    start = 0  # of a parameter in `total`
-    plain_start = 0  # of a parameter in `plain`
+    total_start = 0  # of the parameter, in `total`
+    plain_start = 0  # of the parameter, in `plain`
     for name, shape in shapes.items():
         size = math.prod(shape)
-        parameter_total = total[start : start + size]
+        parameter_total = total[total_start : total_start + size]
         if name in products:
             inputs, _ = products[name]
-            integer_gradients = clipped(weighted_gradients[name], factors)
+            integer_gradients = clip_rows(weighted_gradients[name], factors)
             add_products(parameter_total, inputs, input_norms[name], integer_gradients)
         else:
             gradients = plain[:, plain_start : plain_start + size]
             add_clipped(parameter_total, gradients, factors)
             plain_start += size
-        start += size
+        total_start += size
+
+
+def _weigh_gradients(output_gradients: Rows, input_norms: Float64s) -> Rows:
+    """Computes |x|·d: rows that are as long as the products d ⊗ x.
+
+    What overflows float32 becomes infinite, and 0·∞ becomes NaN. Both are safe:
+    `clip_factors` gives such a row the factor 0, so that the record adds nothing. NumPy
+    must not warn of them, since whether a warning comes must not depend on a record.
+
+    Args:
+        output_gradients: d, (records, outputs).
+        input_norms: |x| of each record, (records, 1).
+
+    Returns:
+        The rows, (records, outputs).
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return (output_gradients * input_norms).astype(np.float32)
 
 
 def clip_factors(parts: Sequence[Rows], grid: Grid) -> Factors:
     """Computes what each row is multiplied with to be clipped, in grid units (G-20).
+
+    The factor is UNITS · HEADROOM over the norm that is clipped to, or over an upper
+    bound on the norm of the row where that is more.
+
+    What a change must keep: the bound is never below the true norm, and follows from
+    the row alone, bit for bit. So it is computed from integers whose squares float64
+    adds exactly, in whatever order; a plain `np.linalg.norm` would round differently in
+    other company. `test_no_row_is_longer_than_the_bound` watches over this.
 
     Args:
         parts: Parts of the rows, (records, numbers) each, that are clipped together.
@@ -129,42 +161,47 @@ def clip_factors(parts: Sequence[Rows], grid: Grid) -> Factors:
         )
         is_within = max_norms <= grid.norm * _NORM_TOLERANCE
         norms = np.where(is_within, grid.norm, max_norms)
+        # `HEADROOM` is room for the rounding of the factor, and of rows times factors.
         factors = np.minimum(UNITS * HEADROOM / norms, _MAX_FACTOR).astype(np.float32)
     return np.where(is_finite, factors, np.float32(0))
 
 
-def add_clipped(total: npt.NDArray[np.int64], part: Rows, factors: Factors) -> None:
+def add_clipped(total: npt.NDArray[np.int64], rows: Rows, factors: Factors) -> None:
     """Adds rows to a sum, each clipped and rounded toward zero.
+
+    It adds what `clip_rows` returns, without holding all of it. Rows whose factor is 0
+    are left out, as NaN times 0 is no 0.
 
     Args:
         total: Sum in grid units, (numbers,), which is changed.
-        part: A part of the rows, (records, numbers).
+        rows: The rows, or some of their columns, (records, numbers); at most
+            `BLOCK_LIMIT` records, whose sum fits into int32.
         factors: What `clip_factors` returns for the whole rows, (records,).
     """
     is_finite = factors > 0
     if is_finite.all():
-        finite_part = part
+        finite_rows = rows
         finite_factors = factors
     else:
-        finite_part = part[is_finite]
+        finite_rows = rows[is_finite]
         finite_factors = factors[is_finite]
-    for columns, scaled in _scaled_columns(finite_part, finite_factors):
+    for columns, scaled in _scaled_columns(finite_rows, finite_factors):
         total[columns] += scaled.astype(np.int32).sum(axis=0, dtype=np.int32)
 
 
-def clipped(part: Rows, factors: Factors) -> npt.NDArray[np.int32]:
+def clip_rows(rows: Rows, factors: Factors) -> npt.NDArray[np.int32]:
     """Clips rows and rounds them toward zero.
 
     Args:
-        part: A part of the rows, (records, numbers).
+        rows: The rows, or some of their columns, (records, numbers).
         factors: What `clip_factors` returns for the whole rows, (records,).
 
     Returns:
         Integers in grid units, (records, numbers); zeros where a row is not finite.
     """
     is_finite = factors > 0
-    integers = np.zeros(part.shape, dtype=np.int32)
-    scaled = part[is_finite] * factors[is_finite, None]
+    integers = np.zeros(rows.shape, dtype=np.int32)
+    scaled = rows[is_finite] * factors[is_finite, None]
     integers[is_finite] = scaled.astype(np.int32)
     return integers
 
@@ -200,16 +237,22 @@ def add_products(
 ) -> None:
     """Adds the gradients of a linear layer's weight to a sum, Σ D ⊗ U (G-20).
 
+    U are the integers of the direction x/|x|, of norm at most 2¹¹. D are the rows
+    |x|·d on a grid that is coarser by 2¹¹, so that D ⊗ U is in grid units again. Both
+    are rounded toward zero, so a product is no longer than its row |x|·d was.
+
     Args:
         total: Sum in grid units, (outputs · inputs,), which is changed.
-        inputs: Inputs of the layer, (records, inputs).
-        input_norms: What `row_norms` returns for the inputs, (records, 1).
+        inputs: Inputs of the layer, x, (records, inputs).
+        input_norms: |x| as `row_norms` returns it, (records, 1). It is only used to
+            make directions; the gradients are multiplied with it already.
         integer_gradients: Gradients at the outputs times the norms of the inputs,
             clipped and rounded, (records, outputs).
     """
     directions = _directions(inputs, input_norms)
     integer_directions = _coarse_integers(Grid(norm=1.0), directions, _HALF_UNITS)
     coarse_gradients = np.trunc(integer_gradients * (_HALF_UNITS / UNITS))
+    # Exact in float64, in whatever order BLAS adds: each is an integer of at most 2²².
     products = coarse_gradients.T @ integer_directions
     total += products.astype(np.int64).reshape(-1)
 
@@ -219,7 +262,10 @@ def add_factored(
 ) -> None:
     """Adds factored gradients to a sum, each clipped as a whole.
 
-    The gradient of a record is d_g ⊗ x_g for each group g (G-20).
+    The gradient of a record is d_g ⊗ x_g for each group g. It is as long as all rows
+    |x_g|·d_g together, which are clipped as one row to D; each direction x_g/|x_g|
+    becomes U_g. Both have norms of at most `FACTOR_UNITS`, so all D_g ⊗ U_g together
+    have at most its square (G-20).
 
     Args:
         total: Sum in grid units, (groups · outputs · inputs,), which is changed.
@@ -228,6 +274,7 @@ def add_factored(
         grid: The norm to clip to.
     """
     input_norms = row_norms(inputs)
+    # What is not finite becomes zeros on the grid, and must not be warned of.
     with np.errstate(over="ignore", invalid="ignore"):
         weighted_gradients = gradients * input_norms
     directions = _directions(inputs, input_norms)
@@ -246,7 +293,11 @@ def add_factored(
 
 
 def _directions(inputs: Rows, input_norms: Float64s) -> Float64s:
-    """Divides rows by their norms; a row of zeros stays one."""
+    """Divides rows by their norms; a row of zeros stays one.
+
+    Rows that are not finite give NaN, which the grid turns into zeros. NumPy must not
+    warn of them, as a warning would tell of a record.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         return inputs / np.where(input_norms > 0, input_norms, 1.0)
 
@@ -265,44 +316,44 @@ def _coarse_integers(grid: Grid, vectors: Float64s, units: int) -> Float64s:
     return np.asarray(np.trunc(grid.quantise(vectors) * (units / UNITS)))
 
 
-def _largest_magnitudes(part: Rows) -> Factors:
+def _largest_magnitudes(rows: Rows) -> Factors:
     """Returns the largest magnitude of each row, (records,); NaN where there is one."""
     return np.asarray(
-        np.maximum(part.max(axis=1, initial=0), -part.min(axis=1, initial=0))
+        np.maximum(rows.max(axis=1, initial=0), -rows.min(axis=1, initial=0))
     )
 
 
-def _truncated_squares(part: Rows, scales: Factors) -> Float64s:
+def _truncated_squares(rows: Rows, scales: Factors) -> Float64s:
     """Sums the squares of rows that are scaled and truncated to integers.
 
     Args:
-        part: A part of the rows, (records, numbers).
+        rows: The rows, or some of their columns, (records, numbers).
         scales: What each row is multiplied with, (records,).
 
     Returns:
         The sums, (records,), exact where a row is finite.
     """
-    squares = np.zeros(len(part))
-    for _, scaled in _scaled_columns(part, scales):
+    squares = np.zeros(len(rows))
+    for _, scaled in _scaled_columns(rows, scales):
         truncated = np.trunc(scaled, out=scaled).astype(np.float64)
         squares += np.einsum("ij,ij->i", truncated, truncated)
     return squares
 
 
-def _scaled_columns(part: Rows, factors: Factors) -> Iterator[tuple[slice, Rows]]:
+def _scaled_columns(rows: Rows, factors: Factors) -> Iterator[tuple[slice, Rows]]:
     """Multiplies rows with their factors, some columns at a time.
 
     Args:
-        part: A part of the rows, (records, numbers).
+        rows: The rows, or some of their columns, (records, numbers).
         factors: Factor of each row, (records,).
 
     Yields:
         Which columns, and these columns times the factors, (records, columns). The
-        array is overwritten by the next ones.
+        array is overwritten when the next columns are taken, so it must not be kept.
     """
-    width = max(_BLOCK_SIZE // max(len(part), 1), 1)
-    work = np.empty((len(part), width), dtype=np.float32)
-    for start in range(0, part.shape[1], width):
-        columns = slice(start, min(start + width, part.shape[1]))
-        scaled = work[:, : columns.stop - start]
-        yield columns, np.multiply(part[:, columns], factors[:, None], out=scaled)
+    width = max(_BLOCK_SIZE // max(len(rows), 1), 1)
+    buffer = np.empty((len(rows), width), dtype=np.float32)
+    for start in range(0, rows.shape[1], width):
+        columns = slice(start, min(start + width, rows.shape[1]))
+        scaled = buffer[:, : columns.stop - start]
+        yield columns, np.multiply(rows[:, columns], factors[:, None], out=scaled)

@@ -4,10 +4,13 @@ Training takes thousands of small answers, each a noisy vector over a random sam
 the records. A plan fixes all of them before the first is taken::
 
     StepPlan.calibrate(Budget)  ──►  CalibratedStepPlan: one event for all steps
-      GradientPlan   sums of clipped gradients over Poisson samples  (here, G-19 to
-      G-21) BatchPlan      one clipped vector of a whole sample
-      (`shard_plan`, G-24) ShardPlan      sums of one vector of each disjoint shard
-       (`shard_plan`, G-26)
+
+A `StepPlan` is one of three, by what a step returns:
+
+- `GradientPlan`: the sum of the clipped gradients of a Poisson sample (here, G-19 to
+  G-21).
+- `BatchPlan`: one clipped vector of a whole sample (`shard_plan`, G-24).
+- `ShardPlan`: the sum of one vector of each disjoint shard (`shard_plan`, G-26).
 
 The least noise has no formula, as ε of many sampled steps is computed numerically. So
 `_least_noise` searches for it, and stops a little above it; the plan it is put into
@@ -35,7 +38,7 @@ from noisegate.privacy.events import (
     ShardGaussianEvent,
 )
 from noisegate.privacy.grid import FACTOR_UNITS, UNITS, Grid
-from noisegate.privacy.noise import CONVOLVED_UP_TO, NARROWEST, reached
+from noisegate.privacy.noise import CONVOLVED_UP_TO, NARROWEST, convolved_std
 from noisegate.privacy.plan import Budget, Plan, PlannedRelease, PricedPlan, Query
 from noisegate.settings import Settings, Within, settings
 
@@ -152,7 +155,7 @@ class StepPlan(Settings):
         """Grid units per unit of what a step returns."""
         return self.grid.scale
 
-    def check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def check_trained_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Checks that what is to be released has the planned names and shapes.
 
         Raises:
@@ -176,7 +179,9 @@ class StepPlan(Settings):
         Raises:
             OptionError: if names or shapes are others than planned.
         """
-        self.check({name: tuple(array.shape) for name, array in arrays.items()})
+        self.check_trained_shapes(
+            {name: tuple(array.shape) for name, array in arrays.items()}
+        )
         columns = [
             np.asarray(arrays[name], np.float64).reshape(-1, 1)
             for name in self.released
@@ -210,7 +215,10 @@ class StepPlan(Settings):
                 bound is proved on samples.
             CalibrationError: if no noise can give the guarantee.
         """
-        if budget.contributions is not None and budget.contributions > 1:
+        has_several_records = (
+            budget.contributions is not None and budget.contributions > 1
+        )
+        if has_several_records:
             raise OptionError(
                 f"contributions={budget.contributions}: records of one unit are "
                 "sampled one by one, for which no bound is proved. Use "
@@ -238,9 +246,10 @@ class StepPlan(Settings):
         if not self.queries:
             return ()
         shares = [self.share, *(query.share for query in self.queries)]
-        part_of_steps = self.share / math.fsum(shares)
+        fraction_of_steps = self.share / math.fsum(shares)
         mu_of_all = accounting.mu_for(budget.epsilon, budget.delta)
-        mu_of_queries = mu_of_all * math.sqrt(1 - part_of_steps)
+        # Shares divide μ², and the queries get what is not that of the steps.
+        mu_of_queries = mu_of_all * math.sqrt(1 - fraction_of_steps)
         epsilon_of_queries = accounting.gaussian_epsilon(mu_of_queries, budget.delta)
         query_budget = replace(budget, epsilon=max(epsilon_of_queries, _MIN_EPSILON))
         return Plan(queries=self.queries).calibrate(query_budget).releases
@@ -263,7 +272,8 @@ def _check_shapes(option: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
 class CalibratedStepPlan(PricedPlan):
     """Steps, and maybe queries, that together cost at most `budget`.
 
-    Made by `StepPlan.calibrate`.
+    Made by `StepPlan.calibrate`. Whoever makes one in another way meets the same checks
+    of event, queries and price.
 
     Attributes:
         plan: The steps and queries, as a method planned them.
@@ -327,11 +337,11 @@ class CalibratedStepPlan(PricedPlan):
         """
         plan = self.plan
         event = self.event
-        shard_facts: dict[str, Any] = {}
+        shard_fields: dict[str, Any] = {}
         if isinstance(event, BatchGaussianEvent):
-            shard_facts = {"shards": event.shards, "vectors_of": "samples"}
+            shard_fields = {"shards": event.shards, "vectors_of": "samples"}
         elif isinstance(event, ShardGaussianEvent):
-            shard_facts = {"shards": event.shards, "vectors_of": "shards"}
+            shard_fields = {"shards": event.shards, "vectors_of": "shards"}
 
         max_sum = self._max_sum_over_sensitivity(records)
         if max_sum is None:
@@ -344,7 +354,7 @@ class CalibratedStepPlan(PricedPlan):
             **super().describe(records),
             "steps": plan.steps,
             "rate": plan.sampling_probability,
-            **shard_facts,
+            **shard_fields,
             "records_a_step": self._records_a_step(records),
             "clipping_norm": plan.clip_norm,
             "parameters": plan.count,
@@ -410,11 +420,12 @@ def split_arrays(
     Returns:
         The arrays by name, float32.
     """
-    ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
-    parts = np.split(values.reshape(-1).astype(np.float32), ends[:-1])
+    sizes = [math.prod(shape) for shape in shapes.values()]
+    first_of_next = np.cumsum(sizes)[:-1]
+    flat_arrays = np.split(values.reshape(-1).astype(np.float32), first_of_next)
     return {
-        name: part.reshape(shapes[name])
-        for name, part in zip(shapes, parts, strict=True)
+        name: flat_array.reshape(shapes[name])
+        for name, flat_array in zip(shapes, flat_arrays, strict=True)
     }
 
 
@@ -426,8 +437,9 @@ def _least_noise(
 ) -> SampledGaussianEvent:
     """Returns all steps as an event, with about the least noise that keeps a budget.
 
-    ε falls as the noise grows. So from a guess, the noise is enlarged until it is
-    enough, or reduced until it is not, in steps that grow; the crossing is in between.
+    ε falls as the noise grows. So two widths are searched, one that is enough and one
+    that is not, and then the crossing in between. What is returned was priced and found
+    to be enough, whatever the search did; `CalibratedStepPlan` prices it again.
 
     Args:
         plan: The steps.
@@ -442,40 +454,77 @@ def _least_noise(
     min_std = float(NARROWEST) if is_convolved else accounting.MINIMUM_STD
     max_std = accounting.MAXIMUM_STD / 2
 
-    def event(noise_std: float) -> SampledGaussianEvent:
-        drawn_std = reached(noise_std) if is_convolved else noise_std
+    def event_with(noise_std: float) -> SampledGaussianEvent:
+        """Returns the steps with the noise that is drawn for a wanted width."""
+        drawn_std = convolved_std(noise_std) if is_convolved else noise_std
         return plan.event(drawn_std, sampler)
 
-    def excess(noise_std: float) -> float:
+    def log_excess(noise_std: float) -> float:
         """Returns ln of ε over that of the budget: positive if noise is too little."""
-        events = (*query_events, event(noise_std))
-        spent = accounting.epsilon(events, budget.delta, budget.adjacency)
-        return math.log(spent / budget.epsilon) if spent > 0 else -math.inf
+        events = (*query_events, event_with(noise_std))
+        price = accounting.epsilon(events, budget.delta, budget.adjacency)
+        return math.log(price / budget.epsilon) if price > 0 else -math.inf
 
-    # At the end, one of these is known to be enough, and the other not to be.
-    sufficient_std = min(max(_guess_noise(plan, budget), min_std), max_std)
-    insufficient_std: float | None = None
-    factor = _FIRST_STEP
-    # Wider noise, until it is enough ...
-    while excess(sufficient_std) > 0:
-        if sufficient_std >= max_std:
-            widest = event(max_std)
-            message = _no_noise_message(plan, budget, query_events, widest)
+    guessed_std = min(max(_guess_noise(plan, budget), min_std), max_std)
+    if log_excess(guessed_std) > 0:
+        bracket = _widen_until_sufficient(log_excess, guessed_std, max_std)
+        if bracket is None:
+            widest_event = event_with(max_std)
+            message = _no_noise_message(plan, budget, query_events, widest_event)
             raise CalibrationError(message)
-        insufficient_std = sufficient_std
-        sufficient_std = min(sufficient_std * factor, max_std)
+    else:
+        bracket = _narrow_until_insufficient(log_excess, guessed_std, min_std)
+        if bracket is None:
+            return event_with(min_std)
+    insufficient_std, sufficient_std = bracket
+    least_std = _find_crossing(log_excess, insufficient_std, sufficient_std)
+    return event_with(least_std)
+
+
+def _widen_until_sufficient(
+    log_excess: Callable[[float], float], insufficient_std: float, max_std: float
+) -> tuple[float, float] | None:
+    """Widens noise that is not enough, in steps that grow, until it is enough.
+
+    Args:
+        log_excess: ln of the cost over the budget; it falls as the noise grows.
+        insufficient_std: Noise, in grid units, with an excess above zero.
+        max_std: Widest noise.
+
+    Returns:
+        Noise that is not enough, and wider noise that is; None if none is.
+    """
+    factor = _FIRST_STEP
+    while insufficient_std < max_std:
+        wider_std = min(insufficient_std * factor, max_std)
         factor *= factor
-    # ... or narrower noise, if the guess was enough, until it is not.
-    while insufficient_std is None:
-        if sufficient_std <= min_std:
-            return event(sufficient_std)
+        if log_excess(wider_std) <= 0:
+            return insufficient_std, wider_std
+        insufficient_std = wider_std
+    return None
+
+
+def _narrow_until_insufficient(
+    log_excess: Callable[[float], float], sufficient_std: float, min_std: float
+) -> tuple[float, float] | None:
+    """Narrows noise that is enough, in steps that grow, until it is not enough.
+
+    Args:
+        log_excess: ln of the cost over the budget; it falls as the noise grows.
+        sufficient_std: Noise, in grid units, with an excess of at most zero.
+        min_std: Narrowest noise.
+
+    Returns:
+        Noise that is not enough, and wider noise that is; None if all is.
+    """
+    factor = _FIRST_STEP
+    while sufficient_std > min_std:
         narrower_std = max(sufficient_std / factor, min_std)
         factor *= factor
-        if excess(narrower_std) > 0:
-            insufficient_std = narrower_std
-        else:
-            sufficient_std = narrower_std
-    return event(_find_crossing(excess, insufficient_std, sufficient_std))
+        if log_excess(narrower_std) > 0:
+            return narrower_std, sufficient_std
+        sufficient_std = narrower_std
+    return None
 
 
 def _guess_noise(plan: StepPlan, budget: Budget) -> float:
@@ -494,7 +543,7 @@ def _guess_noise(plan: StepPlan, budget: Budget) -> float:
     else:
         moved_records = 1
     mu = accounting.mu_for(budget.epsilon, budget.delta) / moved_records
-    # Any noise; of the event only sensitivity and number of steps are wanted.
+    # Any noise does: only the sensitivity and the number of steps are read.
     event = plan.event(NARROWEST, Sampler.CONVOLVED_GAUSSIAN)
     mu_squared_a_step = min(mu**2 / event.uses, _MAX_EXPONENT)
     shift_squared = math.log1p(
@@ -504,7 +553,7 @@ def _guess_noise(plan: StepPlan, budget: Budget) -> float:
 
 
 def _find_crossing(
-    excess: Callable[[float], float], insufficient_std: float, sufficient_std: float
+    log_excess: Callable[[float], float], insufficient_std: float, sufficient_std: float
 ) -> float:
     """Finds noise that is barely enough, by regula falsi.
 
@@ -512,15 +561,15 @@ def _find_crossing(
     search stops where at most `_UNUSED_PART` of ε is left, or the bracket is narrow.
 
     Args:
-        excess: ln of the cost over the budget; it falls as the noise grows.
+        log_excess: ln of the cost over the budget; it falls as the noise grows.
         insufficient_std: Noise, in grid units, with an excess above zero.
         sufficient_std: Wider noise, with an excess of at most zero.
 
     Returns:
         Noise that was tried, with an excess of at most zero.
     """
-    excess_above = excess(insufficient_std)
-    excess_below = excess(sufficient_std)
+    excess_above = log_excess(insufficient_std)
+    excess_below = log_excess(sufficient_std)
     for _ in range(_MAX_ROUNDS):
         is_tight = excess_below > -_UNUSED_PART
         is_narrow = sufficient_std <= insufficient_std * (1 + _BRACKET_WIDTH)
@@ -533,7 +582,7 @@ def _find_crossing(
         else:
             fraction = 0.5
         middle_std = insufficient_std * (sufficient_std / insufficient_std) ** fraction
-        excess_middle = excess(middle_std)
+        excess_middle = log_excess(middle_std)
         if excess_middle > 0:
             insufficient_std = middle_std
             excess_above = excess_middle
@@ -547,36 +596,37 @@ def _no_noise_message(
     plan: StepPlan,
     budget: Budget,
     query_events: tuple[Event, ...],
-    widest: SampledGaussianEvent,
+    widest_event: SampledGaussianEvent,
 ) -> str:
-    """Returns why no noise keeps the budget, and what would work instead.
+    """Returns the message that no noise keeps the budget, with what would work instead.
 
     Args:
         plan: The steps.
         budget: The guarantee that cannot be kept.
         query_events: What else is paid from the budget.
-        widest: The steps with the widest noise that can be drawn. They cost something
+        widest_event: The steps with the widest noise that can be drawn. They cost something
             all the same, as a record may be sampled in one step whatever the noise.
 
     Returns:
         The least ε for the steps, and a number of steps for the ε, if there is one.
     """
 
-    def cost(steps: int) -> float:
-        events = (*query_events, replace(widest, steps=steps))
+    def price_of(steps: int) -> float:
+        events = (*query_events, replace(widest_event, steps=steps))
         return accounting.epsilon(events, budget.delta, budget.adjacency)
 
-    steps = plan.steps
-    while steps > 1 and cost(steps) > budget.epsilon:
-        steps //= 2
-    fewer_steps = ""
-    if cost(steps) <= budget.epsilon:
-        fewer_steps = f"; {steps} steps would do"
-    min_epsilon = cost(plan.steps)
+    payable_steps = plan.steps
+    while payable_steps > 1 and price_of(payable_steps) > budget.epsilon:
+        payable_steps //= 2
+    steps_advice = ""
+    if price_of(payable_steps) <= budget.epsilon:
+        steps_advice = f"; {payable_steps} steps would do"
+    min_epsilon = price_of(plan.steps)
     if math.isfinite(min_epsilon):
-        remedy = f"they cost epsilon={min_epsilon * 1.01:.3g} at least{fewer_steps}"
+        # A hundredth more, so that the three digits that are shown are enough.
+        remedy = f"they cost epsilon={min_epsilon * 1.01:.3g} at least{steps_advice}"
     else:
-        remedy = f"raise delta{fewer_steps}"
+        remedy = f"raise delta{steps_advice}"
     return (
         f"epsilon={budget.epsilon:g} at delta={budget.delta:g} is too little for "
         f"{plan.steps} steps at rate {plan.sampling_probability:.3g}, whatever the "

@@ -57,11 +57,11 @@ _CHUNK_SIZE = 4096
 _TEST_MARGIN = 2.0**-11
 # Numbers that are clipped at a time: work arrays that leave the cache cost more than
 # the arithmetic.
-_WORK_SIZE = 2**15
+_MAX_NUMBERS_AT_ONCE = 2**15
 
 
-def check_room(records: int) -> None:
-    """Checks that the sum of so many records, with its noise, fits into 64 bits (G-07).
+def check_record_limit(records: int) -> None:
+    """Checks that a sum of this many records, with its noise, fits into 64 bits (G-07).
 
     Args:
         records: Number of records.
@@ -89,10 +89,10 @@ class GridBound:
         nonnegative: Whether no coordinate of a vector is below zero.
 
     Examples:
-        >>> from noisegate import Adjacency
         >>> from noisegate.privacy.events import Adjacency
+        >>> from noisegate.privacy.grid import GridBound
         >>> counts = GridBound(units=10, nonnegative=True)
-        >>> [counts.sensitivity_squared(each) for each in Adjacency]
+        >>> [counts.sensitivity_squared(adjacency) for adjacency in Adjacency]
         [100, 200]
         >>> GridBound(units=10).sensitivity(Adjacency.REPLACE_ONE)
         20
@@ -113,6 +113,10 @@ class GridBound:
 
     def sensitivity_squared(self, adjacency: Adjacency) -> int:
         """Returns the squared L2 sensitivity of the sum, exactly (G-01).
+
+        An added record moves the sum by one vector, of norm B. A replaced one moves it
+        by the difference of two, whose square is at most (2B)²; or 2B² where no
+        coordinate is negative, as two such vectors are at most at a right angle.
 
         Args:
             adjacency: What neighbours are.
@@ -137,7 +141,7 @@ class GridBound:
             The sensitivity in grid units, rounded up to an integer.
         """
         square = self.sensitivity_squared(adjacency)
-        root = math.isqrt(square)
+        root = math.isqrt(square)  # rounded down
         return root if root * root == square else root + 1
 
 
@@ -197,6 +201,14 @@ class Grid:
     def quantise(self, vectors: FloatRows) -> npt.NDArray[np.int32]:
         """Clips vectors and rounds them toward zero to the grid (G-02).
 
+        Most rows are far inside the ball or far outside, and a fast test tells which;
+        the others are decided by integers, one by one.
+
+        What a change must keep: no row leaves the ball, and the bits of a row are the
+        same in every company. `test_adversarial_rows_stay_inside_the_ball`,
+        `test_rows_close_to_the_bound_stay_inside_the_ball` and
+        `test_a_row_has_the_same_bits_in_every_company` watch over this.
+
         Args:
             vectors: One vector a record, (records, coordinates), float32 or float64.
 
@@ -213,11 +225,7 @@ class Grid:
                 f"vectors of type {vectors.dtype} cannot be summed; a feature map "
                 "returns float32."
             )
-        if self.centre is None:
-            centred = vectors
-        else:
-            centre = np.asarray(self.centre, dtype=np.float64)
-            centred = vectors.astype(np.float64) - centre
+        centred = self._subtract_centre(vectors)
 
         # Whether a warning comes must not depend on a record.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -235,16 +243,25 @@ class Grid:
         if self.nonnegative:
             # Without its negative values a row may be inside after all.
             is_outside = np.zeros_like(is_outside)
+        is_undecided = ~(is_inside | is_outside)
         quantised = np.zeros(centred.shape, dtype=np.int32)
         quantised[is_inside] = scaled[is_inside].astype(np.int32)
-        for row in np.flatnonzero(~(is_inside | is_outside)):
+        for row in np.flatnonzero(is_undecided):
             quantised[row] = _quantise_row(centred[row], scaled[row], self.nonnegative)
         outside_rows = np.flatnonzero(is_outside)
-        rows_at_once = max(1, _WORK_SIZE // max(centred.shape[1], 1))
+        rows_at_once = max(1, _MAX_NUMBERS_AT_ONCE // max(centred.shape[1], 1))
         for start in range(0, len(outside_rows), rows_at_once):
             rows = outside_rows[start : start + rows_at_once]
-            quantised[rows] = _clip_rows(centred[rows].astype(np.float64))
+            # `astype` copies, so that the caller's vectors are not overwritten.
+            quantised[rows] = _scale_onto_ball(centred[rows].astype(np.float64))
         return quantised
+
+    def _subtract_centre(self, vectors: FloatRows) -> FloatRows:
+        """Returns vectors minus the centre, in float64 if there is one."""
+        if self.centre is None:
+            return vectors
+        centre = np.asarray(self.centre, dtype=np.float64)
+        return vectors.astype(np.float64) - centre
 
     def restore(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Converts sums from grid units to the units of the vectors.
@@ -298,6 +315,10 @@ def _test_norms(
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Tests the norms of rows against the bound, as far as floats can tell (G-02).
 
+    Sums of squares are off by rounding, which depends on shape and layout. So a row is
+    decided here only where it is so far from the bound that no order of adding could
+    decide otherwise; the rows in between take an exact test, one by one.
+
     Args:
         scaled: Rows in grid units, before rounding, (records, coordinates).
 
@@ -342,17 +363,27 @@ def _quantise_row(
         squared_norm = sum(int(np.dot(chunk, chunk)) for chunk in chunks)
         if squared_norm <= UNITS * UNITS:
             return rounded
-    long_row = row.astype(np.float64)[None]
+    long_row = row.astype(np.float64)[None]  # a copy, which is overwritten below
     if nonnegative:
         long_row = np.maximum(long_row, 0)
-    return np.asarray(_clip_rows(long_row)[0])
+    return np.asarray(_scale_onto_ball(long_row)[0])
 
 
-def _clip_rows(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def _scale_onto_ball(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Scales rows that are longer than the bound onto the ball, and rounds them (G-02).
 
     The caller gives it only such rows: each comes out about as long as the bound, since
     only its direction matters. A row of zeros stays one.
+
+    What a change must keep:
+
+    - A row is divided by an upper bound on its norm, never by the norm of a rounded
+      row, which may be smaller: what is cut off counts too
+      (`test_what_is_cut_off_a_long_row_counts_for_its_norm`).
+    - The squares are those of integers that float64 adds up exactly, so that the order
+      of adding, and with it the company of a row, changes no bit
+      (`test_a_row_has_the_same_bits_in_every_company`).
+    - Rounding is toward zero (`test_rounding_is_toward_zero`).
 
     Args:
         rows: Finite vectors, (records, coordinates), which are overwritten. They need
@@ -365,7 +396,7 @@ def _clip_rows(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     largest = np.maximum(
         rows.max(axis=1, keepdims=True), -rows.min(axis=1, keepdims=True)
     )
-    # Coordinates from -1 to 1.
+    # Coordinates from -1 to 1, of which one is -1 or 1.
     scaled = np.divide(rows, np.where(largest > 0, largest, 1.0), out=rows)
     # In units of 2^-bits, coordinates are cut to integers whose squares add up exactly.
     # What was cut off is less than 1 a coordinate, so its norm is below √dim, and the

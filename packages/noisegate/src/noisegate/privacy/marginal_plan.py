@@ -25,21 +25,23 @@ rounding of scores in float64 is analysed (G-17)."""
 MOST_TABLE_BYTES = 2**32
 """Largest memory of the candidate tables, which OpenDP counts at the start."""
 
-_BYTES_A_CELL = 4
+_BYTES_PER_CELL = 4
 # Largest relative error of one rounding in float64.
 _ROUNDOFF = 2.0**-53
 # NumPy adds in blocks: a sum over s cells rounds at most s + 64 times one after
 # another.
 _BLOCK_DEPTH = 64
 # Relative part of ρ that pays for rounding where AIM subtracts a penalty from a score.
-_PENALTIES = 1e-3
+_PENALTY_PART = 1e-3
 # Rough: the libraries of the gate with OpenDP.
 _MEGABYTES_OF_LIBRARIES = 600
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MarginalPlan(PricedPlan):
-    """Noisy marginals that an adaptive mechanism chooses. Made by `calibrate` only.
+    """Noisy marginals that an adaptive mechanism chooses, with the ρ for all of them.
+
+    `calibrate` makes it, with the largest ρ that keeps a budget.
 
     Attributes:
         name: What the event is called.
@@ -147,7 +149,7 @@ class MarginalPlan(PricedPlan):
         cell_counts = [
             math.prod(self.sizes[column] for column in table) for table in tables
         ]
-        return _BYTES_A_CELL * sum(cell_counts)
+        return _BYTES_PER_CELL * sum(cell_counts)
 
     @property
     def distance(self) -> int:
@@ -156,13 +158,13 @@ class MarginalPlan(PricedPlan):
         A replaced record is one that was removed and one that was added.
         """
         if self.budget.adjacency is Adjacency.ADD_REMOVE:
-            records = 1
+            differing_units = 1
         else:
-            records = 2
-        return records * (self.budget.contributions or 1)
+            differing_units = 2
+        return differing_units * (self.budget.contributions or 1)
 
     @property
-    def spendable(self) -> float:
+    def spendable_rho(self) -> float:
         """The ρ that OpenDP may spend; the rest of `rho` pays for rounding (G-17).
 
         OpenDP proves its choice of tables for exact scores, of sensitivity 1. Computed
@@ -170,14 +172,14 @@ class MarginalPlan(PricedPlan):
         bounds how often a sum is rounded one addition after another. The cost of a
         choice grows with the square of the sensitivity, so ρ is divided by (1 + η)².
         """
-        depth = max(self.sizes) + _BLOCK_DEPTH
-        widening = 2 * _ROUNDOFF * (depth + 4) * 2 * MOST_RECORDS
-        return self.rho / ((1 + widening) ** 2 * (1 + _PENALTIES))
+        addition_depth = max(self.sizes) + _BLOCK_DEPTH
+        sensitivity_excess = 2 * _ROUNDOFF * (addition_depth + 4) * 2 * MOST_RECORDS
+        return self.rho / ((1 + sensitivity_excess) ** 2 * (1 + _PENALTY_PART))
 
     @property
     def coordinates(self) -> int:
         """How many numbers will be released, if every candidate is measured once."""
-        return self.table_bytes // _BYTES_A_CELL
+        return self.table_bytes // _BYTES_PER_CELL
 
     def describe(self, records: int | None) -> dict[str, Any]:
         """Returns the plan as a JSON object.
@@ -188,11 +190,11 @@ class MarginalPlan(PricedPlan):
         """
         # All records are held at once, in 4 bytes a column, and twice while they are
         # handed over.
-        bytes_a_record = 8 * len(self.sizes)
+        bytes_per_record = 8 * len(self.sizes)
         if records is None:
             megabytes = None
         else:
-            data_bytes = records * bytes_a_record + self.table_bytes
+            data_bytes = records * bytes_per_record + self.table_bytes
             megabytes = _MEGABYTES_OF_LIBRARIES + data_bytes / 1e6
         return {
             **super().describe(records),
@@ -201,7 +203,7 @@ class MarginalPlan(PricedPlan):
             "settings": dict(self.options),
             "cells": list(self.sizes),
             "coordinates": self.coordinates,
-            "bytes_per_record_at_the_gate": bytes_a_record,
+            "bytes_per_record_at_the_gate": bytes_per_record,
             "megabytes_of_tables_at_the_gate": self.table_bytes / 1e6,
             "megabytes_at_the_gate": megabytes,
         }

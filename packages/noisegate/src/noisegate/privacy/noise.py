@@ -58,7 +58,7 @@ Words = npt.NDArray[np.uint32]  # 32 uniform random bits each
 WIDTH = 4096
 """Standard deviation parameter t of the table."""
 NARROWEST = 16 * WIDTH
-"""Smallest standard deviation of convolved noise; from here on, `reached` is close to
+"""Smallest standard deviation of convolved noise; from here on, `convolved_std` is close to
 what is asked for."""
 CONVOLVED_UP_TO = 100.0
 """Largest ε with convolved noise; above, noise is drawn exactly, as the distance of
@@ -119,50 +119,61 @@ def choose_samplers(
     )
 
 
-def multipliers(std: float) -> tuple[int, ...]:
+def convolution_multipliers(min_std: float) -> tuple[int, ...]:
     """Returns the multipliers 1, c₁, c₂, … of convolved noise (G-18).
 
-    Convolutions after Micciancio and Walter (CRYPTO 2017),
-    https://eprint.iacr.org/2017/259.
+    Each multiplier is the least one that makes the sum wide enough, or the largest that
+    leaves no gaps, if that is less; then a further sample is needed. Convolutions after
+    Micciancio and Walter (CRYPTO 2017), https://eprint.iacr.org/2017/259.
 
     Args:
-        std: Smallest standard deviation that the sum must have, in grid units.
+        min_std: Smallest standard deviation that the sum must have, in grid units.
 
     Raises:
         CalibrationError: if it is below `NARROWEST`.
-    """
-    if std < NARROWEST:
-        raise CalibrationError(
-            f"noise_std={std:g} grid units cannot be convolved: below {NARROWEST}."
-        )
-    if std > 2**26:
-        # The square may exceed what float64 holds exactly.
-        target_variance = math.ceil(std) ** 2
-    else:
-        target_variance = math.ceil(std**2)
 
-    factors = [1]
+    >>> convolution_multipliers(NARROWEST)
+    (1, 16)
+    """
+    if min_std < NARROWEST:
+        raise CalibrationError(
+            f"noise_std={min_std:g} grid units cannot be convolved: below {NARROWEST}."
+        )
+    if min_std > 2**26:
+        # The square may exceed what float64 holds exactly.
+        target_variance = math.ceil(min_std) ** 2
+    else:
+        target_variance = math.ceil(min_std**2)
+
+    multipliers = [1]
     variance = WIDTH**2  # of the sum so far
     while variance < target_variance:
         max_smooth = int(math.isqrt(variance) / _SMOOTHNESS)
         missing_variance = target_variance - variance
         min_sufficient = math.isqrt(max((missing_variance - 1) // WIDTH**2, 0)) + 1
         multiplier = min(min_sufficient, max_smooth)
-        factors.append(multiplier)
+        multipliers.append(multiplier)
         variance += (multiplier * WIDTH) ** 2
-    return tuple(factors)
+    return tuple(multipliers)
 
 
-def reached(std: float) -> float:
-    """Returns the standard deviation of convolved noise, rounded down.
+def convolved_std(min_std: float) -> float:
+    """Returns the standard deviation of the convolved noise for a wanted one.
+
+    Convolved noise draws certain standard deviations only, and this is the one that is
+    drawn. It is rounded down, since a certificate that states it must not claim more
+    noise than there is.
 
     Args:
-        std: Smallest standard deviation that it must have, in grid units.
+        min_std: Smallest standard deviation that it must have, in grid units.
 
     Raises:
         CalibrationError: if that is below `NARROWEST`.
     """
-    return math.nextafter(WIDTH * math.sqrt(sum(c * c for c in multipliers(std))), 0)
+    squared_multipliers = sum(
+        multiplier * multiplier for multiplier in convolution_multipliers(min_std)
+    )
+    return math.nextafter(WIDTH * math.sqrt(squared_multipliers), 0)
 
 
 def add_noise(
@@ -233,6 +244,7 @@ def noisy_counts_above(
     for start in range(0, counts.size, _CHUNK_SIZE):
         chunk = counts[start : start + _CHUNK_SIZE].tolist()
         noisy_counts |= measurement(dict(enumerate(chunk, start)))
+    # Sorted, so that the order tells nothing: OpenDP's tables have one of their own.
     indices = sorted(noisy_counts)
     return (
         np.array(indices, dtype=np.int64),
@@ -241,6 +253,17 @@ def noisy_counts_above(
 
 
 def _check_std(noise_std: float) -> None:
+    """Checks that a guarantee is proved for noise of a standard deviation.
+
+    It is checked here and not only by the accountant, so that nothing else is drawn,
+    whoever calls.
+
+    Args:
+        noise_std: Standard deviation, in grid units; NaN is refused too.
+
+    Raises:
+        CalibrationError: otherwise.
+    """
     if not MINIMUM_STD <= noise_std <= MAXIMUM_STD:
         raise CalibrationError(
             f"noise_std={noise_std:g} grid units cannot be drawn: outside [16, 2^50]."
@@ -279,11 +302,12 @@ def _discrete_gaussian(size: int, noise_std: float) -> npt.NDArray[np.int64]:
 def _convolved_gaussian(size: int, noise_std: float) -> npt.NDArray[np.int64]:
     """Draws `size` samples of convolved noise, Σ cⱼxⱼ with xⱼ from the table (G-18)."""
     table = gaussian_table()
-    factors = multipliers(noise_std)
+    multipliers = convolution_multipliers(noise_std)
 
     def draw(count: int) -> npt.NDArray[np.int64]:
         noise = np.zeros(count, dtype=np.int64)
-        for multiplier in factors:
+        for multiplier in multipliers:
+            # New words for each sample, or the samples would not be independent.
             words = np.frombuffer(secrets.token_bytes(4 * count), dtype=np.uint32)
             noise += multiplier * table.invert(words, _draw_rest)
         return noise
@@ -292,6 +316,7 @@ def _convolved_gaussian(size: int, noise_std: float) -> npt.NDArray[np.int64]:
 
 
 def _draw_rest() -> int:
+    """Draws the bits of a uniform number that follow its first word."""
     return secrets.randbits(_REST_BITS)
 
 
@@ -310,12 +335,14 @@ def _draw_in_chunks(
     noise = np.zeros(size, dtype=np.int64)
 
     def fill(start: int) -> None:
+        """Writes one chunk; no two threads write to the same places."""
         count = min(_CHUNK_SIZE, size - start)
         noise[start : start + _CHUNK_SIZE] = draw(count)
 
     # Threads help, since OpenDP and the source of random bytes run outside the
     # interpreter lock; that source is the operating system's and safe in threads.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
+        # `list` raises what a thread raised, so that no chunk of zeros is left as noise.
         list(pool.map(fill, range(0, size, _CHUNK_SIZE)))
     return noise
 
@@ -363,6 +390,7 @@ class GaussianTable:
             One integer for each word, (samples,).
         """
         indices = self._count_boundaries_below(words)
+        # The first 32 bits decide, unless they are those of a boundary.
         is_tie = self.words.take(indices, mode="clip") == words
         for tie in np.flatnonzero(is_tie):
             uniform_bits = (int(words[tie]) << _REST_BITS) | draw_rest()
@@ -392,6 +420,7 @@ class GaussianTable:
 
     @cached_property
     def _search_start(self) -> _SearchStart:
+        """Where to search for a word, for each of its possible leading bits."""
         leading_bits = np.arange(2**_LEADING_BITS, dtype=np.uint32)
         smallest_words = leading_bits << np.uint32(_WORD_BITS - _LEADING_BITS)
         first_index = np.searchsorted(self.words, smallest_words, side="left")
@@ -443,6 +472,7 @@ def _exp_of_minus(numerator: int, denominator: int) -> int:
     guard_bits = 64  # so that rounding of all terms together stays below one unit
     term = 1 << (_BITS + guard_bits)
     total = term
+    # Term n is at most 1/n!, which is below the last guard bit long before n = 200.
     for n in range(1, 200):
         term = term * numerator // (denominator * n)
         if n % 2:

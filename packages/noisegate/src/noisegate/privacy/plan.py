@@ -37,8 +37,9 @@ from noisegate.privacy.events import (
     describe_unit,
 )
 from noisegate.privacy.grid import Grid
-from noisegate.privacy.noise import choose_samplers, reached
+from noisegate.privacy.noise import choose_samplers, convolved_std
 
+# Ranges of ε and δ of a budget; a value outside is nearly surely a mistake.
 _MIN_EPSILON = 0.01
 _MAX_EPSILON = 1000.0
 _MIN_DELTA = 1e-12
@@ -46,19 +47,20 @@ _MAX_DELTA = math.nextafter(0.5, 0)
 # More records of one unit need more noise than any result would bear.
 _MAX_CONTRIBUTIONS = 1000
 
-_HEADINGS = ("query", "values", "sensitivity", "noise", "noise multiplier")
+# Columns of the card's table of queries, see `_card_row`.
+_CARD_HEADINGS = ("query", "values", "sensitivity", "noise", "noise multiplier")
 # What a plan's card states of steps and of adaptive mechanisms, by the names in
 # `describe`; sums over all records have none of these.
-_CARD_NUMBERS = ("steps", "rate", "noise_multiplier", "rho")
+_CARD_FIELDS = ("steps", "rate", "noise_multiplier", "rho")
 
 # Rough, on one core: seconds to count a record in a table, features of a record
 # computed a second, exact draws of noise a second.
-_SECONDS_A_TABLE = 5e-9
-_FEATURES_A_SECOND = 4e8
-_DRAWS_A_SECOND = 1e5
+_SECONDS_PER_TABLE = 5e-9
+_FEATURES_PER_SECOND = 4e8
+_DRAWS_PER_SECOND = 1e5
 # Rough: libraries, and two int64 sums in each of four threads.
 _MEGABYTES_OF_LIBRARIES = 300
-_BYTES_A_COORDINATE = 8 * 8
+_BYTES_PER_COORDINATE = 8 * 8
 
 # Noise is wider than calibrated by this much, relatively, so that rounding of the few
 # operations that led to it cannot make it too narrow.
@@ -392,11 +394,11 @@ class PricedPlan(Shown):
                     f"is below that of {self.budget.adjacency.value}; make plans with "
                     "Plan.calibrate."
                 )
-        spent = self.epsilon
-        # Also where ε is not a number.
-        if not spent <= self.budget.epsilon:
+        price = self.epsilon
+        # Not `>`, so that an ε that is not a number is refused too.
+        if not price <= self.budget.epsilon:
             raise CalibrationError(
-                f"the plan costs epsilon={spent:g}, more than the "
+                f"the plan costs epsilon={price:g}, more than the "
                 f"{self.budget.epsilon:g} asked for."
             )
 
@@ -416,7 +418,11 @@ class PricedPlan(Shown):
         return sum(release.query.coordinates for release in self.releases)
 
     def release(self, name: str) -> PlannedRelease:
-        """Returns the planned release of a query, by its name."""
+        """Returns the planned release of a query, by its name.
+
+        Raises:
+            StopIteration: if the plan has no such query.
+        """
         return next(release for release in self.releases if release.query.name == name)
 
     def card(self) -> ResultCard:
@@ -425,12 +431,12 @@ class PricedPlan(Shown):
         rows = [_card_row(release) for release in description.get("releases", ())]
         facts = {
             name: f"{description[name]:.6g}"
-            for name in _CARD_NUMBERS
+            for name in _CARD_FIELDS
             if name in description
         }
-        for name, size, _, noise, noise_multiplier in rows:
+        for name, shape, _, noise, noise_multiplier in rows:
             facts[name] = (
-                f"{size} values, noise {noise}, noise multiplier {noise_multiplier}"
+                f"{shape} values, noise {noise}, noise multiplier {noise_multiplier}"
             )
         budget = self.budget
         title = (
@@ -440,7 +446,7 @@ class PricedPlan(Shown):
         )
         sheets = []
         if rows:
-            sheets.append(Sheet(title="Queries", headings=_HEADINGS, rows=rows))
+            sheets.append(Sheet(title="Queries", headings=_CARD_HEADINGS, rows=rows))
         return ResultCard(title=title, facts=facts, sheets=sheets)
 
     def describe(self, records: int | None) -> dict[str, Any]:
@@ -458,7 +464,7 @@ class PricedPlan(Shown):
 
 
 def _card_row(release: dict[str, Any]) -> list[str]:
-    """Returns a release as a row of the card, under `_HEADINGS`.
+    """Returns a release as a row of the card, under `_CARD_HEADINGS`.
 
     Args:
         release: What `PlannedRelease.describe` returned.
@@ -524,10 +530,12 @@ class CalibratedPlan(PricedPlan):
         if records is None:
             seconds = None
         else:
-            seconds_a_record = sum(
-                _seconds_a_record(release.query) for release in self.releases
+            seconds_per_record = sum(
+                _seconds_per_record(release.query) for release in self.releases
             )
-            seconds = records * seconds_a_record + self.coordinates / _DRAWS_A_SECOND
+            seconds = (
+                records * seconds_per_record + self.coordinates / _DRAWS_PER_SECOND
+            )
         return {
             **super().describe(records),
             "contributions": self.budget.contributions,
@@ -535,15 +543,15 @@ class CalibratedPlan(PricedPlan):
             "coordinates": self.coordinates,
             "seconds_at_the_gate": seconds,
             "megabytes_at_the_gate": _MEGABYTES_OF_LIBRARIES
-            + self.coordinates * _BYTES_A_COORDINATE / 1e6,
+            + self.coordinates * _BYTES_PER_COORDINATE / 1e6,
         }
 
 
-def _seconds_a_record(query: Query) -> float:
+def _seconds_per_record(query: Query) -> float:
     """Estimates the time for a record: to count it, or to compute its features."""
     if query.tables:
-        return _SECONDS_A_TABLE * query.tables
-    return query.dim / _FEATURES_A_SECOND
+        return _SECONDS_PER_TABLE * query.tables
+    return query.dim / _FEATURES_PER_SECOND
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -615,10 +623,11 @@ class Plan:
 def with_noise(
     query: Query, sampler: Sampler, mu: float, sensitivity: int
 ) -> PlannedRelease:
-    """Returns a query with the least noise that makes it μ-GDP.
+    """Plans a query with the least noise that makes it μ-GDP.
 
     Noise is on the integers. Of variance s², it is charged as continuous noise of
-    variance s² − 4 (G-04); so s² must be (sensitivity/μ)² + 4.
+    variance s² − 4 (`accounting.effective_multiplier`), and that is μ-GDP where its
+    standard deviation is sensitivity/μ. So s² must be (sensitivity/μ)² + 4.
 
     Args:
         query: The query.
@@ -636,9 +645,10 @@ def with_noise(
             f"query {query.name!r} would need noise of {exact_std:g} grid units, "
             "outside [16, 2^50]; give it a larger share, or ask for another epsilon."
         )
+    # Rounded up first, so that the next larger of the widths below is above it too.
     noise_std = exact_std * (1 + _ROUNDING)
     if sampler is Sampler.CONVOLVED_GAUSSIAN:
-        noise_std = reached(noise_std)
+        noise_std = convolved_std(noise_std)
     return PlannedRelease(
         query=query, sensitivity=sensitivity, noise_std=noise_std, sampler=sampler
     )
@@ -647,31 +657,33 @@ def with_noise(
 # Privacy units, in the words of plan, ledger and certificate.
 
 
-def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
-    """Returns the privacy unit of a run in words.
+def resolve_unit(unit: str, column: str | None, contributions: int | None) -> str:
+    """Returns the privacy unit of a run on one table, in words, from its options.
 
-    The number of a unit's records is not in them: what neighbours are, and so which
-    costs a ledger adds up, does not depend on it.
+    A run has one of two kinds of units. Without a unit column each record is a unit,
+    and its words are what the user says one record stands for, such as `household`.
+    With one, all records with the same value in the column are a unit.
+
+    The words do not tell how many records of a unit are used: a ledger adds up the
+    costs of equal words, and costs of one unit add up whatever that number was.
 
     Args:
-        unit: What one record stands for.
-        column: The unit column, which says whose each record is; or None.
-        contributions: How many records of a unit are used at most; None without a
-            column.
+        unit: What one record stands for; `RECORD` with a unit column.
+        column: Name of the unit column, or None.
+        contributions: Largest number of records of a unit that are used; None without a
+            column. `Budget` checks its value.
 
     Raises:
-        OptionError: if the options do not go together, or claim another kind of unit.
+        OptionError: if the options do not go together, or the words are those of
+            another kind of unit.
 
-    >>> unit_text("record", "patient", 3)
+    >>> resolve_unit("household", None, None)
+    'household'
+    >>> resolve_unit("record", "patient", 3)
     'all records of one patient'
     """
     if column is None and contributions is None:
-        if isinstance(unit, str) and events.names_linked_tables(unit):
-            raise OptionError(
-                f"unit={unit!r} is what a run on linked tables says, and here every "
-                "record is a unit of its own; give their schema, with [tables.NAME], "
-                "or say what one record stands for."
-            )
+        _check_is_no_linked_unit(unit)
         return unit
     if column is None or contributions is None:
         raise OptionError(
@@ -679,16 +691,46 @@ def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
             "give the column that says whose record each one is, and how many records "
             "of a unit are used at most; or neither."
         )
-    if not isinstance(column, str) or not column.strip() or not column.isprintable():
-        raise OptionError(
-            f"unit_column={column!r} must be the name of a column of the data."
-        )
+    _check_unit_column(column)
     if unit != RECORD:
         raise OptionError(
             f"unit={unit!r} is of one record, unit_column={column!r} of several "
             "together; give one of the two."
         )
     return f"{events.SEVERAL} {column.strip()}"
+
+
+def _check_is_no_linked_unit(unit: object) -> None:
+    """Checks that the words for a unit of single records claim no linked tables.
+
+    Args:
+        unit: What the user gave, of whatever type; `check_unit` refuses what is no
+            text.
+
+    Raises:
+        OptionError: otherwise.
+    """
+    if isinstance(unit, str) and events.names_linked_tables(unit):
+        raise OptionError(
+            f"unit={unit!r} is what a run on linked tables says, and here every "
+            "record is a unit of its own; give their schema, with [tables.NAME], "
+            "or say what one record stands for."
+        )
+
+
+def _check_unit_column(column: object) -> None:
+    """Checks that a unit column is a name that a page can show in one line.
+
+    Args:
+        column: What the user gave, of whatever type.
+
+    Raises:
+        OptionError: otherwise.
+    """
+    if not isinstance(column, str) or not column.strip() or not column.isprintable():
+        raise OptionError(
+            f"unit_column={column!r} must be the name of a column of the data."
+        )
 
 
 def linked_unit(tables: Sequence[str]) -> str:

@@ -2,9 +2,8 @@
 
 A release holds no record, so every room may know it. Its folder has two files::
 
-    release.safetensors   NAME              noisy sum, float64, (dim, columns)
-                          noise_std/NAME    standard deviation of its noise, float64,
-                          (1,)
+    release.safetensors   NAME            noisy sum, float64, (dim, columns)
+                          noise_std/NAME  its noise's standard deviation, float64, (1,)
     certificate.json      the certificate, which states the SHA-256 of each array
 
 Whoever gets a folder has to distrust it. So `Release.load` takes only what the
@@ -27,7 +26,7 @@ import numpy.typing as npt
 
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError
-from noisegate.privacy.accounting import prefix_noise
+from noisegate.privacy.accounting import total_noise_factor
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import (
     ContinualGaussianEvent,
@@ -55,7 +54,8 @@ _VALUE_TOLERANCE = 1e-14
 _MAX_ROUNDING = 1e-2
 # How far from an integer a multiple of the grid may be, beside the relative error.
 _INTEGER_TOLERANCE = 1e-6
-# So many noisy integers have a common divisor only once in 2⁴⁰ times.
+# So many noisy integers have a common divisor with a probability of about 2⁻⁴⁰: each is
+# even with probability ½, and larger divisors are rarer.
 _MIN_NUMBERS_FOR_DIVISOR = 40
 
 
@@ -104,8 +104,8 @@ class Release(Shown):
     ) -> Release:
         """Returns a release of arrays by their stored names.
 
-        In a stream, a prefix of the name tells sums of single periods from queries.
-        Elsewhere a query may have any name, the prefix among it.
+        In a stream, names of sums of single periods begin with a prefix, and those of
+        queries do not. Elsewhere a query may have any name, also one with the prefix.
 
         Args:
             arrays: Noisy sums, by stored name.
@@ -190,7 +190,11 @@ class Release(Shown):
             ) from None
 
     def save(self, folder: Path) -> None:
-        """Writes the values and the certificate into a folder, which must exist."""
+        """Writes the values and the certificate into a folder, which must exist.
+
+        The certificate comes last. So if the process dies in between, `load` refuses
+        the folder: it has no certificate, or one of other values, whose hashes differ.
+        """
         from safetensors.numpy import save_file
 
         values = dict(self.values)
@@ -223,50 +227,46 @@ class Release(Shown):
         certificate = read_certificate(folder / CERTIFICATE_FILE)
         path = folder / VALUES_FILE
         arrays = read_arrays(path)
-        if (
-            any(array.dtype != np.float64 for array in arrays.values())
-            or array_hashes(arrays) != certificate.hashes
-        ):
+        # Hashes are of float64 bytes, so that other types could have the same ones.
+        all_are_float64 = all(array.dtype == np.float64 for array in arrays.values())
+        if not all_are_float64 or array_hashes(arrays) != certificate.hashes:
             raise ModelError(
                 f"{path} is not the release that its certificate speaks of: hashes "
                 "differ."
             )
-        values = {}
-        noise_std = {}
+        sums = {}
+        std_arrays = {}
         for name, array in arrays.items():
             if name.startswith(_STD_PREFIX):
-                noise_std[name.removeprefix(_STD_PREFIX)] = array
+                std_arrays[name.removeprefix(_STD_PREFIX)] = array
             else:
-                values[name] = array
-        for name in sorted({*values, *noise_std}):
-            _check_value(name, values.get(name), noise_std.get(name), path)
-        return cls.from_arrays(
-            values,
-            {name: float(std[0]) for name, std in noise_std.items()},
-            certificate,
-        )
+                sums[name] = array
+        for name in sorted({*sums, *std_arrays}):
+            _check_sum(name, sums.get(name), std_arrays.get(name), path)
+        noise_std = {name: float(std[0]) for name, std in std_arrays.items()}
+        return cls.from_arrays(sums, noise_std, certificate)
 
 
-def _check_value(
-    name: str, value: Floats | None, std: Floats | None, path: Path
-) -> None:
+def _check_sum(name: str, sums: Floats | None, std: Floats | None, path: Path) -> None:
     """Checks that a query has a table of numbers, and one positive standard deviation.
+
+    The hashes may be right all the same, since whoever made the values may have made
+    the certificate.
 
     Args:
         name: The query.
-        value: Its noisy sum, or None if it is missing.
-        std: The standard deviation of its noise, or None.
+        sums: Its noisy sums, or None if they are missing.
+        std: The standard deviation of their noise, or None if it is missing.
         path: The file, for the message.
 
     Raises:
-        ModelError: otherwise. The hashes may be right all the same, since whoever made
-            the file may have made the certificate.
+        ModelError: otherwise.
     """
-    if value is None or std is None or std.shape != (1,) or not 0 < std[0] < math.inf:
+    if sums is None or std is None or std.shape != (1,) or not 0 < std[0] < math.inf:
         raise ModelError(
             f"{path}: {name!r} must be one array beside a standard deviation, above 0."
         )
-    if value.ndim != 2 or not np.isfinite(value).all():
+    if sums.ndim != 2 or not np.isfinite(sums).all():
         raise ModelError(
             f"{path}: the values of {name!r} must be a finite table of numbers."
         )
@@ -285,7 +285,7 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     from safetensors import SafetensorError, safe_open
 
     try:
-        _check_own_file(path)
+        _check_is_no_link(path)
         with safe_open(path, framework="numpy") as file:
             if file.metadata():
                 raise ModelError(
@@ -305,7 +305,7 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise ModelError(f"{path} cannot be read: {error}.") from None
 
 
-def _check_own_file(path: Path) -> None:
+def _check_is_no_link(path: Path) -> None:
     """Checks that a path is a file itself and no link, whose target may change later.
 
     A missing file passes, and is left to whoever opens it.
@@ -331,7 +331,7 @@ def read_json(path: Path) -> Any:
         ModelError: if it is a link, or not such JSON.
     """
     try:
-        _check_own_file(path)
+        _check_is_no_link(path)
         text = path.read_text(encoding="utf-8")
         return json.loads(
             text,
@@ -414,7 +414,7 @@ def array_hashes(arrays: Mapping[str, Floats]) -> dict[str, str]:
 # Whether values have the noise that the certificate states.
 
 
-def check_stated_noise(release: Release, where: Path) -> None:
+def check_stated_noise(release: Release, path: Path) -> None:
     """Checks that a release has the noise of its certificate's events.
 
     ε follows from the events alone, so a certificate could state more noise than the
@@ -423,38 +423,37 @@ def check_stated_noise(release: Release, where: Path) -> None:
     every value is a multiple of it. Of steps, the norm that was clipped to tells the
     grid.
 
-    A share under masks is left out, as masked words tell nothing; its merged release is
-    not. Noise that is a whole multiple of the right one is noticed where the answer has
-    40 numbers or more.
+    Noise that is stated as a multiple of the right one, by an integer, is noticed only
+    where the answer has `_MIN_NUMBERS_FOR_DIVISOR` numbers or more. A share under masks
+    is not checked, as masked words tell nothing; its merged release is. Events without
+    Gaussian noise on sums are not checked either.
 
     Args:
         release: The release.
-        where: Its certificate, for the message.
+        path: File of its certificate, for the message.
 
     Raises:
         ModelError: if an event states other noise.
     """
-    certificate = release.certificate
-    is_masked_share = "secure_sum" in certificate.public and certificate.silos is None
-    if is_masked_share:
+    if release.certificate.is_masked_share:
         return
-    for event in certificate.events:
+    for event in release.certificate.events:
         if isinstance(event, SampledGaussianEvent):
-            fits = _fits_steps(release, event)
+            has_stated_noise = _has_stated_noise_of_steps(release, event)
         elif isinstance(event, GaussianEvent):
-            fits = _fits_sum(release, event)
+            has_stated_noise = _has_stated_noise_of_sum(release, event)
         else:
             continue
-        if not fits:
+        if not has_stated_noise:
             raise ModelError(
-                f"{where}: event {event.name!r} states "
+                f"{path}: event {event.name!r} states "
                 f"noise_std={event.noise_std:g} in grid units, which is not the "
                 f"{release.noise_std[event.name]:g} of the release in the units of its "
                 "values: do not rely on it."
             )
 
 
-def _fits_steps(release: Release, event: SampledGaussianEvent) -> bool:
+def _has_stated_noise_of_steps(release: Release, event: SampledGaussianEvent) -> bool:
     """Returns whether the noise of steps, times the grid's scale, is that of the event.
 
     The values of steps are what was trained on them, and show no grid.
@@ -465,7 +464,7 @@ def _fits_steps(release: Release, event: SampledGaussianEvent) -> bool:
     return abs(noise_std - event.noise_std) <= _STD_TOLERANCE * event.noise_std
 
 
-def _fits_sum(release: Release, event: GaussianEvent) -> bool:
+def _has_stated_noise_of_sum(release: Release, event: GaussianEvent) -> bool:
     """Returns whether a noisy sum lies on the grid that the event's noise implies."""
     noise_std = _noise_of_total(release.certificate, event)  # in grid units
     scale = noise_std / release.noise_std[event.name]  # grid units per natural unit
@@ -486,7 +485,7 @@ def _noise_of_total(certificate: Certificate, event: GaussianEvent) -> float:
         stream = Stream.from_certificate(certificate.public, certificate.events)
         if stream is None:
             return math.nan
-        noise = prefix_noise(event.weights, stream.period, stream.window)
+        noise = total_noise_factor(event.weights, stream.period, stream.window)
         return event.noise_std * noise
     if certificate.silos is None:
         return event.noise_std
@@ -519,7 +518,8 @@ def _are_on_grid(numbers: Floats) -> bool:
     """Returns whether numbers are integers, but for rounding, with no common divisor.
 
     If the noise is stated k times too large, so is the scale, and all numbers come out
-    as multiples of k; if it is stated otherwise wrong, they are no integers.
+    as multiples of k; if it is stated otherwise wrong, they are no integers. Few
+    numbers may have a common divisor by chance, so these are not tested for one.
 
     Args:
         numbers: Values times their scale, (numbers,).
@@ -529,7 +529,8 @@ def _are_on_grid(numbers: Floats) -> bool:
     precise_numbers = numbers[is_precise]
     integers = np.rint(precise_numbers)
     tolerances = _INTEGER_TOLERANCE + np.abs(integers) * _VALUE_TOLERANCE
-    if (np.abs(precise_numbers - integers) > tolerances).any():
+    are_integers = not (np.abs(precise_numbers - integers) > tolerances).any()
+    if not are_integers:
         return False
     return (
         len(integers) < _MIN_NUMBERS_FOR_DIVISOR or math.gcd(*map(int, integers)) <= 1

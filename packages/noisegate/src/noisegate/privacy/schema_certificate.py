@@ -2,18 +2,21 @@
 
 `noisegate schema discover` estimates bounds and levels from records, which has a cost.
 Its certificate lies beside the schema file. A fit with this schema may read the same
-records; so it states the discovery among what it takes as public, and the cost of
-both::
+records; so it states the discovery among what it takes as public, and the cost of both::
 
-    schema.toml  +  its certificate  ──► verify_schema       its events are those that a
-                                                             discovery of its columns
-                                                             has
+    schema.toml, its certificate beside it          `discovery_beside`, `verify_schema`
         │ a fit with this schema
         ▼
-    public["discovery"] of the fit's certificate             `discovery_claim`
-        digest, epsilon, delta     of the discovery          `check_discovery_claim`
-        together                   ε and δ of both, or None
-        certificate                of the discovery, complete
+    public["discovery"] of the fit's certificate    `discovery_claim`
+        digest, epsilon, delta   of the discovery   `check_discovery_claim`
+        together                 ε and δ of both, or None
+        certificate              of the discovery, complete
+        │ a public page
+        ▼
+    one certificate of both                         `with_discovery`
+
+What the fit's certificate states is called the *discovery claim*. Whoever reads it has
+the discovery's certificate in it, and so can compute all of the claim again.
 
 A discovery has up to three events, by the kinds of its columns: `magnitudes` and
 `cells` for numeric columns, whose bounds it finds in two looks, and `levels` for texts
@@ -64,20 +67,20 @@ _COST_TOLERANCE = 1e-5
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaVerification:
-    """What `verify_schema` found.
+    """A schema whose certificate holds: the result of `verify_schema`.
 
     Attributes:
         certificate: The certificate of the discovery.
         recomputed_epsilon: ε from its events; at most the ε that is stated.
-        schema: The schema file.
-        unchanged: Whether it is as it was discovered, to the byte. It may be corrected
-            from public knowledge.
+        schema: Path of the schema file.
+        is_unchanged: Whether the schema file is as it was discovered, to the byte.
+            Correcting it from public knowledge is allowed, so this is no error.
     """
 
     certificate: Certificate
     recomputed_epsilon: float
     schema: Path
-    unchanged: bool
+    is_unchanged: bool
 
 
 # The certificate alone.
@@ -96,9 +99,9 @@ def certificate_text(certificate: Certificate) -> str:
     return text + "\n"
 
 
-def schema_hash(text: bytes) -> str:
+def schema_hash(content: bytes) -> str:
     """Returns the SHA-256 of the content of a schema file, in hexadecimal digits."""
-    return hashlib.sha256(text).hexdigest()
+    return hashlib.sha256(content).hexdigest()
 
 
 def check_discovery(certificate: Certificate) -> None:
@@ -125,6 +128,29 @@ def check_discovery(certificate: Certificate) -> None:
             "a discovery's certificate speaks of more than a schema, which no "
             "discovery does."
         )
+    numeric_count, text_count = _count_columns(certificate)
+    check_events(
+        certificate.events,
+        certificate.adjacency,
+        numeric=numeric_count,
+        texts=text_count,
+    )
+
+
+def _count_columns(certificate: Certificate) -> tuple[int, int]:
+    """Counts the columns of a discovery whose bounds, and whose levels, it found.
+
+    Args:
+        certificate: States the kind of each column among what is public, as JSON that
+            anybody may have edited.
+
+    Returns:
+        The numbers of numeric and of text columns; 0 of both if no kinds are stated,
+        so that `check_events` finds too many events.
+
+    Raises:
+        ModelError: if a kind is no text.
+    """
     try:
         kind_by_column = certificate.public.get("kinds")
         if isinstance(kind_by_column, Mapping):
@@ -137,12 +163,7 @@ def check_discovery(certificate: Certificate) -> None:
         raise ModelError(
             f"the kinds of columns in a discovery's certificate are broken: {error}."
         ) from None
-    check_events(
-        certificate.events,
-        certificate.adjacency,
-        numeric=numeric_count,
-        texts=text_count,
-    )
+    return numeric_count, text_count
 
 
 def check_events(
@@ -170,34 +191,41 @@ def check_events(
         )
     for event in events:
         column_count = column_counts[event.name]
-        kind = ThresholdedGaussianEvent if event.name == "levels" else GaussianEvent
-        min_sensitivity = sensitivity_of(column_count, adjacency)
+        event_class: type[GaussianEvent | ThresholdedGaussianEvent] = GaussianEvent
+        if event.name == "levels":
+            event_class = ThresholdedGaussianEvent
+        min_sensitivity = discovery_sensitivity(column_count, adjacency)
         # The threshold is calibrated for what a record adds to each of its levels.
-        levels_are_counted = not isinstance(event, ThresholdedGaussianEvent) or (
+        covers_all_levels = not isinstance(event, ThresholdedGaussianEvent) or (
             event.keys >= texts and event.weight == RECORD
         )
         if (
-            not isinstance(event, kind)
-            or not levels_are_counted
+            not isinstance(event, event_class)
+            or not covers_all_levels
             or event.sensitivity < min_sensitivity
         ):
             raise ModelError(
                 f"the certificate's event {event.name!r} is not what {column_count} "
-                f"columns need under {adjacency.value}, a {kind.__name__} of "
+                f"columns need under {adjacency.value}, a {event_class.__name__} of "
                 f"sensitivity {min_sensitivity} or more."
             )
 
 
-def sensitivity_of(columns: int, adjacency: Adjacency) -> int:
-    """Returns the L2 sensitivity of counts to which a record adds in each column.
+def discovery_sensitivity(columns: int, adjacency: Adjacency) -> int:
+    """Computes the L2 sensitivity of counts to which a record adds in each column.
+
+    A record adds `RECORD` to one cell of each column, so what it adds has the norm
+    RECORD · √columns and no negative coordinate.
 
     Args:
-        columns: How many columns are counted; a record adds `RECORD` to one cell of
-            each.
+        columns: How many columns are counted, at least 1.
         adjacency: What neighbours are.
 
     Returns:
         The sensitivity in grid units, rounded up.
+
+    >>> discovery_sensitivity(4, Adjacency.ADD_REMOVE) == 2 * RECORD
+    True
     """
     squared_norm = columns * RECORD**2
     norm = math.isqrt(squared_norm - 1) + 1  # the root, rounded up
@@ -236,7 +264,7 @@ def verify_schema(path: Path) -> SchemaVerification:
         certificate=certificate,
         recomputed_epsilon=recomputed,
         schema=schema,
-        unchanged=schema_hash(content) == expected_hash,
+        is_unchanged=schema_hash(content) == expected_hash,
     )
 
 
@@ -290,9 +318,12 @@ def discovery_claim(
 ) -> dict[str, Any]:
     """Returns what the certificate of a fit states of the discovery before it, as JSON.
 
+    The claim is written before the fit has a certificate, from its budget, and checked
+    afterwards from its certificate; both have the fields that it needs.
+
     Args:
         discovery: The certificate of the discovery.
-        fit: What the fit may cost, or its certificate.
+        fit: Budget of the fit, or its certificate.
         events: What the fit runs.
     """
     return {
@@ -329,23 +360,23 @@ def check_discovery_claim(fit: Certificate) -> None:
     discovery.check()
     check_discovery(discovery)
     expected = discovery_claim(discovery, fit, fit.events)
-    # The cost of both is compared with a tolerance, all else exactly.
-    is_equal_otherwise = {**claim, "together": None} == {**expected, "together": None}
-    if not is_equal_otherwise or not _costs_agree(
-        claim["together"], expected["together"]
-    ):
+    # The joint cost is compared with a tolerance, all else exactly.
+    rest_is_equal = {**claim, "together": None} == {**expected, "together": None}
+    cost_is_equal = _is_close_cost(claim["together"], expected["together"])
+    if not rest_is_equal or not cost_is_equal:
         raise ModelError(
             "the certificate states another cost or digest of the discovery before it "
             "than the discovery's own certificate gives: do not rely on it."
         )
 
 
-def _costs_agree(claimed: Any, computed: Mapping[str, float] | None) -> bool:
-    """Returns whether a claimed cost of both is the computed one.
+def _is_close_cost(claimed: Any, computed: Mapping[str, float] | None) -> bool:
+    """Returns whether a claimed joint cost is the computed one, but for rounding.
 
     Args:
-        claimed: What a file states, whatever it is.
-        computed: ε and δ by name; None where the costs cannot be combined.
+        claimed: JSON from a file that anybody may have edited.
+        computed: `epsilon` and `delta`; None where the costs cannot be combined, and
+            then nothing but None may be claimed.
     """
     if claimed is None or computed is None:
         return claimed is computed
@@ -365,66 +396,85 @@ def _joint_cost(
     """Computes what a discovery and a fit cost together, on the same records.
 
     δ is the sum of both. ε is the sum too, or that of all events composed at this δ if
-    it is less, which is possible if all are Gaussian (G-13, G-15).
+    it is less, which is possible if all are Gaussian: the discovery may have chosen
+    what the fit asks, and Gaussian sums compose as well when later ones depend on
+    earlier answers (G-13, and G-15 with thresholds).
 
     Args:
         discovery: The certificate of the discovery.
-        fit: What the fit may cost, or its certificate.
+        fit: Budget of the fit, or its certificate.
         events: What the fit runs.
 
     Returns:
         `epsilon` and `delta`, rounded up to six digits; None if the two protect unlike
         units or neighbours, whose costs cannot be combined.
     """
-    same_guarantee = (
+    protects_the_same = (
         discovery.adjacency == fit.adjacency
         and discovery.unit == fit.unit
         and discovery.contributions == fit.contributions
     )
-    if not same_guarantee:
+    if not protects_the_same:
         return None
     # Decimals, so that 1e-6 + 1e-5 is 1.1e-5 before it is rounded up.
     sum_of_deltas = Decimal(repr(discovery.delta)) + Decimal(repr(fit.delta))
-    delta = accounting.upwards(sum_of_deltas)
+    delta = accounting.round_up(sum_of_deltas)
     all_events = (*discovery.events, *events)
     epsilon = discovery.epsilon + fit.epsilon
     if all(isinstance(event, _COMPOSED_EVENTS) for event in all_events):
         composed = accounting.epsilon(all_events, delta, fit.adjacency)
         epsilon = min(epsilon, composed)
-    return {"epsilon": accounting.upwards(Decimal(epsilon)), "delta": delta}
+    return {"epsilon": accounting.round_up(Decimal(epsilon)), "delta": delta}
 
 
 def with_discovery(fit: Certificate) -> Certificate:
     """Returns the certificate of a fit together with the discovery of its schema.
 
-    It is what a public page promises. If the events compose, they are those of both, at
-    the fit's δ. Otherwise only the sums of ε and of δ are known, and it has no events.
+    A public page promises what it states. There are three cases::
+
+        no discovery, or costs that cannot be combined    the fit's certificate itself
+        some events are not Gaussian                      the joint cost of the claim
+        all events are Gaussian                           all events, at the fit's δ
+
+    The second and the third differ in δ. The claim states the sum of both δ, as it must
+    where ε is a sum. Composed events need no sum: one ε holds for all of them at the
+    fit's δ, which is what the page states of the fit anyway.
+
+    `silos` is dropped in both, since a certificate with silos must have the events of
+    one of them, and the discovery belongs to none.
 
     Args:
         fit: The certificate of a fit.
 
     Returns:
-        The joint certificate; `fit` itself if no schema was discovered, or the costs
-        cannot be combined.
+        The joint certificate, of which ε, δ and events are joint and the rest is the
+        fit's. Without composed events it has none, so it cannot be checked by itself;
+        the fit's certificate can.
     """
     claim = fit.public.get(DISCOVERY_KEY)
     if not isinstance(claim, Mapping) or claim.get("together") is None:
         return fit
+
     discovery_events = Certificate.from_json(claim["certificate"]).events
-    costs = accounting.together(
+    joint_epsilon = accounting.joint_epsilon(
         discovery_events, fit.composed, fit.delta, fit.adjacency
     )
-    if costs is None:
-        joint_cost = claim["together"]
+    if joint_epsilon is None:
+        claimed_cost = claim["together"]
         return replace(
             fit,
-            epsilon=joint_cost["epsilon"],
-            delta=joint_cost["delta"],
+            epsilon=claimed_cost["epsilon"],
+            delta=claimed_cost["delta"],
             events=(),
             silos=None,
         )
-    _, epsilon_of_both = costs
-    epsilon = max(accounting.upwards(Decimal(repr(epsilon_of_both)), 4), fit.epsilon)
+    # Four digits, as in `schema_cost_sentence`. By its shortest decimal, since the
+    # float next to 0.1 is a little above it and would be rounded up to 0.1001. A fit may
+    # state more than its events cost, and with a discovery it costs no less.
+    shown_epsilon = accounting.round_up(Decimal(repr(joint_epsilon)), 4)
     return replace(
-        fit, epsilon=epsilon, events=(*discovery_events, *fit.composed), silos=None
+        fit,
+        epsilon=max(shown_epsilon, fit.epsilon),
+        events=(*discovery_events, *fit.composed),
+        silos=None,
     )

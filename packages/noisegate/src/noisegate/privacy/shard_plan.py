@@ -5,9 +5,11 @@ such as optimal transport, and teachers that each shard trains have one vector o
 records instead. A record may then turn that vector round altogether, so sensitivities
 are distances between any two vectors, and not norms::
 
-    BatchPlan    one vector of a sample, clipped as a whole        2 · clip_norm
-    (G-24) ShardPlan    the sum of one vector of each queried shard       `diameter`
-     (G-26)
+    plan          a step returns                              sensitivity
+    ──────────────────────────────────────────────────────────────────────────
+    BatchPlan     one vector of a sample, clipped as a whole  2 · clip_norm  (G-24)
+    ShardPlan     the sum of one vector of each shard that    `diameter`     (G-26)
+                  is queried
 """
 
 from __future__ import annotations

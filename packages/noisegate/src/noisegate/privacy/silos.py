@@ -39,7 +39,7 @@ class Silo:
 
     Attributes:
         name: Name of the silo.
-        certificates: Digest of the certificate of each of its releases, in order.
+        certificates: Digests of the certificates of its releases, in their order.
         epsilon: ε that it states for all rounds.
         delta: δ that it states for all rounds.
         events: What it has run so far.
@@ -119,13 +119,12 @@ class Silos:
         if self.colluding is not None:
             silo_count = len(self.members)
             shared_events = self.members[0].events
-            return (
-                tuple(
-                    _with_scaled_sensitivity(event, silo_count)
-                    for event in shared_events
-                ),
+            events = tuple(
+                _with_scaled_sensitivity(event, silo_count) for event in shared_events
             )
-        return (tuple(event for silo in self.members for event in silo.events),)
+        else:
+            events = tuple(event for silo in self.members for event in silo.events)
+        return (events,)
 
     def costliest_group(self, delta: float, adjacency: Adjacency) -> tuple[Event, ...]:
         """Returns those of `event_groups` with the largest ε: what ε is computed from.
@@ -159,8 +158,7 @@ class Silos:
             ModelError: if there are none, two have one name, or what is assumed about
                 them contradicts itself.
             KeyError, TypeError, ValueError: if a field is missing or has the wrong
-            type;
-                whoever reads the file names it.
+                type. `Certificate.from_json` turns these into one error of the file.
         """
         members = tuple(
             Silo(
@@ -172,35 +170,12 @@ class Silos:
             )
             for silo in data["silos"]
         )
-        names = [silo.name for silo in members]
-        has_duplicates = len(set(names)) < len(names)
-        if not names or has_duplicates or not all(silo.events for silo in members):
-            raise ModelError(
-                f"the certificate's silos {names} mean nothing: each needs its own "
-                "name and its events."
-            )
+        _check_members(members)
         overlapping = data["overlapping"]
         stated_by = data["stated_by"]
-        # Exactly one of the two: either silos overlap, or somebody states they do not.
-        if not isinstance(overlapping, bool) or (stated_by is None) is not overlapping:
-            raise ModelError(
-                "the certificate does not say who states that no unit has records in "
-                "two silos."
-            )
+        _check_overlap(overlapping, stated_by)
         colluding = data.get("colluding")
-        # `type` and not `isinstance`, for which True is an integer.
-        if colluding is not None and (
-            type(colluding) is not int or not 0 <= colluding < len(members)
-        ):
-            raise ModelError(
-                f"the certificate states colluding={colluding!r} of {len(members)} "
-                "silos."
-            )
-        if colluding is not None and len({silo.events for silo in members}) > 1:
-            raise ModelError(
-                "the certificate states a secure sum, and other events for some of its "
-                "silos."
-            )
+        _check_colluding(colluding, members)
         return cls(
             members=members,
             overlapping=overlapping,
@@ -209,12 +184,76 @@ class Silos:
         )
 
 
+def _check_members(members: Sequence[Silo]) -> None:
+    """Checks that there are silos, each with its own name and with events.
+
+    Raises:
+        ModelError: otherwise.
+    """
+    names = [silo.name for silo in members]
+    has_duplicates = len(set(names)) < len(names)
+    all_have_events = all(silo.events for silo in members)
+    if not names or has_duplicates or not all_have_events:
+        raise ModelError(
+            f"the certificate's silos {names} mean nothing: each needs its own "
+            "name and its events."
+        )
+
+
+def _check_overlap(overlapping: Any, stated_by: Any) -> None:
+    """Checks that silos overlap, or somebody states that they do not; never both.
+
+    Args:
+        overlapping: JSON from a file that anybody may have edited.
+        stated_by: Likewise; who states it is checked to be text elsewhere.
+
+    Raises:
+        ModelError: otherwise.
+    """
+    if not isinstance(overlapping, bool) or (stated_by is None) is not overlapping:
+        raise ModelError(
+            "the certificate does not say who states that no unit has records in "
+            "two silos."
+        )
+
+
+def _check_colluding(colluding: Any, members: Sequence[Silo]) -> None:
+    """Checks the number of silos that may collude in a secure sum (G-32).
+
+    Some silo must not collude, since its noise is what protects. And all silos state
+    the events of the one sum, so they must state the same.
+
+    Args:
+        colluding: JSON from a file that anybody may have edited; None where the sums
+            came under no masks.
+        members: The silos.
+
+    Raises:
+        ModelError: if it is no number from 0 to one less than the silos, or the silos
+            state different events.
+    """
+    if colluding is None:
+        return
+    # `type` and not `isinstance`, for which True is an integer.
+    if type(colluding) is not int or not 0 <= colluding < len(members):
+        raise ModelError(
+            f"the certificate states colluding={colluding!r} of {len(members)} silos."
+        )
+    if len({silo.events for silo in members}) > 1:
+        raise ModelError(
+            "the certificate states a secure sum, and other events for some of its "
+            "silos."
+        )
+
+
 def _with_scaled_sensitivity(event: Event, factor: int) -> Event:
     """Returns the event of a sum that one unit moves several times.
 
+    By the triangle inequality it moves the sum by so many sensitivities at most.
+
     Args:
         event: A sum with Gaussian noise.
-        factor: How often it is moved.
+        factor: How often the unit moves the sum.
 
     Raises:
         ModelError: if the event is another one, which no secure sum has.
@@ -238,7 +277,7 @@ def _text_line(value: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """How far a stream has come whose total is released.
+    """How far a stream has come when a total of its periods is released.
 
     Attributes:
         plan: Identifier of the plan.
@@ -282,16 +321,11 @@ class Stream:
             return None
         try:
             stream = cls(**public["stream"])
-            window = 1 if stream.window is None else stream.window
-            is_usable = (
-                isinstance(stream.plan, str)
-                and type(stream.period) is int
-                and type(window) is int
-                and 1 <= stream.period <= stream.periods
-                and window >= 1
-            )
-            paid = {(event.periods, event.corrected > 1) for event in continual_events}
-            if not is_usable or paid != {(stream.periods, stream.corrections)}:
+            paid_for = {
+                (event.periods, event.corrected > 1) for event in continual_events
+            }
+            matches_events = paid_for == {(stream.periods, stream.corrections)}
+            if not stream._is_usable or not matches_events:
                 raise ValueError("other events")
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError(
@@ -299,6 +333,19 @@ class Stream:
             ) from None
         corrected = frozenset(event.corrected for event in continual_events)
         return replace(stream, corrected=corrected)
+
+    @property
+    def _is_usable(self) -> bool:
+        """Whether fields from a file have their types, and are in range."""
+        window = 1 if self.window is None else self.window
+        # `type` and not `isinstance`, for which True is an integer.
+        return (
+            isinstance(self.plan, str)
+            and type(self.period) is int
+            and type(window) is int
+            and 1 <= self.period <= self.periods
+            and window >= 1
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Returns what a certificate states beside its events, as a JSON object."""

@@ -24,7 +24,7 @@ from noisegate.errors import BudgetRefusedError, ModelError, OptionError, UserEr
 from noisegate.gate.streams.session import taken_back
 from noisegate.ledger.accounts import ClosedError
 from noisegate.privacy import accounting, noise
-from noisegate.privacy.accounting import continual_sensitivity, prefix_noise
+from noisegate.privacy.accounting import continual_sensitivity, total_noise_factor
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.continual_plan import BAND, Horizon
 from noisegate.privacy.events import EventError, event_from_json, event_to_json
@@ -323,7 +323,7 @@ def test_the_factor_is_the_square_root_of_the_matrix_of_totals(periods):
         len(weights) == min(periods, BAND) and np.abs(weights - exact).max() <= 1 / 512
     )
     totals = [
-        prefix_noise(Horizon(periods=periods).weights, t)
+        total_noise_factor(Horizon(periods=periods).weights, t)
         for t in range(1, len(weights) + 1)
     ]
     assert np.allclose(np.square(totals), np.cumsum(exact**2), rtol=0.02)

@@ -37,7 +37,7 @@ from noisegate.errors import LedgerWarning, OptionError
 from noisegate.ledger.accounts import Account, Kind
 from noisegate.ledger.budgets import cost
 from noisegate.ledger.ledger import Entry, Ledger
-from noisegate.privacy.accounting import upwards
+from noisegate.privacy.accounting import round_up
 from noisegate.privacy.events import RECORD, event_to_json
 
 app = typer.Typer(
@@ -230,7 +230,7 @@ def _cost_alone(run: Entry, account: Account) -> float:
 
 def _format_cost(epsilon: float) -> str:
     """Returns a cost as pages and certificates state it: rounded up to 4 digits."""
-    return f"{upwards(Decimal(repr(epsilon)), 4):g}"
+    return f"{round_up(Decimal(repr(epsilon)), 4):g}"
 
 
 @app.command("history")

@@ -63,7 +63,7 @@ def verify_command(
             "recomputed_epsilon": verification.recomputed_epsilon,
         }
         if isinstance(verification, SchemaVerification):
-            fields["schema_unchanged"] = verification.unchanged
+            fields["schema_unchanged"] = verification.is_unchanged
         else:
             fields["not_covered"] = [
                 name for name in verification.others if name not in (signed or ())
@@ -110,7 +110,7 @@ def _show_schema(verification: SchemaVerification) -> None:
     discovery is the same.
     """
     _show_claim(verification, f"{verification.certificate.method}:")
-    if verification.unchanged:
+    if verification.is_unchanged:
         state = "is as it was discovered"
     else:
         state = "was changed since, which only public knowledge may do"

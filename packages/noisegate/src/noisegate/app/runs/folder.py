@@ -53,7 +53,7 @@ from noisegate.methods.registry import make_for, method_named
 from noisegate.models.folder import PAGE_FILE, check_new
 from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import Adjacency
-from noisegate.privacy.plan import Budget, PricedPlan, linked_unit, unit_text
+from noisegate.privacy.plan import Budget, PricedPlan, linked_unit, resolve_unit
 from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import discovery_beside
 from noisegate.progress import LOG, log_lines, reading, shown, standard_error
@@ -198,7 +198,7 @@ class Run:
         if is_linked(self.schema):
             unit = linked_unit(self.schema.names)
         else:
-            unit = unit_text(self.unit, self.unit_column, self.contributions)
+            unit = resolve_unit(self.unit, self.unit_column, self.contributions)
         return Budget(
             epsilon=self.epsilon,
             delta=self.delta,

@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 from noisegate.gate.discovery.partial import PartialSchema
 from noisegate.gate.discovery.raw import RawTable
 from noisegate.gate.sums import Progress
-from noisegate.privacy.grid import check_room
+from noisegate.privacy.grid import check_record_limit
 from noisegate.schema.files import first_invisible
 from noisegate.schema.numeric import Continuous, Date, Integer
 
@@ -348,5 +348,5 @@ def read_counts(
         counts.records += len(first_values) + first_missing_count
         if progress:
             progress(counts.records)
-    check_room(counts.records)
+    check_record_limit(counts.records)
     return counts

@@ -58,8 +58,8 @@ from noisegate.privacy.plan import Budget, PricedPlan
 from noisegate.privacy.schema_certificate import (
     RECORD,
     SCHEMA_HASH,
+    discovery_sensitivity,
     schema_hash,
-    sensitivity_of,
 )
 from noisegate.schema import Schema
 from noisegate.schema.files import DISCOVERED_PREFIX
@@ -206,7 +206,7 @@ def plan_discovery(
     if texts:
         sensitivity, std = _noise(budget, mu, columns=texts, touched=touched)
         # A level of one record reaches the threshold if its noise reaches threshold −
-        # RECORD; see `accounting.threshold_odds`.
+        # RECORD; see `accounting.threshold_probability`.
         quantile = -NormalDist().inv_cdf(odds / texts * (1 - 1e-6))
         levels = ThresholdedGaussianEvent(
             name="levels",
@@ -240,7 +240,7 @@ def _noise(
     Raises:
         CalibrationError: if the noise is outside what is proved.
     """
-    sensitivity = sensitivity_of(columns, budget.adjacency)
+    sensitivity = discovery_sensitivity(columns, budget.adjacency)
     # μ² is shared in proportion to the counts that a record adds to.
     ideal_std = sensitivity / (mu * math.sqrt(columns / touched))
     std = math.sqrt(ideal_std**2 + accounting.SMOOTHING_VARIANCE) * (1 + 1e-12)

@@ -179,7 +179,7 @@ def _measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
         dp.frame_distance(dp.symmetric_distance()),
         dp.zero_concentrated_divergence(),
         bounds,
-        plan.spendable,
+        plan.spendable_rho,
         keys=keys,
         algorithm=algorithm,
     )

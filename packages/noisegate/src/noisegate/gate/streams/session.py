@@ -27,7 +27,7 @@ from noisegate.gate.sessions.sums import SumSession
 from noisegate.gate.streams.state import PeriodSums, StreamState
 from noisegate.gate.sums import Engine, Progress, SumTask, Totals
 from noisegate.ledger.ledger import Entry, Kind
-from noisegate.privacy.accounting import noise_taken
+from noisegate.privacy.accounting import noise_coefficients
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.continual_plan import ContinualRelease
 from noisegate.privacy.events import TOEPLITZ
@@ -305,7 +305,7 @@ class StreamSession(SumSession):
                 np.stack(period_sums, axis=1)
             )
             # By how much larger the noise of a period is that takes others' back.
-            factor = math.hypot(*noise_taken(release.horizon.weights, period))
+            factor = math.hypot(*noise_coefficients(release.horizon.weights, period))
             all_stds[PERIOD_PREFIX + name] = (
                 release.noise_std / release.query.grid.scale * factor
             )
