@@ -107,13 +107,13 @@ def shape_of_the_batch() -> AbstractContextManager[None]:
 @contextmanager
 def whole_children() -> Iterator[None]:
     """Lets every child of a family count as much as if it were the only one."""
-    right = linked.transitions
+    right = linked.build_transitions
 
     def whole(found: Any, link: Any, grid: int) -> Any:
         made = right(found, link, grid)
         return replace(made, weights=np.full_like(made.weights, grid))
 
-    with patch.object(linked, "transitions", whole):
+    with patch.object(linked, "build_transitions", whole):
         yield
 
 

@@ -38,7 +38,7 @@ class _Encoded:
     def __init__(self, batches: list[EncodedTable]) -> None:
         self.batches = batches
 
-    def unread(self) -> Iterator[Callable[[], EncodedTable]]:
+    def batch_readers(self) -> Iterator[Callable[[], EncodedTable]]:
         for batch in self.batches:
             yield lambda batch=batch: batch
 

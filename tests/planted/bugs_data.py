@@ -31,22 +31,28 @@ def a_record_more_of_each_unit(
     )
 
 
-@wrong("tables.TableSource.unread", "test_every_kind_of_source_uses_the_same_records")
-def units_counted_anew_in_each_file(unread: Any, source: Any) -> Any:
+@wrong(
+    "tables.TableSource.batch_readers",
+    "test_every_kind_of_source_uses_the_same_records",
+)
+def units_counted_anew_in_each_file(batch_readers: Any, source: Any) -> Any:
     """The limit on a unit's records is one for each file."""
     for origin in source._origins:
         alone = copy.copy(source)
         alone._origins = [origin]
-        yield from unread(alone)
+        yield from batch_readers(alone)
 
 
-@wrong("unit_counter.UnitCounter.used", "test_a_record_without_a_unit_stops_the_run")
-def records_without_a_unit(used: Any, counter: Any, units: Any) -> Any:
+@wrong(
+    "unit_counter.UnitCounter.count_and_select",
+    "test_a_record_without_a_unit_stops_the_run",
+)
+def records_without_a_unit(select: Any, counter: Any, units: Any) -> Any:
     """Records whose unit is missing are used, as many as there are."""
     try:
-        return used(counter, units)
-    except find("unit_counter.UnitProblem") as problem:
-        if problem.missing:
+        return select(counter, units)
+    except find("unit_counter.Problem") as problem:
+        if "is missing" in problem.message:
             return np.ones(len(units), dtype=np.bool_)
         raise
 
@@ -160,25 +166,25 @@ units-forgotten-between-batches: Each batch is counted for itself.
     wrap unit_counter.HashTable.add: lambda add, *arguments: 0 * add(*arguments)
 records-of-a-batch-not-counted: All records of a unit in one batch count as the first of them.
     by test_the_first_records_of_each_unit_are_used
-    wrap unit_counter._ranks: lambda _, places, met: np.zeros_like(places)
+    wrap unit_counter._ranks_within_units: lambda _, places, met: np.zeros_like(places)
 units-forgotten-when-the-table-grows: The table of units is empty again when it was full.
     by test_the_table_counts_like_a_dictionary_while_it_grows
     rewrite unit_counter.HashTable._grow: any_table._counts[any_slots] = any_counts =>
 limit-not-kept: All records of a unit are used.
     by test_the_first_records_of_each_unit_are_used
-    wrap unit_counter.UnitCounter.used: lambda used, *arguments: used(*arguments) | True
+    wrap unit_counter.UnitCounter.count_and_select: lambda select, *arguments: select(*arguments) | True
 units-beyond-64-bits-are-one: Units whose numbers were clamped to one are taken for one.
     by test_numbers_beyond_64_bits_stop_the_run_since_readers_clamp_them
-    wrap unit_counter._clamped: lambda clamped, units: clamped(units) & False
+    wrap unit_counter._find_clamped: lambda clamped, units: clamped(units) & False
 csv-cut-inside-quotes: A piece of a file ends at any line end, also at one inside quotes.
     by test_pieces_of_any_size_give_the_records_that_python_reads
-    wrap csv_file._last_end: lambda _, piece, quotes: max(piece.rfind(b"\\n"), piece.rfind(b"\\r")) + 1
+    wrap csv_file._find_records_end: lambda _, buffer, quotes: max(buffer.rfind(b"\\n"), buffer.rfind(b"\\r")) + 1
 csv-mark-at-the-start-of-a-piece: What looks like a byte order mark is dropped at the start of each piece.
     by test_pieces_of_any_size_give_the_records_that_python_reads
-    rewrite csv_file._parsed: b'\\n' + any_piece => any_piece
+    rewrite csv_file._parse_records: b'\\n' + any_records => any_records
 csv-quote-never-closed: A file may end inside quotes, in a cell of many records.
     by test_what_could_swallow_records_is_refused_with_its_line
-    wrap csv_file._check_quotes: lambda check, *arguments, ended: check(*arguments, ended=False)
+    wrap csv_file._check_quotes: lambda check, *arguments, is_last: check(*arguments, is_last=False)
 record-quoted-as-header: The first line of a file is quoted, though it may be a record.
     by test_a_column_without_a_kind_is_asked_for
     wrap raw.RawTable.quotable: lambda *_: True
@@ -194,28 +200,29 @@ types-of-the-private-frame: A model keeps of which family of pandas a private co
 children-in-the-order-of-the-file: Children of one day stand in the order in which the file has them.
     by test_where_records_stand_changes_nothing
         test_children_without_an_order_stand_in_one_that_their_place_does_not_tell
-    rewrite families.families: np.lexsort((ties, rank, any_keys, any_others)) => np.lexsort((rank, any_keys,
-        any_others))
+    rewrite families._sort_by_family: np.lexsort((tie_breaks, rank, any_keys, any_others)) =>
+        np.lexsort((rank, any_keys, any_others))
 every-child-counts-whole: A child counts as much as if it were the only one.
     by test_weights_of_a_unit_come_to_the_grid_and_never_to_more test_rows_are_those_of_a_slow_reading
         test_right_linked_tables_stay_below_their_claim_and_are_seen
-    rewrite families.Families: _split(any_shares, np.maximum(self.counts, 1)) => any_shares
+    rewrite families.Families: _multiply_capped(any_shares, np.maximum(self.child_counts, 1)) => any_shares
 grandchildren-count-by-their-parents-alone: The share of a visit is not split among the visits of its person.
     by test_weights_of_a_unit_come_to_the_grid_and_never_to_more
         test_codes_of_a_visit_count_by_the_visits_of_its_person
-    rewrite families.Families: _split(self.parents['share'], self.counts) => self.parents['share']
+    rewrite families.Families: _multiply_capped(self.parents['share_count'], self.child_counts) =>
+        self.parents['share_count']
 shares-that-wrap: Shares are multiplied in 64 bits, beyond which they begin again.
     by test_shares_beyond_64_bits_count_nothing
-    wrap families._split: lambda right, share, among: share * among
+    wrap families._multiply_capped: lambda right, share, among: share * among
 weights-that-nobody-adds-up: What the rows of a unit count together is not looked at.
     by test_a_unit_that_counted_more_than_the_grid_would_stop_the_run_before_it_is_asked_anything
     wrap families.Families.add_weights: lambda right, found, totals: None
 families-in-every-share: A share has the families of all others too.
     by test_workers_that_have_shares_of_the_parents_add_up_to_one_machine
-    wrap families.Families.share: lambda right, families, number, of: families
+    wrap families.Families.select_share: lambda right, families, index, count: families
 two-units-of-one-key: Two parents may have one key, and the children of both go to the first.
     by test_two_parents_with_one_key_are_refused
-    rewrite families.families: (~is_first & ~is_child).any() => False
+    rewrite families.group_families: (~is_first & ~is_child).any() => False
 keys-run-together: A key of several columns is their text, one behind the other.
     by test_a_key_of_several_columns_is_that_of_another_record_only_where_all_of_them_are
     rewrite encode.join_names: [length.cast(pa.binary()), name.cast(pa.binary())] => [name.cast(pa.binary())]
@@ -224,7 +231,7 @@ gaps-from-one-family-to-the-next: The first child of a parent is taken for one t
     rewrite families.Families: self.parent_index[1:] == self.parent_index[:-1] => self.parent_index[1:] >= 0
 private-records-under-a-name: What does not fit into memory is kept in a file that stays.
     by test_what_is_kept_on_disk_has_no_name_and_goes
-    rewrite spill.Spill.write: tempfile.TemporaryFile(prefix=any_name) => tempfile.NamedTemporaryFile()
+    rewrite spill.Spill.write_out: tempfile.TemporaryFile(prefix=any_name) => tempfile.NamedTemporaryFile()
 """)
 
 

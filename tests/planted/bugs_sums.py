@@ -103,13 +103,13 @@ MOVED = (
 )
 
 
-@wrong("families.transitions", MOVED)
+@wrong("families.build_transitions", MOVED)
 def children_count_whole(
-    transitions: Any, found: Any, link: Any, grid: int = 2**20
+    transitions: Any, found: Any, link: Any, unit_weight: int = 2**20
 ) -> Any:
     """Each row of a family counts as much as a family."""
-    made = transitions(found, link, grid)
-    return dataclasses.replace(made, weights=np.full_like(made.weights, grid))
+    made = transitions(found, link, unit_weight)
+    return dataclasses.replace(made, weights=np.full_like(made.weights, unit_weight))
 
 
 # In sums over disjoint shards: who is in a shard, who learns, and what is paid.
@@ -272,11 +272,11 @@ grandchildren-do-not-share: Every child hands the whole of its parent s part on 
         the parts up.
     by test_a_unit_moves_the_sums_by_no_more_than_is_stated_and_leaves_others_as_they_are
     wrap families.Families.add_weights: lambda right, found, totals: None
-    wrap families.Families.shares: lambda shares, found: found.parents["share"][found.parent_index]
+    wrap families.Families.child_share_counts: lambda shares, found: found.parents["share_count"][found.parent_index]
 number-of-others-in-the-share: What a row counts depends on how many families there are.
     by test_a_unit_moves_the_sums_by_no_more_than_is_stated_and_leaves_others_as_they_are
-    wrap families.transitions: lambda transitions, found, link, grid=2 ** 20: transitions(found, link, grid //
-        max(len(found.parents), 1))
+    wrap families.build_transitions: lambda transitions, found, link, unit_weight=2 ** 20: transitions(found, link,
+        unit_weight // max(len(found.parents), 1))
 parts-counted-whole: Weighted rows are counted as whole records.
     by test_counts_of_parts_are_those_of_long_hand
         test_a_unit_moves_the_sums_by_no_more_than_is_stated_and_leaves_others_as_they_are
@@ -301,10 +301,10 @@ parts-of-a-lost-worker-left-out: What a worker that was lost had summed is left 
     rewrite ray_round.Pass._replace_worker: [*shift.parts] + any_rest => any_rest
 batches-in-every-share: A share has the batches of all others too.
     by test_shares_of_units_are_the_records_that_one_pass_uses test_parts_of_images_are_all_images
-    rewrite tables.Source.unread: next(batches) % shares == share => True
+    rewrite tables.Source.batch_readers: batch_index % share.count == share.index => True
 records-in-every-share: A thinned share has the records of all others too.
     by test_thinned_shares_are_equal_and_decode_no_picture_of_another test_units_count_once
-    rewrite tables.Source._kept: any_places % step == first => any_places >= 0
+    rewrite tables.Source._select_record_share: any_places % share.count == share.index => any_places >= 0
 overlapping-silos-taken-for-disjoint: A record that may be in all silos pays in one.
     by test_a_record_of_overlapping_silos_pays_in_all test_disjoint_silos_cost_the_largest_epsilon
     wrap silos.Silos.costliest_group: lambda right, silos, delta, adjacency: right(dataclasses.replace(silos,

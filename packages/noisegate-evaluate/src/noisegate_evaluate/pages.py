@@ -120,7 +120,7 @@ class LinkedFound:
         from noisegate.sources.linked import LinkedSource
 
         with LinkedSource(drawn, self.model.schema, key=bytes(16)) as source:
-            parts = list(source.transitions(link))
+            parts = list(source.read_transitions(link))
         rows = EncodedTable.concatenate(
             [EncodedTable(part.numeric, part.codes) for part in parts]
         )

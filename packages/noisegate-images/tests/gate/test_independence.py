@@ -315,7 +315,9 @@ def test_a_map_that_is_unusable_is_named_before_anything_is_spent(
 ):
     session = opened(feature_map=Folded(change), ledger=ledger, dataset="clinic")
     monkeypatch.setattr(
-        session._access.source, "unread", lambda: pytest.fail("records were read")
+        session._access.source,
+        "batch_readers",
+        lambda: pytest.fail("records were read"),
     )
     with session, pytest.raises(error, match=message):
         session.step(START)

@@ -329,13 +329,17 @@ def test_text_is_declared_and_the_data_names_its_numbers(tmp_path):
     with pytest.raises(
         DataError, match="gives names to its classes that are not all declared"
     ):
-        open_source(named, schema_of(GREY, labels=("cat", "dog"))).check()
+        open_source(
+            named, schema_of(GREY, labels=("cat", "dog"))
+        ).check_against_schema()
     for metadata in (None, {"huggingface": "{"}, {"huggingface": '{"info": 3}'}):
         plain = parquet(tmp_path / "y.parquet", contents, LABELS, metadata=metadata)
         with pytest.raises(
             DataError, match="holds whole numbers, and the schema declares text"
         ):
-            open_source(plain, schema_of(GREY, labels=("cat", "dog", "eel"))).check()
+            open_source(
+                plain, schema_of(GREY, labels=("cat", "dog", "eel"))
+            ).check_against_schema()
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(1, [0, 1, 0]), (2, [0, 1, 1, 0, 2])])
@@ -392,7 +396,11 @@ def test_a_folder_says_whose_image_each_one_is(limit, kept, labelled, tmp_path):
         if labelled:
             codes = np.concatenate([batch.codes[:, 0] for batch in found])
             assert codes.tolist() == [int(places[name][0]) for name in kept]
-        parts = [read() for part in source.parts(1, 3) for read in part.unread()]
+        parts = [
+            read()
+            for part in source.split_into_parts(1, 3)
+            for read in part.batch_readers()
+        ]
         assert sum(map(len, parts)) == len(kept)
 
 
@@ -420,7 +428,7 @@ def test_images_of_nobody_are_refused(place, says, tmp_path):
             tmp_path / "scans",
             schema_of(GREY),
             units=UnitLimit(column="folder", contributions=1),
-        ).check()
+        ).check_against_schema()
     assert "secret" not in str(caught.value)
 
 
@@ -432,7 +440,7 @@ def test_images_without_columns_have_no_unit_column(form, tmp_path):
         units=UnitLimit(column="who", contributions=1),
     )
     with pytest.raises(DataError, match="whose image each one is"):
-        source.check()
+        source.check_against_schema()
 
 
 @pytest.mark.data

@@ -66,7 +66,7 @@ def test_parts_of_a_csv_file_are_its_records(
     path.write_bytes(
         mark + b"u,v\n" + (body if ended else body.rstrip("\r\n")).encode()
     )
-    whole, parts = CsvFile(path), list(CsvFile(path).parts(size))
+    whole, parts = CsvFile(path), list(CsvFile(path).split_into_parts(size))
     assert [row for part in parts for row in cells(part)] == cells(whole)
     edges = [edge for part in parts for edge in (part.start, part.stop)]
     assert edges == [
@@ -85,9 +85,18 @@ def test_parts_of_a_csv_file_are_its_records(
 def test_a_file_is_cut_into_as_many_parts_as_it_has_records_and_no_more(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("u,v\n1,2\n3,4\n")
-    parts = list(CsvFile(path).parts(1))
+    parts = list(CsvFile(path).split_into_parts(1))
     assert [(part.start, part.stop) for part in parts] == [(0, 4), (4, 8), (8, None)]
     assert [cells(part) for part in parts] == [[], [("1", "2")], [("3", "4")]]
+
+
+def test_a_header_that_is_shorter_than_a_byte_order_mark_may_be_a_part(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("u\n12\n34\n")
+    parts = list(CsvFile(path).split_into_parts(1))
+    assert [(part.start, part.stop) for part in parts] == [(0, 2), (2, 5), (5, None)]
+    columns = [batch["u"] for part in parts for batch in part.batches(["u"], 9)]
+    assert [column.to_pylist() for column in columns] == [[], ["12"], ["34"]]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 300])
@@ -95,7 +104,7 @@ def test_a_file_is_cut_into_as_many_parts_as_it_has_records_and_no_more(tmp_path
 def test_parts_of_a_parquet_file_are_its_records(rows, size, people, tmp_path):
     path = tmp_path / "x.parquet"
     pq.write_table(people.slice(0, rows), path, row_group_size=37)
-    parts = list(ParquetFile(path).parts(size))
+    parts = list(ParquetFile(path).split_into_parts(size))
     found = [
         [age for batch in part.batches(["age"], 10) for age in batch["age"].to_pylist()]
         for part in parts
@@ -129,9 +138,9 @@ def test_parts_of_a_folder_are_its_files_cut(kind, tmp_path):
                 row_group_size=8,
             )
     source = TableSource(tmp_path, AGES)
-    parts = pickle.loads(pickle.dumps(list(source.parts(64))))
+    parts = pickle.loads(pickle.dumps(list(source.split_into_parts(64))))
     assert len(parts) > 3 + len(range(100, 180)) // 32
-    batches = [read() for part in parts for read in part.unread()]
+    batches = [read() for part in parts for read in part.batch_readers()]
     together = EncodedTable.concatenate(batches)
     assert (
         together.numeric.tobytes()
@@ -168,9 +177,15 @@ def test_errors_in_a_part_name_the_line_of_the_file(case, before, tmp_path):
     good = b'1,"x\r\nx"\r\n' * before
     (tmp_path / "x.csv").write_bytes(b"age,v\r\n" + good + BROKEN[case] + good)
     source = TableSource(tmp_path / "x.csv", schema)
-    whole = message(lambda: [read() for read in source.unread()])
+    whole = message(lambda: [read() for read in source.batch_readers()])
     assert (
-        message(lambda: [read() for part in source.parts(50) for read in part.unread()])
+        message(
+            lambda: [
+                read()
+                for part in source.split_into_parts(50)
+                for read in part.batch_readers()
+            ]
+        )
         == whole
     )
     assert "x.csv" in whole and "SECRET" not in whole
@@ -179,32 +194,42 @@ def test_errors_in_a_part_name_the_line_of_the_file(case, before, tmp_path):
 def test_a_file_that_was_written_to_is_not_read_by_its_old_parts(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("age\n" + lines(range(40)))
-    *_, last = TableSource(path, AGES).parts(16)
+    *_, last = TableSource(path, AGES).split_into_parts(16)
     path.write_text("age\n" + lines(range(1, 41)))
-    assert "written to" in message(last.unread)
-    assert len(list(TableSource(path, AGES).parts(16))) > 4  # nor are they remembered
+    assert "written to" in message(last.batch_readers)
+    assert (
+        len(list(TableSource(path, AGES).split_into_parts(16))) > 4
+    )  # nor are they remembered
     path.unlink()
-    assert "cannot be read" in message(last.unread)
+    assert "cannot be read" in message(last.batch_readers)
 
 
 def test_an_empty_source_is_refused_as_a_whole_and_not_in_parts(tmp_path):
     (tmp_path / "x.csv").write_text("age\n")
     source = TableSource(tmp_path / "x.csv", AGES)
-    assert [len(read()) for part in source.parts(100) for read in part.unread()] == [0]
-    assert message(source.unread) == str(source.no_records())
+    assert [
+        len(read())
+        for part in source.split_into_parts(100)
+        for read in part.batch_readers()
+    ] == [0]
+    assert message(source.batch_readers) == str(source.no_records_error())
 
 
 def test_tables_and_images_in_memory_are_refused_and_so_is_to_skip_some(tmp_path):
     with pytest.raises(OptionError, match="table in memory"):
-        list(TableSource(pa.table({"age": [1]}), AGES).parts(100))
+        list(TableSource(pa.table({"age": [1]}), AGES).split_into_parts(100))
     schema = pixel_schema(5, 4, labels=[0, 1])
     with pytest.raises(OptionError, match="these are in memory"):
-        list(ImageSource(image_files.pixels()[..., 0], pixel_schema(5, 4)).parts(100))
+        list(
+            ImageSource(
+                image_files.pixels()[..., 0], pixel_schema(5, 4)
+            ).split_into_parts(100)
+        )
     folder = image_files.class_folders(
         tmp_path, image_files.pixels(), [0, 1, 0, 1, 1, 1]
     )
     with pytest.raises(OptionError, match=r"^on_error='skip'"):
-        list(ImageSource(folder, schema, on_error="skip").parts(100))
+        list(ImageSource(folder, schema, on_error="skip").split_into_parts(100))
 
 
 @settings(max_examples=30)
@@ -236,14 +261,19 @@ def test_shares_of_units_are_the_records_that_one_pass_uses(
             pq.write_table(table, folder / f"{number}.parquet", row_group_size=3)
     limit = UnitLimit(column="who", contributions=contributions)
     source = TableSource(folder, AGES, units=limit, batch_rows=batch)
-    used = [age for read in source.unread() for age in read().numeric[:, 0].tolist()]
-    for shared in (source.parts(1, shares), source.shares(shares, thinned=True)):
+    used = [
+        age for read in source.batch_readers() for age in read().numeric[:, 0].tolist()
+    ]
+    for shared in (
+        source.split_into_parts(1, shares),
+        source.split_into_shares(shares, splits_batches=True),
+    ):
         parts = pickle.loads(pickle.dumps(list(shared)))
         assert len(parts) == shares
         found = [
             age
             for part in parts
-            for read in part.unread()
+            for read in part.batch_readers()
             for age in read().numeric[:, 0].tolist()
         ]
         assert sorted(found) == sorted(used)
@@ -285,7 +315,7 @@ def image_places(kind, root):
 
 
 def pictures(parts):
-    read = [records() for part in parts for records in part.unread()]
+    read = [records() for part in parts for records in part.batch_readers()]
     return sorted(
         (code, pixels.tobytes())
         for one in read
@@ -311,7 +341,7 @@ def test_parts_of_images_are_all_images(kind, contributions, tmp_path, monkeypat
     )
     monkeypatch.chdir(tmp_path)
     source = ImageSource(path.relative_to(tmp_path), schema, units=units, batch_rows=2)
-    parts = pickle.loads(pickle.dumps(list(source.parts(200, 3))))
+    parts = pickle.loads(pickle.dumps(list(source.split_into_parts(200, 3))))
     monkeypatch.chdir(tmp_path.parent)  # a worker is elsewhere
     whole = ImageSource(path, schema, units=units)
     assert pictures(parts) == pictures([whole])
@@ -321,7 +351,7 @@ def test_parts_of_images_are_all_images(kind, contributions, tmp_path, monkeypat
         if (kind, contributions) == ("parquet", None)
         else len(parts) == 3
     )
-    sizes = [sum(len(read()) for read in part.unread()) for part in parts]
+    sizes = [sum(len(read()) for read in part.batch_readers()) for part in parts]
     assert max(sizes) < 20
     assert all(len(pickle.dumps(part)) < 10_000 for part in parts)
 
@@ -336,11 +366,13 @@ def test_thinned_shares_are_equal_and_decode_no_picture_of_another(
     )
     source = ImageSource(path, schema, batch_rows=12)
     shares = [
-        [len(read()) for read in part.unread()]
-        for part in source.shares(4, thinned=True)
+        [len(read()) for read in part.batch_readers()]
+        for part in source.split_into_shares(4, splits_batches=True)
     ]
     assert shares == [[3, 3, 2], [3, 3, 2], [3, 3, 1], [3, 3, 1]] and len(decoded) == 30
-    assert pictures(source.shares(4, thinned=True)) == pictures([source])
+    assert pictures(source.split_into_shares(4, splits_batches=True)) == pictures(
+        [source]
+    )
 
 
 @pytest.mark.parametrize("kind", ["folder", "list"])
@@ -349,7 +381,7 @@ def test_a_folder_of_images_that_was_written_to_is_not_read_by_its_old_parts(
     kind, when, tmp_path
 ):
     path, schema = image_places(kind, tmp_path)
-    first, *_ = ImageSource(path, schema, batch_rows=2).parts(200, 3)
+    first, *_ = ImageSource(path, schema, batch_rows=2).split_into_parts(200, 3)
 
     def write():
         if kind == "folder":
@@ -362,7 +394,7 @@ def test_a_folder_of_images_that_was_written_to_is_not_read_by_its_old_parts(
     def read():
         if when == "before":
             write()
-        for number, _ in enumerate(first.unread()):
+        for number, _ in enumerate(first.batch_readers()):
             if number == 0 and when == "meanwhile":
                 write()
 

@@ -39,7 +39,7 @@ def store(monkeypatch):
         for kind in ("csv", "parquet")
         for number in (0, 1)
     }
-    stores._store.cache_clear()
+    stores._connect.cache_clear()
     with played_s3(objects, "me") as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
         for name, value in (
@@ -50,7 +50,7 @@ def store(monkeypatch):
             monkeypatch.setenv(f"AWS_{name}", value)
         monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         yield server
-    stores._store.cache_clear()
+    stores._connect.cache_clear()
 
 
 def ages(batches):
@@ -64,9 +64,9 @@ def test_a_folder_and_a_file_in_a_store_are_read(kind, store):
     assert [round(age * scale) for age in ages(folder.batches())] == list(range(180))
     file = TableSource(f"s3://bucket/{kind}/visits/1.{kind}", AGES)
     assert [round(age * scale) for age in ages(file.batches())] == list(range(90, 180))
-    parts = pickle.loads(pickle.dumps(list(folder.parts(100))))
+    parts = pickle.loads(pickle.dumps(list(folder.split_into_parts(100))))
     assert len(parts) > 4
-    assert ages(read() for part in parts for read in part.unread()) == ages(
+    assert ages(read() for part in parts for read in part.batch_readers()) == ages(
         folder.batches()
     )
 
@@ -120,10 +120,10 @@ def test_images_in_parquet_in_a_store_are_read_as_a_whole_and_in_parts(store, pi
         pictures.shape
     )
     assert np.array_equal(whole, pictures)
-    parts = pickle.loads(pickle.dumps(list(source.parts(1))))
+    parts = pickle.loads(pickle.dumps(list(source.split_into_parts(1))))
     assert len(parts) == 3
     read = np.concatenate(
-        [read().pixels for part in parts for read in part.unread()]
+        [read().pixels for part in parts for read in part.batch_readers()]
     ).reshape(pictures.shape)
     assert np.array_equal(read, pictures)
 

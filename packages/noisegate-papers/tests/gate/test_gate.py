@@ -185,7 +185,7 @@ def spied(monkeypatch, ledger):
 
     for method in ("reserve", "confirm", "commit", "void"):
         watch(Ledger, method, method)
-    watch(TableSource, "unread", "read", generator=True)
+    watch(TableSource, "batch_readers", "read", generator=True)
     watch(door.noise, "add_noise", "draw")
     return seen
 
@@ -249,7 +249,7 @@ def test_an_error_quotes_private_values_only_to_whoever_asked(show_values):
 def test_an_interruption_while_reading_voids_the_reservation(error, spied, ledger):
     class Interrupted(Engine):
         def sum(self, source, tasks, progress):
-            next(source.unread())
+            next(source.batch_readers())
             raise error
 
     with pytest.raises(error):

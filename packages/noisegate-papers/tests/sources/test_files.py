@@ -110,7 +110,7 @@ def test_labels_that_are_a_pipe_are_refused(tmp_path):
     with pytest.raises(DataError, match="is not a regular file"):
         open_source(
             tmp_path / "train-images-idx3-ubyte", pixel_schema(8, 8, 1, labels=range(2))
-        ).check()
+        ).check_against_schema()
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -144,7 +144,7 @@ def test_a_file_that_differs_from_the_others_of_its_folder_is_named_with_its_col
         DataError,
         match=r"^synthetic\.csv: .*column 'id' of a\.csv is not in synthetic\.csv; .*move away",
     ):
-        TableSource(tmp_path, SCHEMA).check()
+        TableSource(tmp_path, SCHEMA).check_against_schema()
     (tmp_path / "synthetic.csv").write_text("old,id,age\n1,2,3\n")
     with pytest.raises(
         DataError, match=r"column 'old' of synthetic\.csv is not in a\.csv"

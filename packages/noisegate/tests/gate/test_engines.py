@@ -83,8 +83,8 @@ def test_one_thread_is_this_one_and_whoever_is_told_of_progress_may_stop_all(
     before, readers = threading.active_count(), set()
 
     class Reading(Encoded):
-        def unread(self):
-            for read in super().unread():
+        def batch_readers(self):
+            for read in super().batch_readers():
                 yield lambda read=read: (readers.add(threading.get_ident()), read())[1]
 
     def stop(records):

@@ -29,7 +29,7 @@ from noisegate.records import WHOLE, WeightedRows
 from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 from noisegate.sources.linked import LinkedSource
-from noisegate.sources.spill import HELD_BYTES
+from noisegate.sources.spill import MEMORY_BYTES
 
 MOST = 5
 SCHEMA = LinkedSchema(
@@ -238,9 +238,9 @@ def test_a_gate_of_linked_tables_refuses_other_questions_before_it_reads():
         )
 
 
-@pytest.mark.parametrize("held_bytes", [HELD_BYTES, 100])
+@pytest.mark.parametrize("memory_bytes", [MEMORY_BYTES, 100])
 def test_workers_that_have_shares_of_the_parents_add_up_to_one_machine(
-    held_bytes, tmp_path, monkeypatch
+    memory_bytes, tmp_path, monkeypatch
 ):
     """In memory, and out of temporary files of 256 parts each."""
     for name, table in OTHERS.items():
@@ -248,12 +248,12 @@ def test_workers_that_have_shares_of_the_parents_add_up_to_one_machine(
     whole = summed(OTHERS)
     monkeypatch.chdir(tmp_path.parent)
     with LinkedSource(
-        tmp_path.name, SCHEMA, key=bytes(32), held_bytes=held_bytes
+        tmp_path.name, SCHEMA, key=bytes(32), memory_bytes=memory_bytes
     ) as source:
-        source.check_parts()
+        source.check_can_be_split()
         for link in SCHEMA.links:
             rows, tasks = source.link(link.name), {"q": task(link)}
-            parts = pickle.loads(pickle.dumps(list(rows.parts(1, 3))))
+            parts = pickle.loads(pickle.dumps(list(rows.split_into_parts(1, 3))))
             jobs = [SumJob(tasks) for _ in parts]
             with chdir("/"):  # where a worker may be
                 found = [

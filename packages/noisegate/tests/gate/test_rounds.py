@@ -231,13 +231,13 @@ def test_the_whole_plan_is_reserved_before_the_first_record_is_read(
     ledger, monkeypatch
 ):
     seen = []
-    unread = TableSource.unread
+    batch_readers = TableSource.batch_readers
 
     def watched(source):
         seen.append(ledger.show("clinic")[0].spent)
-        yield from unread(source)
+        yield from batch_readers(source)
 
-    monkeypatch.setattr(TableSource, "unread", watched)
+    monkeypatch.setattr(TableSource, "batch_readers", watched)
     session = opened(ledger=ledger, dataset="clinic")
     session.ask({"bins": FIRST})
     session.ask({"pairs": LATER})
@@ -256,7 +256,7 @@ def test_an_error_in_a_later_round_leaves_the_whole_cost_spent(
 
     with pytest.raises(error), opened(ledger=ledger, dataset="clinic") as session:
         session.ask({"bins": FIRST})
-        monkeypatch.setattr(TableSource, "unread", broken)
+        monkeypatch.setattr(TableSource, "batch_readers", broken)
         session.ask({"pairs": LATER})
     assert (
         kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]

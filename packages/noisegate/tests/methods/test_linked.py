@@ -375,7 +375,7 @@ def test_keys_of_several_columns_bring_together_and_are_made_afresh():
     )
     with LinkedSource(data, schema) as source:
         found = {
-            link.name: [sorted(one.counts) for one in source.families(link)]
+            link.name: [sorted(one.child_counts) for one in source.read_families(link)]
             for link in schema.links
         }
     assert found == {"loans": [[2] * 40], "payments": [[1] * 40 + [2] * 40]}

@@ -22,7 +22,7 @@ from noisegate.sources.tables.csv_file import (
     MAX_CELL_BYTES,
     CsvFile,
     RecordProblem,
-    whole_records,
+    read_whole_records,
 )
 from noisegate.sources.units import UnitLimit
 
@@ -131,7 +131,9 @@ def test_without_one_record_the_others_are_as_they_were(records, data):
         body = "".join(f"{one[1]},{other[1]}{end}" for one, other, end in chosen)
         return [
             piece
-            for _, piece in whole_records(io.BytesIO(b"u,v\n" + body.encode()), size)
+            for _, piece in read_whole_records(
+                io.BytesIO(b"u,v\n" + body.encode()), size
+            )
         ]
 
     size = data.draw(st.integers(1, 80))
@@ -261,7 +263,7 @@ def test_a_file_without_line_ends_is_not_taken_into_memory(monkeypatch):
     stream = Endless()
     monkeypatch.setattr("noisegate.sources.tables.csv_file.MAX_RECORD_BYTES", 1000)
     with pytest.raises(RecordProblem, match=re.escape("longer than 1,000 bytes")):
-        list(whole_records(stream, 64))
+        list(read_whole_records(stream, 64))
     assert stream.taken <= 1100
 
 
@@ -271,10 +273,10 @@ def test_the_length_of_a_record_does_not_count_from_the_end_of_a_piece(monkeypat
     for before in range(0, 70, 7):
         content = b"b" * before + b"\n"
         assert b"".join(
-            piece for _, piece in whole_records(io.BytesIO(content + fits), 64)
+            piece for _, piece in read_whole_records(io.BytesIO(content + fits), 64)
         ).endswith(fits)
         with pytest.raises(RecordProblem):
-            list(whole_records(io.BytesIO(content + longer), 64))
+            list(read_whole_records(io.BytesIO(content + longer), 64))
 
 
 # Bytes as they come: a CSV file is read with all its records, or refused by one error that quotes no cell.

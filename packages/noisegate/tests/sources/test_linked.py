@@ -85,7 +85,7 @@ def read(data, schema=None, table="visits", **options):
     schema = schema or clinic()
     link = next(link for link in schema.links if link.name == table)
     with LinkedSource(data, schema, key=b"secret", **options) as source:
-        found = list(source.transitions(link))
+        found = list(source.read_transitions(link))
     rows = Rows.concatenate([Rows(each.numeric, each.codes) for each in found])
     return WeightedRows(
         rows.numeric, rows.codes, np.concatenate([each.weights for each in found])
@@ -164,7 +164,7 @@ def test_weights_of_a_unit_come_to_the_grid_and_never_to_more(table):
         data = records((size,), seed=size)
         if size == 0 and table == "codes":
             with LinkedSource(data, clinic()) as source:
-                assert not list(source.transitions(source.linked.links[1]))
+                assert not list(source.read_transitions(source.linked.links[1]))
             continue
         found, _ = read(data, table=table)
         rows = max(size, 1) * (1 if table == "visits" else 5)
@@ -176,7 +176,10 @@ def test_a_coarse_grid_may_leave_large_families_out_and_never_counts_them_more()
     schema = clinic()
     with LinkedSource(data, schema) as source:
         weights = np.concatenate(
-            [each.weights for each in source.transitions(schema.links[0], grid=10)]
+            [
+                each.weights
+                for each in source.read_transitions(schema.links[0], unit_weight=10)
+            ]
         )
     assert sorted(set(weights.tolist())) == [0, 5]
 
@@ -234,17 +237,17 @@ def test_a_unit_that_counted_more_than_the_grid_would_stop_the_run_before_it_is_
 ):
     data, schema = chain((3, 2))
     for wrong in (lambda share, among: share, lambda share, among: -share):
-        monkeypatch.setattr(linking, "_split", wrong)
+        monkeypatch.setattr(linking, "_multiply_capped", wrong)
         with (
             LinkedSource(data, schema) as source,
             pytest.raises(OverflowError, match="more than one record"),
         ):
-            next(source.families(schema.links[0]))
+            next(source.read_families(schema.links[0]))
 
 
 @pytest.mark.parametrize("table", ["visits", "codes"])
-@pytest.mark.parametrize("held_bytes", [0, room.HELD_BYTES])
-def test_where_records_stand_changes_nothing(tmp_path, table, held_bytes):
+@pytest.mark.parametrize("memory_bytes", [0, room.MEMORY_BYTES])
+def test_where_records_stand_changes_nothing(tmp_path, table, memory_bytes):
     data = records((0, 1, 5, 40, 3, 17))
     whole = told(data, table=table)
     paths = {}
@@ -257,7 +260,7 @@ def test_where_records_stand_changes_nothing(tmp_path, table, held_bytes):
                 pa.Table.from_pandas(shuffled[part::3], preserve_index=False),
                 paths[name] / f"{part}.parquet",
             )
-    assert told(paths, table=table, held_bytes=held_bytes, batch_rows=7) == whole
+    assert told(paths, table=table, memory_bytes=memory_bytes, batch_rows=7) == whole
 
 
 @pytest.mark.parametrize("table", ["visits", "codes"])
@@ -391,8 +394,8 @@ def test_tables_without_records():
 def test_what_is_kept_on_disk_has_no_name_and_goes(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     schema = clinic()
-    with LinkedSource(records((400, 3)), schema, held_bytes=100) as source:
-        next(source.transitions(schema.links[0]))
+    with LinkedSource(records((400, 3)), schema, memory_bytes=100) as source:
+        next(source.read_transitions(schema.links[0]))
         files = [
             spill._file
             for spill in (*source._children.values(), *source._parents.values())

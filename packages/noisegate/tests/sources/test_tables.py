@@ -185,7 +185,7 @@ def test_broken_parquet_is_named(tmp_path, people, schema):
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(DataError, match=r"x\.parquet: cannot be read as Parquet"):
-        TableSource(path, schema).check()
+        TableSource(path, schema).check_against_schema()
     path.write_bytes(content[:100] + bytes(200) + content[300:])
     with pytest.raises(DataError, match=r"x\.parquet: cannot be read as Parquet"):
         encode(path, schema)
@@ -197,13 +197,15 @@ def test_broken_parquet_is_named(tmp_path, people, schema):
 def test_check_reads_names_and_types_but_no_record(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("age,row,grade,ok\nSECRET,1,2\n")
-    TableSource(path, SMALL).check()
+    TableSource(path, SMALL).check_against_schema()
     table = pa.table({"age": [datetime(2020, 1, 1)], "grade": ["?"], "ok": [None]})
     with pytest.raises(
         DataError,
         match=r"'age': expected a whole number, found a column of moments without a time zone",
     ):
-        TableSource(parquet(tmp_path / "x.parquet", table), SMALL).check()
+        TableSource(
+            parquet(tmp_path / "x.parquet", table), SMALL
+        ).check_against_schema()
 
 
 def test_tables_in_memory_are_checked_too():

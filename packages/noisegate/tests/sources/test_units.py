@@ -30,7 +30,7 @@ def used(table, contributions=3, batch_rows=7, schema=SCHEMA):
     source = TableSource(
         table, schema, batch_rows=batch_rows, units=limit(contributions)
     )
-    batches = [read() for read in source.unread()]
+    batches = [read() for read in source.batch_readers()]
     return [round(value * 10_000) for batch in batches for value in batch.numeric[:, 0]]
 
 
@@ -125,7 +125,8 @@ def test_a_unit_more_changes_nothing_about_the_others():
 def test_all_passes_use_the_same_records():
     source = TableSource(people(), SCHEMA, batch_rows=10, units=limit(2))
     passes = [
-        np.concatenate([read().numeric for read in source.unread()]) for _ in range(2)
+        np.concatenate([read().numeric for read in source.batch_readers()])
+        for _ in range(2)
     ]
     assert np.array_equal(*passes)
 
@@ -184,12 +185,14 @@ def test_what_names_no_unit_or_in_several_ways_is_refused(cells, dtype):
 
 def test_the_column_must_be_there_once():
     with pytest.raises(DataError, match="unit column 'who' is not in the data"):
-        TableSource(pd.DataFrame({"n": [1]}), SCHEMA, units=limit()).check()
+        TableSource(
+            pd.DataFrame({"n": [1]}), SCHEMA, units=limit()
+        ).check_against_schema()
     twice = pa.table([[1], ["a"], ["b"]], names=["n", "who", "who "])
     with pytest.raises(
         DataError, match=r"two columns have the same name|more than once"
     ):
-        TableSource(twice, SCHEMA, units=limit()).check()
+        TableSource(twice, SCHEMA, units=limit()).check_against_schema()
 
 
 def test_the_column_is_not_described_but_may_be_ignored():
@@ -220,7 +223,7 @@ def test_hashes_depend_on_a_key_that_is_secret_and_new_for_every_run():
     names = pa.array(["a", "b"])
     limits = [limit(), limit()]
     first_run, second_run = (
-        rooms.hash_names({"who": names}, pa.array([], pa.string()), each.key)[0]
+        rooms.hash_names({"who": names}, pa.array([], pa.string()), each.key).hashes
         for each in limits
     )
     assert (

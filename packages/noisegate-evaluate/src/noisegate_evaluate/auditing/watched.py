@@ -188,7 +188,7 @@ def _exact(part: Any, source: Any, tasks: Mapping[str, SumTask]) -> Totals:
     """Returns the exact totals of known records; of families, those of the link that is asked about."""
     if not isinstance(source, LinkRows):
         return sum_records(part, tasks)
-    with source.tables.beside(part) as tables:
+    with source.tables.source_of(part) as tables:
         return LocalEngine(threads=1).sum(replace(source, tables=tables), tasks, None)
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from noisegate.errors import DataError
 from noisegate.sources.tables.csv_file import CsvFile
-from noisegate.sources.tables.tables import not_shown
+from noisegate.sources.tables.tables import explain_hidden_value
 from noisegate.sources.units import check_unit_column
 from noisegate_images.sources.decode import (
     ImageOrigin,
@@ -144,7 +144,7 @@ class ImageFolder(_Folder):
             found = (
                 f"the folder {unknown[0]!r}"
                 if self.options.show_values
-                else f"another folder ({not_shown()})"
+                else f"another folder ({explain_hidden_value()})"
             )
             raise DataError(
                 f"{self.name}: expected folders that are called as one of the {len(labels)} labels in the schema, "

@@ -10,7 +10,6 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from noisegate.errors import DataError, OptionError, SchemaError, said
 from noisegate.records import Images, Rows
@@ -18,22 +17,27 @@ from noisegate.schema import ImageShape, Schema
 from noisegate.schema.encode import Mask
 from noisegate.schema.pixels import check_machine_memory
 from noisegate.sources.stores import (
-    absolute,
-    children,
+    absolute_path,
     in_store,
+    list_children,
+    read_status,
     shown_path,
-    status,
-    unreadable,
+    unreadable_error,
 )
 from noisegate.sources.tables.parts import (
     PARQUET,
     ParquetFile,
     Part,
     Stamp,
-    file_parts,
-    stamp,
+    read_stamp,
+    split_file,
 )
-from noisegate.sources.tables.tables import Source, is_folder, with_location
+from noisegate.sources.tables.tables import (
+    RawBatch,
+    Source,
+    call_with_location,
+    is_folder,
+)
 from noisegate.sources.units import UnitLimit
 from noisegate_images.sources.arrays import IDX, IdxImages, ImageArrays
 from noisegate_images.sources.decode import (
@@ -94,7 +98,7 @@ class ImageSource(Source[ImageOrigin]):
         OptionError: if another argument is unusable.
     """
 
-    _empty = "there are no images; expected at least one"
+    _NO_RECORDS = "there are no images; expected at least one"
 
     def __init__(
         self,
@@ -150,7 +154,7 @@ class ImageSource(Source[ImageOrigin]):
             threading.Lock(),
         )
 
-    def check(self) -> None:
+    def check_against_schema(self) -> None:
         """Checks names, types and shapes, as far as they are told without reading an image."""
         for origin in self._origins:
             origin.check()
@@ -164,7 +168,7 @@ class ImageSource(Source[ImageOrigin]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _counting=threading.Lock())
 
-    def check_parts(self) -> None:
+    def check_can_be_split(self) -> None:
         """Refuses images in memory, and to skip some, which is counted here for the operator."""
         if self._path is None:
             cure = "write them to Parquet or to a folder and give the path, or leave the engine out"
@@ -177,40 +181,36 @@ class ImageSource(Source[ImageOrigin]):
                 f"on_error='skip': how many images are left out is counted on one machine; {cure}"
             )
 
-    def parts(self, size: int, shares: int = 1) -> Iterator[Part]:
+    def split_into_parts(self, part_bytes: int, share_count: int = 1) -> Iterator[Part]:
         """Yields row groups of Parquet, and shares of all else; a folder's files are opened by one part each."""
         origins = self._found()
         if self._units is None and all(
             isinstance(origin, ImageParquet) for origin in origins
         ):
             for path in (origin.path for origin in origins):
-                for part, known in file_parts(ParquetFile(path), size):
-                    records = copy(self)
-                    records._origins, records._empty = (
-                        [ImageParquet(path, self._options, part)],
-                        "",
-                    )
-                    yield Part(records, {path: known})
+                for file_part, file_stamp in split_file(ParquetFile(path), part_bytes):
+                    origin = ImageParquet(path, self._options, file_part)
+                    yield Part(self._restricted_to([origin]), {path: file_stamp})
             return
-        yield from self.shares(shares)
+        yield from self.split_into_shares(share_count)
 
     def _found(self) -> list[ImageOrigin]:
-        self.check_parts()
-        self.check()
+        self.check_can_be_split()
+        self.check_against_schema()
         assert self._path is not None
-        return find_images(absolute(self._path), self._options) or []
+        return find_images(absolute_path(self._path), self._options) or []
 
-    def _anywhere(self) -> tuple[Self, Mapping[Path, Stamp]]:
+    def _copy_for_other_processes(self) -> tuple[Self, Mapping[Path, Stamp]]:
         whole = copy(self)
         whole._origins = origins = self._found()
         return whole, {
-            path: stamp(path) for origin in origins for path in origin.kept_in()
+            path: read_stamp(path) for origin in origins for path in origin.kept_in()
         }
 
-    def unread(self) -> Iterator[Callable[[], Rows]]:
+    def batch_readers(self) -> Iterator[Callable[[], Rows]]:
         """Yields functions that decode at most ``batch_rows`` images each, to be called in any thread."""
         self.skipped = 0
-        yield from super().unread()
+        yield from super().batch_readers()
 
     def batches(self) -> Iterator[Rows]:
         """Yields the records as every source does; a `DataError` where every image was skipped."""
@@ -223,28 +223,30 @@ class ImageSource(Source[ImageOrigin]):
         yield first
         yield from batches
 
-    def _pieces(
-        self, origin: ImageOrigin
-    ) -> Iterator[tuple[Pictures, int, pa.Array | None]]:
+    def _read_origin(self, origin: ImageOrigin) -> Iterator[RawBatch]:
         for pictures in origin.batches(self.batch_rows):
-            yield pictures, len(pictures), pictures.units
+            yield RawBatch(pictures, len(pictures), pictures.units)
 
-    def _encoded(
-        self, piece: Pictures, used: Mask | None, origin: ImageOrigin, done: int
+    def _encode(
+        self,
+        records: Pictures,
+        is_used: Mask | None,
+        origin: ImageOrigin,
+        rows_before: int,
     ) -> Images:
         codes = None
-        if piece.labels is not None:
-            codes = with_location(
-                partial(origin.codes, piece.labels),
+        if records.labels is not None:
+            codes = call_with_location(
+                partial(origin.codes, records.labels),
                 origin,
-                done,
+                rows_before,
                 show_values=self._show_values,
             )
-        rows = np.arange(len(piece)) if used is None else np.flatnonzero(used)
+        rows = np.arange(len(records)) if is_used is None else np.flatnonzero(is_used)
         pixels = np.empty((len(rows), *self._form.shape.axes), dtype=np.uint8)
         kept = np.zeros(len(rows), dtype=np.bool_)
         for place, row in enumerate(rows):
-            found = self._pixels(piece, int(row), origin, done)
+            found = self._pixels(records, int(row), origin, rows_before)
             if found is not None:
                 pixels[place], kept[place] = found, True
         if not kept.all():
@@ -316,12 +318,12 @@ def find_images(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | No
     except FileNotFoundError:
         return None  # a table, then, whose reader says so
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable_error(path, error) from None
 
 
 def _stored(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
     """Returns images in Parquet, the one form that is read from a store: it hands on whole columns at a time."""
-    within = children(path) if status(path).is_folder else [path]
+    within = list_children(path) if read_status(path).is_folder else [path]
     files = [file for file in within if not file.name.startswith((".", "_"))]
     tables = [file for file in files if file.suffix.lower() in PARQUET]
     if any(file.suffix.lower() == ".csv" for file in files):

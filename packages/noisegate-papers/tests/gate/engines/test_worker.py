@@ -60,14 +60,16 @@ class Stopped:
     def __init__(self, records, error):
         self.records, self.error = records, error
 
-    def unread(self):
-        yield from self.records.unread()
+    def batch_readers(self):
+        yield from self.records.batch_readers()
         raise self.error
 
 
 def same(totals, parts, tasks):
     whole = LocalEngine(threads=1).sum(
-        Encoded([read() for part in parts for read in part.unread()]), tasks, None
+        Encoded([read() for part in parts for read in part.batch_readers()]),
+        tasks,
+        None,
     )
     assert totals.records == whole.records
     assert totals.sums["q"].tolist() == whole.sums["q"].tolist()

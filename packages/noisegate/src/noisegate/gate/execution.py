@@ -514,7 +514,7 @@ class Encoded:
     def __init__(self, batches: Iterable[EncodedTable]) -> None:
         self._batches = batches
 
-    def unread(self) -> Iterator[Callable[[], EncodedTable]]:
+    def batch_readers(self) -> Iterator[Callable[[], EncodedTable]]:
         """Yields a function for each batch, which returns it."""
         for batch in self._batches:
             yield partial(EncodedTable.concatenate, [batch])

@@ -206,7 +206,7 @@ class Gate(SingleUse):
         before the first query."""
         if discovery is not None and isinstance(schema, Schema):
             check_matches_schema(discovery, schema)
-        self._source.check()
+        self._source.check_against_schema()
 
     @property
     def skipped(self) -> int:
@@ -221,7 +221,7 @@ class Gate(SingleUse):
         """
         if not isinstance(self._source, Source):
             return None
-        return self._source.about()
+        return self._source.estimate_record_count()
 
     def check_apart(self, public: Any) -> None:
         """Checks that a public data set holds no file of the private one.
@@ -475,7 +475,7 @@ class Gate(SingleUse):
             )
         is_sums = kind is CalibratedPlan
         # Records of linked tables count in part, which only sums of counts allow.
-        if self._source.in_parts and not (is_sums and self._engine.in_parts):
+        if self._source.is_weighted and not (is_sums and self._engine.in_parts):
             raise OptionError(
                 "linked tables are queried for counts of cells: method='linked', and "
                 "an engine of this library."

@@ -176,7 +176,7 @@ class HeldRecords:
 
         Args:
             number: Number of the part, which chooses its samples.
-            part: A source of records, read by `unread`.
+            part: A source of records, read by `batch_readers`.
             progress: Called with the number of records held so far.
 
         Returns:
@@ -185,7 +185,7 @@ class HeldRecords:
         first_index = self.records
         record_count = 0
         batches: list[Records] = []
-        for read in part.unread():
+        for read in part.batch_readers():
             records = read().row_by_row()
             if self.represented is not None:
                 records = embedded_records(records, *self.represented)

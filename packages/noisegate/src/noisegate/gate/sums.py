@@ -335,7 +335,7 @@ class Engine(Protocol):
         """Sums all records of a source.
 
         Args:
-            source: The private records, read by `unread` or in parts.
+            source: The private records, read by `batch_readers` or in parts.
             tasks: The questions, by name.
             progress: Called with the number of records summed so far.
 
@@ -393,7 +393,7 @@ class LocalEngine(Engine):
         """Sums all records of a source; memory does not grow with their number.
 
         Args:
-            source: The private records, read by `unread`.
+            source: The private records, read by `batch_readers`.
             tasks: The questions, by name.
             progress: Called with the number of records summed so far.
 
@@ -420,7 +420,7 @@ class LocalEngine(Engine):
         with (
             gate_threads(),
             closing(
-                self._for_each_batch(encode_and_sum, source.unread())
+                self._for_each_batch(encode_and_sum, source.batch_readers())
             ) as batch_sizes,
         ):
             for batch_size in batch_sizes:
@@ -436,7 +436,7 @@ class LocalEngine(Engine):
     def _for_each_batch(
         self,
         work: Callable[[Callable[[], EncodedTable]], int],
-        unread: Iterable[Callable[[], EncodedTable]],
+        batch_readers: Iterable[Callable[[], EncodedTable]],
     ) -> Generator[int]:
         """Does some work on each batch of records, on the threads.
 
@@ -444,21 +444,21 @@ class LocalEngine(Engine):
 
         Args:
             work: Takes a function that reads a batch, and returns its number of rows.
-            unread: Functions that read one batch each.
+            batch_readers: Functions that read one batch each.
 
         Yields:
             What `work` returns, in the order of the batches.
         """
         if self.threads == 1:
-            yield from map(work, unread)
+            yield from map(work, batch_readers)
             return
         pending: deque[Future[int]] = deque()
         # A few batches more than threads, so that no thread waits for this one.
         max_pending = 2 * self.threads
         with ThreadPoolExecutor(self.threads) as pool:
             try:
-                for read in unread:
-                    pending.append(pool.submit(work, read))
+                for read_batch in batch_readers:
+                    pending.append(pool.submit(work, read_batch))
                     if len(pending) > max_pending:
                         yield pending.popleft().result()
                 while pending:

@@ -4,9 +4,9 @@ A source is opened with a schema, and read from the start as often as the gate h
 rounds. It hands on encoded batches, and what it makes of a record follows from that
 record alone (G-06)::
 
-    path or table in memory ──► origins ──► pieces ──► batches of encoded records
-                                             │
-                                             └─► at most so many records of each unit
+    path or table in memory ──► origins ──► raw batches ──► encoded batches
+                                                 │
+                                                 └─► at most so many records of each unit
 
 Nothing that comes after a release can import this room (`.importlinter`).
 

@@ -2,12 +2,22 @@
 
 The unit of privacy is a record of the first table with all that belongs to it. What the
 gate counts of a link are transitions: a row for each child, with what its parent and the
-child before it say, and one row for a parent without children. The rows of one unit
-weigh `WHOLE` together at most (G-31), however many they are.
+child before it say, and one row for a parent without children::
+
+    parent   children        rows: parent, child before, child
+    p        a, b            p, -, a     p, a, b
+    q        none            q, -, -
+
+All rows of one unit weigh `WHOLE` together at most, however many they are (G-31: so a
+unit moves a sum by no more than one record would).
 
 Children are put in order by the column that says so. Where that leaves them equal, a
 hash of what they say and whose they are decides, and never where they stand: so a
 parent's rows follow from its own family alone.
+
+- `group_families` brings parents and their children together.
+- `Families` holds them, with the weights of their rows.
+- `build_transitions` makes the rows.
 """
 
 from __future__ import annotations
@@ -31,16 +41,12 @@ _FIRST_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND_FACTOR = np.uint64(0x94D049BB133111EB)
 
 
-class Unmatched(Exception):  # noqa: N818 - its caller makes an error of it
-    """Two parents have one key, or a child has no parent.
+class RepeatedKey(Exception):  # noqa: N818 - its caller makes an error of it
+    """Two parents have the same key."""
 
-    Attributes:
-        twice: Whether it is the former.
-    """
 
-    def __init__(self, *, twice: bool) -> None:
-        super().__init__()
-        self.twice = twice
+class ParentNotFound(Exception):  # noqa: N818 - its caller makes an error of it
+    """A child has no parent."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class Families:
     """Parents and their children.
 
     Attributes:
-        parents: In any order.
+        parents: The parents, in any order.
         children: Those of the first parent in their order, then those of the second.
         parent_index: For each child, the index of its parent, (children,), ascending.
     """
@@ -57,70 +63,79 @@ class Families:
     children: Records
     parent_index: npt.NDArray[np.intp]
 
-    def share(self, number: int, of: int) -> Families:
-        """Returns the families in one of several shares.
+    def select_share(self, index: int, count: int) -> Families:
+        """Returns the families in one of several shares of about the same size.
 
-        A parent's key, random bits, says which share it falls into.
+        A parent's key, random bits, says which share it falls into. These are other
+        bits than those that divide a `Spill` into parts, so each part is shared too.
 
         Args:
-            number: Which share, from 0.
-            of: How many there are.
+            index: Which share, from 0.
+            count: How many shares there are.
         """
-        is_mine = self.parents["key"][:, 1] % np.uint64(of) == number
-        has_my_parent = is_mine[self.parent_index]
-        new_index = np.cumsum(is_mine) - 1
+        is_in_share = self.parents["key"][:, 1] % np.uint64(count) == index
+        has_parent_in_share = is_in_share[self.parent_index]
+        # The index of each parent among those of the share.
+        new_index = np.cumsum(is_in_share) - 1
         return Families(
-            self.parents[is_mine],
-            self.children[has_my_parent],
-            new_index[self.parent_index[has_my_parent]],
+            self.parents[is_in_share],
+            self.children[has_parent_in_share],
+            new_index[self.parent_index[has_parent_in_share]],
         )
 
     @property
-    def counts(self) -> npt.NDArray[np.int64]:
+    def child_counts(self) -> npt.NDArray[np.int64]:
         """How many children each parent has, (parents,)."""
         counts = np.bincount(self.parent_index, minlength=len(self.parents))
         return counts.astype(np.int64)
 
     @property
-    def is_later(self) -> npt.NDArray[np.bool_]:
+    def has_predecessor(self) -> npt.NDArray[np.bool_]:
         """Which children have one of the same parent before them, (children,)."""
-        is_later = np.zeros(len(self.parent_index), dtype=np.bool_)
-        is_later[1:] = self.parent_index[1:] == self.parent_index[:-1]
-        return is_later
+        has_predecessor = np.zeros(len(self.parent_index), dtype=np.bool_)
+        has_predecessor[1:] = self.parent_index[1:] == self.parent_index[:-1]
+        return has_predecessor
 
     @property
-    def shares(self) -> npt.NDArray[np.int64]:
-        """Into how many equal shares the weight of a child's unit is split, (children,).
+    def child_share_counts(self) -> npt.NDArray[np.int64]:
+        """Into how many equal shares a unit's weight is split for a child, (children,).
 
-        Those of its parent, times the number of the parent's children.
+        These are the shares of its parent, times the number of the parent's children.
         """
-        shares = _split(self.parents["share"], self.counts)
-        return shares[self.parent_index]
+        share_counts = _multiply_capped(self.parents["share_count"], self.child_counts)
+        return share_counts[self.parent_index]
 
-    def weights(self, grid: int = WHOLE) -> npt.NDArray[np.int64]:
+    def row_weights(self, unit_weight: int = WHOLE) -> npt.NDArray[np.int64]:
         """Returns how much each row of a parent weighs, (parents,).
 
-        It is grid / (shares · rows), rounded down, so that all rows of a unit weigh at
-        most `grid` together.
-        """
-        shares = _split(self.parents["share"], np.maximum(self.counts, 1))
-        return min(grid, WHOLE) // shares
+        It is unit_weight / (shares · rows), rounded down, so that all rows of a unit
+        weigh at most `unit_weight` together.
 
-    def add_weights(self, totals: npt.NDArray[np.int64]) -> None:
+        Args:
+            unit_weight: What the rows of one unit weigh together, at most; more than
+                `WHOLE` counts as `WHOLE`.
+        """
+        row_share_counts = _multiply_capped(
+            self.parents["share_count"], np.maximum(self.child_counts, 1)
+        )
+        return min(unit_weight, WHOLE) // row_share_counts
+
+    def add_weights(self, unit_totals: npt.NDArray[np.int64]) -> None:
         """Adds the weights of all rows to the totals of their units.
 
         Args:
-            totals: Of each unit, (units,); changed in place.
+            unit_totals: The weight of each unit so far, (units,); changed in place.
 
         Raises:
             OverflowError: if a unit weighs more than one record, which G-31 says no
                 unit does.
         """
-        weights = self.weights()
-        np.add.at(totals, self.parents["unit"], weights * np.maximum(self.counts, 1))
+        weights = self.row_weights()
+        row_counts = np.maximum(self.child_counts, 1)
+        np.add.at(unit_totals, self.parents["unit"], weights * row_counts)
         if not len(weights):
             return
-        heaviest = totals[self.parents["unit"]].max()
+        heaviest = unit_totals[self.parents["unit"]].max()
         if weights.min() < 0 or heaviest > WHOLE:
             raise OverflowError(
                 "linked tables: the rows of one unit count more than one record; "
@@ -128,97 +143,130 @@ class Families:
             )
 
 
-def families(
-    parents: Records, children: Records, order: int | None, *, drop: bool
+def group_families(
+    parents: Records, children: Records, order_index: int | None, *, drop_orphans: bool
 ) -> Families:
     """Brings parents and their children together.
 
     Args:
         parents: With their own keys in the field `key`.
         children: With the keys of their parents in the field `parent`.
-        order: The numeric column that orders children; None for no such column.
-        drop: Whether children without a parent are left out.
+        order_index: Which numeric column orders the children of a parent; None for no
+            such column.
+        drop_orphans: Whether children without a parent are left out.
 
     Raises:
-        Unmatched: if two parents have one key, or a child has no parent and may not be
-            left out.
+        RepeatedKey: if two parents have the same key.
+        ParentNotFound: if a child has no parent and may not be left out.
     """
+    # A key has 128 bits, two columns of 64.
     keys = np.concatenate([parents["key"], children["parent"]])
-    is_child = np.arange(len(keys)) >= len(parents)
-    # A parent stands before its children, whose positions are in [0, 1].
-    rank = np.where(is_child, 0.0, -1.0)
-    if order is not None:
-        rank[is_child] = children["numeric"][:, order]
-    no_ties = np.zeros(len(parents), dtype=np.uint64)
-    ties = np.concatenate([no_ties, _hash_children(children)])
-    sequence = np.lexsort((ties, rank, keys[:, 1], keys[:, 0]))
+    sequence = _sort_by_family(keys, children, order_index)
     keys = keys[sequence]
-    is_child = is_child[sequence]
-    # Now all records with one key stand together, a parent first.
+    is_child = sequence >= len(parents)
+    # Now all records with one key stand together, a family: the parent, if there is
+    # one, comes first.
     is_first = np.ones(len(keys), dtype=np.bool_)
     is_first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
     if (~is_first & ~is_child).any():
-        raise Unmatched(twice=True)
+        raise RepeatedKey
+    # A family that begins with a child has no parent.
     is_orphan = is_child
     if len(keys):
-        group_index = np.cumsum(is_first) - 1
-        is_orphan = is_child[is_first][group_index]
-    if is_orphan.any() and not drop:
-        raise Unmatched(twice=False)
+        family_index = np.cumsum(is_first) - 1
+        begins_with_child = is_child[is_first]
+        is_orphan = begins_with_child[family_index]
+    if is_orphan.any() and not drop_orphans:
+        raise ParentNotFound
+    # The number of parents up to a record, less one, is the index of its own.
     parent_index = np.cumsum(~is_child) - 1
-    is_used = is_child & ~is_orphan
+    has_parent = is_child & ~is_orphan
     return Families(
         parents[sequence[~is_child]],
-        children[sequence[is_used] - len(parents)],
-        parent_index[is_used],
+        children[sequence[has_parent] - len(parents)],
+        parent_index[has_parent],
     )
 
 
-def transitions(found: Families, link: Link, grid: int = WHOLE) -> WeightedRows:
+def _sort_by_family(
+    keys: npt.NDArray[np.uint64], children: Records, order_index: int | None
+) -> npt.NDArray[np.intp]:
+    """Returns the order that puts each parent right before its children.
+
+    Records are sorted by key, a parent before children, children by the column that
+    orders them, and equal ones by a hash of what they say.
+
+    Args:
+        keys: Of all parents, then of all children those of their parents,
+            (parents + children, 2).
+        children: The children.
+        order_index: Which numeric column orders children; None for no such column.
+
+    Returns:
+        Indices into parents followed by children, (parents + children,).
+    """
+    parent_count = len(keys) - len(children)
+    # The schema says that the column is never missing, and `encode` that it holds
+    # positions in [0, 1]: so -1 puts a parent first.
+    rank = np.full(len(keys), -1.0)
+    rank[parent_count:] = 0.0
+    if order_index is not None:
+        rank[parent_count:] = children["numeric"][:, order_index]
+    # The order of the file must not decide between equal children: if it did, the rows
+    # of a family would depend on where its records stand.
+    no_ties = np.zeros(parent_count, dtype=np.uint64)
+    tie_breaks = np.concatenate([no_ties, _hash_children(children)])
+    # `lexsort` sorts by its last argument first.
+    return np.lexsort((tie_breaks, rank, keys[:, 1], keys[:, 0]))
+
+
+def build_transitions(
+    families: Families, link: Link, unit_weight: int = WHOLE
+) -> WeightedRows:
     """Returns the rows of all parents: one for each child, or one for no child.
 
     Args:
-        found: The families.
+        families: Parents and their children.
         link: Says which columns the rows have.
-        grid: What the rows of one unit weigh together, at most.
+        unit_weight: What the rows of one unit weigh together, at most.
 
     Returns:
         Rows as `link.schema` describes them: what the parent says, the number of its
         children, when the child comes, what the one before it says (missing for the
         first) and what it says itself.
     """
-    parents = found.parents
-    children = found.children
-    counts = found.counts
-    row_parent = np.repeat(np.arange(len(parents)), np.maximum(counts, 1))
-    # The row of each child: behind those of the children before it, and the single
-    # rows of childless parents before it.
-    child_row = np.arange(len(children))
-    if len(children):
-        child_row = child_row + np.cumsum(counts == 0)[found.parent_index]
-    is_later = found.is_later
-    step = np.full(len(row_parent), STEPS.index("none"))
-    step[child_row] = np.where(is_later, STEPS.index("next"), STEPS.index("first"))
+    parents = families.parents
+    children = families.children
+    child_counts = families.child_counts
+    row_parent = np.repeat(np.arange(len(parents)), np.maximum(child_counts, 1))
+    row_count = len(row_parent)
+    child_row = _rows_of_children(families)
+    has_predecessor = families.has_predecessor
+    # Children of one parent stand together, so the one before is right before.
+    predecessor = np.flatnonzero(has_predecessor) - 1
+    later_row = child_row[has_predecessor]
+
+    step = np.full(row_count, STEPS.index("none"))
+    step[child_row] = np.where(
+        has_predecessor, STEPS.index("next"), STEPS.index("first")
+    )
     layout = link.child.schema.layout
-    number = link.schema.column(link.number)
-    assert number.numeric
+    number_column = link.schema.column(link.number)
+    assert number_column.numeric
     numeric = children["numeric"]
     codes = children["codes"]
     times = np.empty((len(children), 0))
     if link.order is not None:
         order_index = layout.place(link.order.name)
-        times = _times(found, link, numeric[:, order_index])
+        times = _encode_times(families, link, numeric[:, order_index])
         # The times stand for the order.
         numeric = np.delete(numeric, order_index, axis=1)
-    predecessor = np.flatnonzero(is_later) - 1
-    later_row = child_row[is_later]
     missing_codes = np.array(
         [len(column.levels) for column in layout.coded], dtype=np.int32
     )
-    row_count = len(row_parent)
     numeric_columns = [
         parents["numeric"][row_parent],
-        positions_of(number, counts)[row_parent],
+        positions_of(number_column, child_counts)[row_parent],
         _scatter(times, child_row, row_count, np.nan),
         _scatter(numeric[predecessor], later_row, row_count, np.nan),
         _scatter(numeric, child_row, row_count, np.nan),
@@ -232,64 +280,90 @@ def transitions(found: Families, link: Link, grid: int = WHOLE) -> WeightedRows:
     return WeightedRows(
         np.column_stack(numeric_columns),
         np.column_stack(coded_columns).astype(np.int32),
-        found.weights(grid)[row_parent],
+        families.row_weights(unit_weight)[row_parent],
     )
 
 
-def _split(
-    share: npt.NDArray[np.int64], among: npt.NDArray[np.int64]
+def _rows_of_children(families: Families) -> npt.NDArray[np.intp]:
+    """Returns the index of each child's row among the rows of all parents, (children,).
+
+    Before it stand the rows of the children before it, and one row for each childless
+    parent before its own.
+    """
+    child_row = np.arange(len(families.children))
+    if not len(families.children):
+        return child_row
+    childless_up_to = np.cumsum(families.child_counts == 0)
+    rows: npt.NDArray[np.intp] = child_row + childless_up_to[families.parent_index]
+    return rows
+
+
+def _multiply_capped(
+    share_counts: npt.NDArray[np.int64], factors: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """Multiplies numbers of shares, without overflow.
 
-    A product above `WHOLE` is `WHOLE` + 1: so many shares weigh nothing, however many
-    they are. No product is beyond 2⁴¹.
+    A product above `WHOLE` is `WHOLE` + 1: a row with so many shares weighs nothing,
+    however many they are. Both factors are cut first, so no product is beyond 2⁴¹.
     """
-    most = WHOLE + 1
-    product: npt.NDArray[np.int64] = np.minimum(share, most) * np.minimum(among, most)
-    return np.minimum(product, most)
+    cap = WHOLE + 1
+    product: npt.NDArray[np.int64] = np.minimum(share_counts, cap) * np.minimum(
+        factors, cap
+    )
+    return np.minimum(product, cap)
 
 
-def _times(
-    found: Families, link: Link, positions: npt.NDArray[np.float64]
+def _encode_times(
+    families: Families, link: Link, positions: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
     """Returns when children come.
 
     Args:
-        found: The families.
-        link: It has an order.
-        positions: Of the column that orders children, (children,).
+        families: Parents and their children.
+        link: A link with an order.
+        positions: Of the column that orders children, in [0, 1], (children,).
 
     Returns:
-        The positions of how long after its origin a first child comes, and of how long
-        after the one before it a later one does, (children, 2), NaN where a child has
-        no such time.
+        For each child two positions, (children, 2): how long after its origin a first
+        child comes, and how long after the one before it a later one does. NaN where a
+        child has no such time.
     """
     order = link.order
-    first = link.schema.column(str(link.first))
-    gap = link.schema.column(str(link.gap))
+    first_column = link.schema.column(str(link.first))
+    gap_column = link.schema.column(str(link.gap))
     assert order is not None
-    assert first.numeric
-    assert gap.numeric
+    assert first_column.numeric
+    assert gap_column.numeric
     ticks = ticks_at(order, positions)
-    is_later = found.is_later
-    starts = ticks[~is_later]
+    has_predecessor = families.has_predecessor
+    first_times = ticks[~has_predecessor]
     if link.since is not None:
         since_index = link.parent.schema.layout.place(link.since.name)
-        first_parent = found.parent_index[~is_later]
-        origins = found.parents["numeric"][first_parent, since_index]
-        starts = starts - origin_ticks(order, link.since, origins)
+        parents_of_first = families.parent_index[~has_predecessor]
+        origins = families.parents["numeric"][parents_of_first, since_index]
+        first_times = first_times - origin_ticks(order, link.since, origins)
     gaps = np.diff(ticks, prepend=ticks[:1])
-    times = np.full((len(is_later), 2), np.nan)
-    times[~is_later, 0] = positions_of(first, starts)
-    times[is_later, 1] = positions_of(gap, gaps[is_later])
+    times = np.full((len(has_predecessor), 2), np.nan)
+    times[~has_predecessor, 0] = positions_of(first_column, first_times)
+    times[has_predecessor, 1] = positions_of(gap_column, gaps[has_predecessor])
     return times
 
 
 def _scatter(
-    values: npt.NDArray[Any], rows: npt.NDArray[np.intp], total: int, missing: Any
+    values: npt.NDArray[Any], rows: npt.NDArray[np.intp], row_count: int, missing: Any
 ) -> npt.NDArray[Any]:
-    """Returns a table, (total, columns), with `values` at some rows, else `missing`."""
-    table = np.full((total, values.shape[1]), missing, dtype=values.dtype)
+    """Puts values into some rows of a table in which all else is missing.
+
+    Args:
+        values: What is put in, (n, columns).
+        rows: The row of each, (n,).
+        row_count: Number of rows of the table.
+        missing: What fills the others: one value, or one for each column.
+
+    Returns:
+        The table, (row_count, columns).
+    """
+    table = np.full((row_count, values.shape[1]), missing, dtype=values.dtype)
     table[rows] = values
     return table
 

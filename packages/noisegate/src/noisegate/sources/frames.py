@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from noisegate.errors import DataError
 from noisegate.schema import EncodedTable, Schema, decode
-from noisegate.sources.headers import check_once, check_same_columns
+from noisegate.sources.headers import check_same_columns, check_unique_names
 from noisegate.sources.sources import open_source
 from noisegate.sources.tables.memory import (
     MixedObjects,
@@ -19,7 +19,8 @@ from noisegate.sources.tables.memory import (
 )
 from noisegate.sources.tables.tables import Origin, open_origins
 
-_FILE_ROWS = 1 << 16
+# Records of a file that are converted at a time.
+_FILE_BATCH_ROWS = 1 << 16
 # The type of a column of Python objects is that of all its cells, so a table in memory
 # is taken at once.
 _ALL_ROWS = 2**62
@@ -32,7 +33,7 @@ def read_table(
 
     Args:
         path: A path, or a table in memory; with a schema of images, also images.
-        schema: What the records fit, or None.
+        schema: What the records fit; None to read them as they are.
         show_values: Whether messages may quote values.
 
     Returns:
@@ -51,13 +52,12 @@ def read_table(
         (origin.name, [column for column, _ in origin.columns()]) for origin in origins
     ]
     check_same_columns(headers, show_names=True)
-    rows = _FILE_ROWS if isinstance(path, str | Path) else _ALL_ROWS
-    tables: list[pa.Table] = []
     for origin, (file, columns) in zip(origins, headers, strict=True):
-        check_once(columns, file, show_names=origin.typed)
-        # All in the order of the first.
-        names = tables[0].column_names if tables else columns
-        tables.append(_read_origin(origin, names, rows))
+        check_unique_names(columns, file, show_names=origin.has_types)
+    batch_rows = _FILE_BATCH_ROWS if isinstance(path, str | Path) else _ALL_ROWS
+    # All files in the order of the first.
+    _, first_columns = headers[0]
+    tables = [_read_origin(origin, first_columns, batch_rows) for origin in origins]
     if any(table.schema != tables[0].schema for table in tables):
         raise DataError(
             f"{name}: the files have different columns or types; make them consistent"
@@ -81,12 +81,20 @@ def read_linked(data: Any, schema: Any) -> dict[str, pa.Table]:
     return {name: read_table(part) for name, part in schema.parts(data).items()}
 
 
-def _read_origin(origin: Origin, names: Sequence[str], rows: int) -> pa.Table:
-    """Reads some columns of an origin, `rows` records at a time."""
+def _read_origin(origin: Origin, names: Sequence[str], batch_rows: int) -> pa.Table:
+    """Reads some columns of an origin into memory.
+
+    Args:
+        origin: A file, or a table in memory.
+        names: The columns, in the order of the result.
+        batch_rows: How many records are read at a time.
+    """
     batches = [
-        pa.table(dict(columns)).select(names) for columns in origin.batches(names, rows)
+        pa.table(dict(columns)).select(names)
+        for columns in origin.batches(names, batch_rows)
     ]
     if not batches:
+        # Without records, the types are those of the header.
         types = dict(origin.columns())
         batches = [pa.table({name: pa.array([], types[name]) for name in names})]
     return pa.concat_tables(batches)
@@ -98,7 +106,7 @@ def records_table(records: Any, names: Sequence[str], *, where: str = "X") -> pa
     Args:
         records: A table in memory, or an array (records, columns).
         names: The columns; of an array, in its order.
-        where: What messages call the records.
+        where: What messages call the records: the argument of the user's call.
 
     Raises:
         DataError: if a column is lacking.
@@ -134,7 +142,7 @@ def with_labels(records: pa.Table, labels: Any, name: str) -> pa.Table:
     Args:
         records: The table.
         labels: The label of each record, a sequence of plain values.
-        name: Of the new column.
+        name: The name of the new column.
 
     Raises:
         DataError: if there are more or fewer labels than records, or they have

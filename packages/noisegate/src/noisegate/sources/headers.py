@@ -9,6 +9,7 @@ import difflib
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Sequence
+from typing import TypeAlias
 
 from noisegate.errors import DataError
 from noisegate.schema import Schema
@@ -18,11 +19,15 @@ TITLE_CURE = (
 )
 """The cure for a file whose names of columns do not stand in its first line."""
 
+Header: TypeAlias = tuple[str, Sequence[str]]
+"""The name of a file, and the names of its columns in their order."""
+
+# What some programs write between fields in place of commas.
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def check_header(
-    columns: Sequence[str], schema: Schema, name: str, *, show_names: bool
+    columns: Sequence[str], schema: Schema, file: str, *, show_names: bool
 ) -> None:
     """Requires the columns that the schema describes, each once, and no others.
 
@@ -31,61 +36,76 @@ def check_header(
     Args:
         columns: The names in the data, in their order.
         schema: What is expected.
-        name: Of the file, for messages.
+        file: What messages call the data.
         show_names: Whether names of the data may be quoted even where none of them is
             in the schema.
 
     Raises:
         DataError: that says what is wrong, and its cure.
     """
-    # Sets and counts: a table of pixels has thousands of columns.
+    # Sets, since a table of pixels has thousands of columns.
     present = set(columns)
     is_known_header = any(column in present for column in schema.names)
     if not is_known_header and not show_names:
-        _refuse_unknown_header(columns, schema, name)
-    check_once(columns, name, but=schema.ignore)
+        _refuse_unknown_header(columns, schema, file)
+    check_unique_names(columns, file, may_repeat=schema.ignore)
     described = set(schema.names) | set(schema.ignore)
     absent = [column for column in schema.names if column not in present]
     extra = [column for column in columns if column not in described]
     if absent:
-        _refuse_absent(absent, extra, name)
+        _refuse_absent(absent, extra, file)
     # An empty name is reported by its position among all columns.
-    check_titles(columns if "" in extra else extra, name)
+    unexpected = columns if "" in extra else extra
+    check_first_line(unexpected, file)
     if extra:
         quoted = ", ".join(_toml_string(column) for column in extra)
         raise DataError(
-            f"{name}: column {', '.join(map(repr, extra))} is not in the schema; "
+            f"{file}: column {', '.join(map(repr, extra))} is not in the schema; "
             f"describe it there, or set ignore = [{quoted}] at the top of the schema"
         )
 
 
-def _refuse_unknown_header(columns: Sequence[str], schema: Schema, name: str) -> None:
-    """Refuses a first line without any name of the schema; quotes nothing of it."""
+def _refuse_unknown_header(columns: Sequence[str], schema: Schema, file: str) -> None:
+    """Refuses a first line without any name of the schema; quotes nothing of it.
+
+    Args:
+        columns: The fields of the first line, none of which is in the schema.
+        schema: What is expected.
+        file: What messages call the data.
+
+    Raises:
+        DataError: always.
+    """
     # If names of the schema stand behind another separator, the line is a header, and
     # its separator may be named.
     if len(columns) == 1:
         expected = set(schema.names)
         for separator in _SEPARATORS:
             if not expected.isdisjoint(columns[0].split(separator)):
-                check_titles(columns, name)
-    fields = "1 field" if len(columns) == 1 else f"{len(columns)} fields"
+                check_first_line(columns, file)
+    field_count = "1 field" if len(columns) == 1 else f"{len(columns)} fields"
     raise DataError(
-        f"{name}: none of the {fields} of the first line is a column of the schema; "
-        f"expected a first line with the names {', '.join(schema.names)}, separated by "
+        f"{file}: none of the {field_count} of the first line is a column of the "
+        f"schema; expected a first line with the names {', '.join(schema.names)}, separated by "
         f"commas; {TITLE_CURE}"
     )
 
 
-def _refuse_absent(absent: list[str], extra: list[str], name: str) -> None:
+def _refuse_absent(absent: list[str], extra: list[str], file: str) -> None:
     """Refuses a header without some columns of the schema; names one that is similar.
 
     Args:
         absent: The columns that are not there; not empty.
         extra: The columns that the schema does not describe.
-        name: Of the file.
+        file: What messages call the data.
+
+    Raises:
+        DataError: always.
     """
-    equivalent = [column for column in extra if _nfc(column) == _nfc(absent[0])]
-    if equivalent:
+    looks_the_same = any(
+        _compose_accents(column) == _compose_accents(absent[0]) for column in extra
+    )
+    if looks_the_same:
         hint = (
             " (one that looks the same has accents as letters of their own, as on a "
             "Mac)"
@@ -96,66 +116,71 @@ def _refuse_absent(absent: list[str], extra: list[str], name: str) -> None:
         hint = f" (is it the one called {similar[0]!r}?)" if similar else ""
         cure = "add it to the data"
     raise DataError(
-        f"{name}: column {', '.join(map(repr, absent))} of the schema is not in the "
+        f"{file}: column {', '.join(map(repr, absent))} of the schema is not in the "
         f"data{hint}; {cure}, or remove it from the schema"
     )
 
 
-def _nfc(name: str) -> str:
-    """Returns a name with each accent composed with its letter."""
+def _compose_accents(name: str) -> str:
+    """Returns a name with each accent composed with its letter (Unicode's NFC)."""
     return unicodedata.normalize("NFC", name)
 
 
 def _toml_string(text: str) -> str:
+    """Returns a text as TOML writes it, in quotes."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def check_titles(columns: Sequence[str], name: str) -> None:
-    """Requires that every column has a name, and that commas separate them.
+def check_first_line(columns: Sequence[str], file: str) -> None:
+    """Requires that a first line holds names of columns, with commas between them.
 
     Args:
-        columns: Names, all or those that the schema does not know.
-        name: Of the file, for messages.
+        columns: The fields of the line, all or those that the schema does not know.
+        file: What messages call the data.
 
     Raises:
         DataError: for another separator, a title above the names, or an empty name.
     """
     if len(columns) == 1:
-        for separator, words in _SEPARATORS.items():
+        for separator, separator_name in _SEPARATORS.items():
             if separator in columns[0]:
                 raise DataError(
-                    f"{name}: the first line has {words} between its fields; save the "
-                    "file with commas"
+                    f"{file}: the first line has {separator_name} between its fields; "
+                    "save the file with commas"
                 )
-    if len(columns) > 1 and columns[0] and not any(columns[1:]):
+    is_title = len(columns) > 1 and columns[0] and not any(columns[1:])
+    if is_title:
         raise DataError(
-            f"{name}: only the first field of the first line has a text: {TITLE_CURE}"
+            f"{file}: only the first field of the first line has a text: {TITLE_CURE}"
         )
     if "" in columns:
         raise DataError(
-            f"{name}: column {list(columns).index('') + 1} has no name; remove it "
+            f"{file}: column {list(columns).index('') + 1} has no name; remove it "
             "(pandas: write with index=False)"
         )
 
 
-def check_once(
+def check_unique_names(
     columns: Sequence[str],
-    name: str,
+    file: str,
     *,
-    but: Collection[str] = (),
+    may_repeat: Collection[str] = (),
     show_names: bool = True,
 ) -> None:
-    """Requires that no two columns have one name.
+    """Requires that no two columns have the same name.
 
     Args:
         columns: The names in the data, in their order.
-        name: Of the file, for messages.
-        but: Names that may be there more than once.
+        file: What messages call the data.
+        may_repeat: Names that may be there more than once.
         show_names: Whether the repeated name may be quoted.
+
+    Raises:
+        DataError: for the first name that is there more than once.
     """
-    for column, times in Counter(columns).items():
-        if times == 1 or column in but:
+    for column, count in Counter(columns).items():
+        if count == 1 or column in may_repeat:
             continue
         positions = [
             str(position)
@@ -167,44 +192,56 @@ def check_once(
         else:
             repeated = "have the same name"
         raise DataError(
-            f"{name}: columns {' and '.join(positions)} {repeated}; rename or remove "
+            f"{file}: columns {' and '.join(positions)} {repeated}; rename or remove "
             "all but one"
         )
 
 
-def check_same_columns(
-    headers: Sequence[tuple[str, Sequence[str]]], *, show_names: bool
-) -> None:
+def check_same_columns(headers: Sequence[Header], *, show_names: bool) -> None:
     """Requires that all files of a folder have the same columns, in any order.
 
+    Each file is compared with the first one, both ways.
+
     Args:
-        headers: The name of each file, with the names of its columns.
-        show_names: Whether a name that differs may be quoted.
+        headers: The header of each file; at least one.
+        show_names: Whether a name that differs may be quoted; if not, the position of
+            the column is given.
+
+    Raises:
+        DataError: for the first file that differs.
     """
-    first_file, first_columns = headers[0]
-    for file, columns in headers[1:]:
-        for here, names, there, others in (
-            (file, columns, first_file, first_columns),
-            (first_file, first_columns, file, columns),
-        ):
-            position = _first_unshared(names, others)
-            if position is None:
-                continue
-            if show_names:
-                shown = repr(names[position])
-            else:
-                shown = f"number {position + 1}"
+    first_header = headers[0]
+    for header in headers[1:]:
+        difference = _describe_unshared(header, first_header, show_names=show_names)
+        if difference is None:
+            difference = _describe_unshared(first_header, header, show_names=show_names)
+        if difference is not None:
+            file, _ = header
             raise DataError(
-                f"{file}: the files of a folder are read as one table, and column "
-                f"{shown} of {here} is not in {there}; make the files consistent, or "
-                "move away the one that does not belong there"
+                f"{file}: the files of a folder are read as one table, and "
+                f"{difference}; make the files consistent, or move away the one that "
+                "does not belong there"
             )
 
 
-def _first_unshared(names: Sequence[str], others: Collection[str]) -> int | None:
-    """Returns the index of the first name that is not among `others`."""
-    known = set(others)
-    for index, name in enumerate(names):
-        if name not in known:
-            return index
+def _describe_unshared(
+    header: Header, other_header: Header, *, show_names: bool
+) -> str | None:
+    """Returns words for the first column of a file that another file lacks.
+
+    Args:
+        header: The header of the file.
+        other_header: That of the other file.
+        show_names: Whether the name of the column may be quoted.
+
+    Returns:
+        Such as "column 'age' of a.csv is not in b.csv"; None if all are in both.
+    """
+    file, columns = header
+    other_file, other_columns = other_header
+    present = set(other_columns)
+    for position, column in enumerate(columns, start=1):
+        if column not in present:
+            shown_column = repr(column) if show_names else f"number {position}"
+            return f"column {shown_column} of {file} is not in {other_file}"
     return None

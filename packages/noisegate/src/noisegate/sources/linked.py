@@ -1,9 +1,12 @@
 """Private records of linked tables, from files or memory, in any order.
 
-All tables are read once, into memory up to a limit and else into files without a name.
-Keys are hashed under a secret of the run and then forgotten. After that, each link, a
-table with the one that its records belong to, hands on families and their transitions as
-often as the gate asks (see `families`).
+All tables are read once, when the gate first asks for something, into memory up to a
+limit and else into files without a name. Keys are hashed under a secret of the run and
+then forgotten. After that, each link, a table with the one that its records belong to,
+hands on families and their transitions as often as the gate asks::
+
+    tables ──► records with hashed keys ──► Spill of parents  ──► families ──► rows
+                                            Spill of children
 
 `LinkedSource` is all tables together; `LinkRows` is one link as a source of rows, for an
 engine that sums.
@@ -23,7 +26,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.types as pt
 
 from noisegate.errors import DataError
 from noisegate.records import WHOLE, WeightedRows
@@ -32,16 +34,29 @@ from noisegate.schema.columns import Problem
 from noisegate.schema.encode import Mask, encode
 from noisegate.schema.linked.schema import Link, LinkedSchema, LinkedTable
 from noisegate.schema.linked.table_schema import Key, key_parts
-from noisegate.sources.families import Families, Unmatched, families, transitions
+from noisegate.sources.families import (
+    Families,
+    ParentNotFound,
+    RepeatedKey,
+    build_transitions,
+    group_families,
+)
 from noisegate.sources.headers import check_header, check_same_columns
-from noisegate.sources.spill import HELD_BYTES, Records, Spill, spilled_parts
-from noisegate.sources.stores import absolute
-from noisegate.sources.tables.parts import Part, Stamp, stamp
+from noisegate.sources.spill import (
+    MEMORY_BYTES,
+    Records,
+    Spill,
+    shared_parts,
+    spill_together,
+)
+from noisegate.sources.stores import absolute_path
+from noisegate.sources.tables.parts import Part, Stamp, read_stamp
 from noisegate.sources.tables.tables import (
     Origin,
-    files_of,
+    call_with_location,
+    check_column_types,
     open_origins,
-    with_location,
+    require_files,
 )
 from noisegate.sources.units import check_unit_column, hash_names
 
@@ -53,10 +68,10 @@ class LinkedSource:
         linked: The schema of all tables.
         batch_rows: The most rows of transitions in a batch.
         name: What messages call the tables: the first file of each.
-        in_parts: Rows are weighted, and count in parts.
+        is_weighted: True: one row of a unit with several counts less.
     """
 
-    in_parts: ClassVar[bool] = True
+    is_weighted: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -65,7 +80,7 @@ class LinkedSource:
         *,
         show_values: bool = False,
         batch_rows: int = 32768,
-        held_bytes: int = HELD_BYTES,
+        memory_bytes: int = MEMORY_BYTES,
         key: bytes | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
@@ -76,7 +91,7 @@ class LinkedSource:
             schema: What is public of all of them.
             show_values: Whether messages may quote values.
             batch_rows: The most rows of transitions in a batch.
-            held_bytes: Of each table, how much stays in memory.
+            memory_bytes: How many bytes of each table stay in memory.
             key: Secret under which keys are hashed; None for a fresh one.
             progress: Called, for the operator only, with the number of records read so
                 far, of all tables.
@@ -87,24 +102,25 @@ class LinkedSource:
         self.linked = schema
         self.batch_rows = batch_rows
         self._show_values = show_values
-        self._held_bytes = held_bytes
-        self._key = secrets.token_bytes(32) if key is None else key
+        self._memory_bytes = memory_bytes
+        self._secret = secrets.token_bytes(32) if key is None else key
         self._progress = progress
         self._records_read = 0
-        sources = schema.parts(data)
+        data_of_table = schema.parts(data)
         self._origins = {
-            table.name: _open_table(sources[table.name], table)
+            table.name: _open_table(data_of_table[table.name], table)
             for table in schema.tables
         }
         self.name = ", ".join(origins[0].name for origins in self._origins.values())
-        # By the name of a table or link: its records by their own keys, with the
-        # shares of their weight; and by the keys of their parents.
+        # The records that were read, both empty before. As parents: by the name of
+        # their table, divided by their own keys. As children: by the name of the link,
+        # divided by the keys of their parents.
         self._parents: dict[str, Spill] = {}
         self._children: dict[str, Spill] = {}
 
     @property
     def schema(self) -> Schema:
-        """Of the table whose records are the units."""
+        """The schema of the first table, whose records are the units."""
         return self.linked.root.schema
 
     @property
@@ -113,13 +129,17 @@ class LinkedSource:
         return tuple(link.name for link in self.linked.links)
 
     def link(self, name: str) -> LinkRows:
-        """Returns the rows of the link to a table."""
-        link = next(link for link in self.linked.links if link.name == name)
-        return LinkRows(tables=self, of=link)
+        """Returns the rows of the link to a table.
 
-    def beside(self, data: Any) -> LinkedSource:
-        """Returns a source of other tables of the same schema and secret."""
-        return LinkedSource(data, self.linked, key=self._key)
+        Args:
+            name: Of the link, which is that of its child's table.
+        """
+        link = next(link for link in self.linked.links if link.name == name)
+        return LinkRows(tables=self, link=link)
+
+    def source_of(self, data: Any) -> LinkedSource:
+        """Returns a source of other tables with the same schema and secret."""
+        return LinkedSource(data, self.linked, key=self._secret)
 
     def __enter__(self) -> Self:
         return self
@@ -128,108 +148,150 @@ class LinkedSource:
         self.close()
 
     def close(self) -> None:
-        """Forgets what was read."""
+        """Forgets what was read. Whoever asks again has all tables read again."""
         for spill in (*self._parents.values(), *self._children.values()):
             spill.close()
         self._parents = {}
         self._children = {}
 
-    def check(self) -> None:
-        """Checks names and types of the columns of all tables; no record is read."""
+    def check_against_schema(self) -> None:
+        """Checks names and types of the columns of all tables; no record is read.
+
+        Raises:
+            DataError: for what does not fit the schema.
+        """
         for table in self.linked.tables:
+            # Keys are in the data, though the schema of the table has no such column.
             ignored = {*table.schema.ignore, *table.keys}
-            described = replace(table.schema, ignore=tuple(ignored))
+            expected = replace(table.schema, ignore=tuple(ignored))
             headers = []
             for origin in self._origins[table.name]:
                 columns = origin.columns()
                 for key in table.keys:
                     check_unit_column(key, columns, origin.name, "the key")
                 names = [name for name, _ in columns]
-                show_names = origin.typed or self._show_values
-                check_header(names, described, origin.name, show_names=show_names)
+                show_names = origin.has_types or self._show_values
+                check_header(names, expected, origin.name, show_names=show_names)
                 headers.append((origin.name, names))
-                # Encoding no records tells whether each type fits its column.
-                empty = {name: pa.array([], _plain(kind)) for name, kind in columns}
-                encode_none = partial(encode, empty, table.schema)
-                with_location(encode_none, origin, show_values=False)
+                check_column_types(columns, table.schema, origin)
             check_same_columns(headers, show_names=True)
 
-    def check_parts(self) -> None:
+    def check_can_be_split(self) -> None:
         """Refuses tables in memory, by an `OptionError`."""
         for origins in self._origins.values():
-            files_of(origins)
+            require_files(origins)
 
-    def stamps(self) -> dict[Path, Stamp]:
-        """Returns what each file looks like from outside."""
+    def file_stamps(self) -> dict[Path, Stamp]:
+        """Returns size and time of each file, as they are now.
+
+        Raises:
+            OptionError: for a table in memory.
+        """
         return {
-            file.path: stamp(file.path)
+            file.path: read_stamp(file.path)
             for origins in self._origins.values()
-            for file in files_of(origins)
+            for file in require_files(origins)
         }
 
-    def apart(self) -> LinkedSource:
+    def copy_for_other_processes(self) -> LinkedSource:
         """Returns a source of the same files, of which nothing was read.
 
-        It can be pickled, with its secret.
-        """
-        other = copy(self)
-        other._progress = None
-        other._parents = {}
-        other._children = {}
-        other._origins = {}
-        for name, origins in self._origins.items():
-            other._origins[name] = [
-                replace(file, path=absolute(file.path)) for file in files_of(origins)
-            ]
-        return other
+        It can be pickled, and its secret goes with it: all processes must hash a key to
+        the same bits.
 
-    def no_records(self) -> DataError:
+        Raises:
+            OptionError: for a table in memory.
+        """
+        source = copy(self)
+        source._progress = None
+        source._parents = {}
+        source._children = {}
+        source._origins = {}
+        for name, origins in self._origins.items():
+            source._origins[name] = [
+                replace(file, path=absolute_path(file.path))
+                for file in require_files(origins)
+            ]
+        return source
+
+    def no_records_error(self) -> DataError:
         """Returns the error of tables without a unit."""
         name = self._origins[self.linked.root.name][0].name
         return DataError(f"{name}: there are no records; expected at least one")
 
-    def transitions(
-        self, link: Link, grid: int = WHOLE, *, share: tuple[int, int] | None = None
+    def read_transitions(
+        self,
+        link: Link,
+        unit_weight: int = WHOLE,
+        *,
+        share: tuple[int, int] | None = None,
     ) -> Iterator[WeightedRows]:
         """Yields the rows of a link, at most `batch_rows` at a time.
 
         Args:
-            link: Which.
-            grid: What the rows of one unit weigh together, at most.
-            share: Which one of how many shares of the parents; None for all.
+            link: The link.
+            unit_weight: What the rows of one unit weigh together, at most.
+            share: Index and number of shares, for a share of the parents; None for all.
 
         Raises:
             DataError: if a record does not fit the schema, a key is missing or there
                 twice, or a record has no parent.
         """
-        for group in self.families(link):
-            mine = group if share is None else group.share(*share)
-            rows = transitions(mine, link, grid)
+        for families in self.read_families(link):
+            if share is not None:
+                families = families.select_share(*share)
+            rows = build_transitions(families, link, unit_weight)
             for start in range(0, len(rows), self.batch_rows):
                 yield rows.rows(slice(start, start + self.batch_rows))
 
-    def _read(self) -> None:
-        """Reads all tables, and checks all keys before anything is asked of them."""
-        self.check()
-        root = self.linked.root
-        self._records_read = 0
-        units = self._spill(root, "key")
-        self._parents[root.name] = units
-        for records in self._records(root):
-            units.add(records)
-        unit_count = self._records_read
-        if not unit_count:
-            raise self.no_records()
-        for link in self.linked.links:
-            children = self._spill(link.child, "parent")
-            self._children[link.name] = children
-            for records in self._records(link.child):
-                children.add(records)
-            self._check_families(link, unit_count)
-            if self.linked.children(link.name):
-                self._parents[link.name] = self._as_parents(link)
+    def read_families(self, link: Link) -> Iterator[Families]:
+        """Yields parents with their children, as many at a time as fit into memory.
 
-    def _check_families(self, link: Link, unit_count: int) -> None:
+        The first call reads all tables; later ones take what it kept.
+
+        Raises:
+            DataError: as `read_transitions` does.
+        """
+        self._read_once()
+        yield from self._match_families(link)
+
+    def _read_once(self) -> None:
+        """Reads all tables if they were not; if that fails, nothing of them is kept."""
+        if self._children:
+            return
+        try:
+            self._read_tables()
+        except BaseException:
+            self.close()
+            raise
+
+    def _read_tables(self) -> None:
+        """Reads all tables, and checks all keys before anything is asked of them.
+
+        Tables come in the order of the schema, parents before their children: matching
+        the children of a link needs its parents.
+        """
+        self.check_against_schema()
+        self._records_read = 0
+        root = self.linked.root
+        units = self._empty_spill(root, "key")
+        self._parents[root.name] = units
+        unit_count = 0
+        for records in self._read_records(root):
+            units.add(records)
+            unit_count += len(records)
+        if not unit_count:
+            raise self.no_records_error()
+        for link in self.linked.links:
+            children = self._empty_spill(link.child, "parent")
+            self._children[link.name] = children
+            for records in self._read_records(link.child):
+                children.add(records)
+            self._check_weights(link, unit_count)
+            if self.linked.children(link.name):
+                self._parents[link.name] = self._children_as_parents(link)
+
+    def _check_weights(self, link: Link, unit_count: int) -> None:
         """Checks the keys of a link, and that no unit's rows weigh more than a record.
 
         Args:
@@ -237,162 +299,208 @@ class LinkedSource:
             unit_count: Number of records of the first table.
 
         Raises:
-            DataError: from `families`, for a key that is there twice or a child
-                without a parent.
-            OverflowError: from `add_weights`, if a unit weighs too much (G-31).
+            DataError: for a key that is there twice, or a child without a parent.
+            OverflowError: if a unit weighs too much (G-31: its rows weigh at most as
+                much as one record).
         """
-        weight_of_unit = np.zeros(unit_count, dtype=np.int64)
-        for group in self.families(link):
-            group.add_weights(weight_of_unit)
+        unit_totals = np.zeros(unit_count, dtype=np.int64)
+        for families in self._match_families(link):
+            families.add_weights(unit_totals)
 
-    def _as_parents(self, link: Link) -> Spill:
+    def _children_as_parents(self, link: Link) -> Spill:
         """Returns the children of a link as the parents of another, by their own keys.
 
-        A child shares the weight of its unit with its siblings: its field `share` says
-        into how many parts that weight was split, and `unit` whose it is.
+        A child shares the weight of its unit with its siblings: its field `share_count`
+        says into how many shares that weight was split, and `unit` whose it is.
         """
-        parents = self._spill(link.child, "key")
-        for group in self.families(link):
-            # A part of a spill is a copy, so nobody else reads these fields.
-            group.children["share"] = group.shares
-            group.children["unit"] = group.parents["unit"][group.parent_index]
-            parents.add(group.children)
+        parents = self._empty_spill(link.child, "key")
+        for families in self._match_families(link):
+            # What a `Spill` hands out is a copy, so nobody else sees these changes.
+            children = families.children
+            children["share_count"] = families.child_share_counts
+            children["unit"] = families.parents["unit"][families.parent_index]
+            parents.add(children)
         return parents
 
-    def families(self, link: Link) -> Iterator[Families]:
-        """Yields parents with their children, as many at a time as fit into memory.
+    def _match_families(self, link: Link) -> Iterator[Families]:
+        """Yields parents with their children, part by part of the two tables.
+
+        Args:
+            link: The link; its parents and children were read.
 
         Raises:
-            DataError: as `transitions` does.
+            DataError: for a key that is there twice, or a child without a parent.
         """
-        if not self._children:
-            try:
-                self._read()
-            except BaseException:
-                self.close()
-                raise
         table = link.child
-        order = None if table.order is None else table.schema.layout.place(table.order)
+        order_index = None
+        if table.order is not None:
+            order_index = table.schema.layout.place(table.order)
         parents = self._parents[link.parent.name]
         children = self._children[link.name]
-        for part in spilled_parts((parents, children)):
+        spill_together((parents, children))
+        for part in shared_parts((parents, children)):
             try:
-                group = families(
-                    parents.part(part),
-                    children.part(part),
-                    order,
-                    drop=table.orphans == "drop",
+                families = group_families(
+                    parents.read_part(part),
+                    children.read_part(part),
+                    order_index,
+                    drop_orphans=table.orphans == "drop",
                 )
-            except Unmatched as problem:
-                error = self._unmatched(link, twice=problem.twice)
+            except RepeatedKey:
+                error = self._repeated_key_error(link)
+            except ParentNotFound:
+                error = self._orphan_error(link)
             else:
-                yield group
+                yield families
                 continue
             raise error
 
-    def _unmatched(self, link: Link, *, twice: bool) -> DataError:
-        """Returns the error of a key that is there twice, or of a child alone."""
+    def _repeated_key_error(self, link: Link) -> DataError:
+        """Returns the error of two parents with the same key; it does not say which."""
         parent = link.parent
-        child = link.child
-        if twice:
-            name = self._origins[parent.name][0].name
-            return DataError(
-                f"{name}, column {_key_columns(parent.key)}: two records have the same "
-                "key; expected each one once"
-            )
-        name = self._origins[child.name][0].name
+        name = self._origins[parent.name][0].name
         return DataError(
-            f"{name}, column {_key_columns(child.parent_key)}: a record names none of "
-            f"the table {parent.name!r}; add its parent there, write keys alike, zeros "
-            f'before them too, or set orphans = "drop" for {child.name!r} to leave such '
-            "out"
+            f"{name}, column {_quote_key_columns(parent.key)}: two records have the "
+            "same key; expected each one once"
         )
 
-    def _spill(self, table: LinkedTable, by: str) -> Spill:
-        """Prepares for the records of a table, divided by the keys in a field."""
+    def _orphan_error(self, link: Link) -> DataError:
+        """Returns the error of a child without a parent; it does not say which."""
+        child = link.child
+        name = self._origins[child.name][0].name
+        return DataError(
+            f"{name}, column {_quote_key_columns(child.parent_key)}: a record names "
+            f"none of the table {link.parent.name!r}; add its parent there, write keys "
+            'alike, zeros before them too, or set orphans = "drop" for '
+            f"{child.name!r} to leave such out"
+        )
+
+    def _record_dtype(self, table: LinkedTable) -> np.dtype[Any]:
+        """Returns the fields of the records of a table.
+
+        `key` and `parent` are hashes of 128 bits, zero where there is no such key.
+        """
         layout = table.schema.layout
         fields: list[Any] = [
             ("key", "u8", (2,)),
             ("parent", "u8", (2,)),
-            ("share", "i8"),
+            ("share_count", "i8"),
             ("unit", "i8"),
             ("numeric", "f8", (len(layout.numeric),)),
             ("codes", "i4", (len(layout.coded),)),
         ]
-        return Spill(np.dtype(fields), by, held_bytes=self._held_bytes)
+        return np.dtype(fields)
 
-    def _records(self, table: LinkedTable) -> Iterator[Records]:
-        """Reads the records of a table, with their keys as hashes.
+    def _empty_spill(self, table: LinkedTable, key_field: str) -> Spill:
+        """Prepares for the records of a table, divided by the keys in a field."""
+        dtype = self._record_dtype(table)
+        return Spill(dtype, key_field, memory_bytes=self._memory_bytes)
+
+    def _read_records(self, table: LinkedTable) -> Iterator[Records]:
+        """Yields the records of a table, with hashed keys.
 
         Those that name no parent are left out, if they may be.
+
+        Raises:
+            DataError: for a record that does not fit the schema, or lacks a key.
         """
-        dtype = self._spill(table, "key").dtype
         names = (*table.schema.names, *table.keys)
-        has_children = bool(self.linked.children(table.name))
+        rows_in_table = 0
         for origin in self._origins[table.name]:
-            done = 0
+            rows_before = 0
             for columns in origin.batches(names, self.batch_rows):
-                encode_batch = partial(encode, columns, table.schema)
-                rows = with_location(
-                    encode_batch, origin, done, show_values=self._show_values
+                records, has_parent = self._encode_records(
+                    table, columns, origin, rows_before
                 )
-                records = np.zeros(len(rows), dtype)
-                records["share"] = 1
-                records["numeric"] = rows.numeric
-                records["codes"] = rows.codes
-                # Of the first table; those of others become the units of their parents.
-                records["unit"] = self._records_read + np.arange(len(rows))
-                if table.key is not None and has_children:
-                    own_keys = partial(
-                        self._hashes, table, table.key, columns, may_miss=False
-                    )
-                    records["key"], _ = with_location(
-                        own_keys, origin, done, show_values=False
-                    )
-                has_parent = np.ones(len(rows), dtype=np.bool_)
-                if table.parent_key is not None:
-                    parent_keys = partial(
-                        self._hashes,
-                        table,
-                        table.parent_key,
-                        columns,
-                        may_miss=table.orphans == "drop",
-                    )
-                    records["parent"], has_parent = with_location(
-                        parent_keys, origin, done, show_values=False
-                    )
-                done += len(rows)
-                self._records_read += len(rows)
-                if self._progress is not None:
-                    self._progress(self._records_read)
+                # Right for the first table, whose records are the units; for those of
+                # others, `_children_as_parents` replaces it by the unit of the parent.
+                records["unit"] = rows_in_table + np.arange(len(records))
+                rows_before += len(records)
+                rows_in_table += len(records)
+                self._report_progress(len(records))
                 yield records if has_parent.all() else records[has_parent]
 
-    def _hashes(
+    def _report_progress(self, row_count: int) -> None:
+        """Counts records that were read, and tells the operator how many they are."""
+        self._records_read += row_count
+        if self._progress is not None:
+            self._progress(self._records_read)
+
+    def _encode_records(
+        self,
+        table: LinkedTable,
+        columns: Mapping[str, pa.Array],
+        origin: Origin,
+        rows_before: int,
+    ) -> tuple[Records, Mask]:
+        """Encodes a batch of a table, and hashes its keys.
+
+        Args:
+            table: The table.
+            columns: The cells of the batch, by the names of the columns.
+            origin: Where the batch comes from, for messages.
+            rows_before: Number of records of the origin before the batch.
+
+        Returns:
+            The records, (rows,), without their units; and which of them name a parent,
+            (rows,), which is all if the table needs no parents.
+        """
+        encode_batch = partial(encode, columns, table.schema)
+        rows = call_with_location(
+            encode_batch, origin, rows_before, show_values=self._show_values
+        )
+        records = np.zeros(len(rows), self._record_dtype(table))
+        records["share_count"] = 1
+        records["numeric"] = rows.numeric
+        records["codes"] = rows.codes
+        has_children = bool(self.linked.children(table.name))
+        if table.key is not None and has_children:
+            hash_keys = partial(
+                self._hash_keys, table, table.key, columns, may_be_missing=False
+            )
+            records["key"], _ = call_with_location(
+                hash_keys, origin, rows_before, show_values=False
+            )
+        has_parent = np.ones(len(rows), dtype=np.bool_)
+        if table.parent_key is not None:
+            hash_parent_keys = partial(
+                self._hash_keys,
+                table,
+                table.parent_key,
+                columns,
+                may_be_missing=table.orphans == "drop",
+            )
+            records["parent"], has_parent = call_with_location(
+                hash_parent_keys, origin, rows_before, show_values=False
+            )
+        return records, has_parent
+
+    def _hash_keys(
         self,
         table: LinkedTable,
         key: Key,
         columns: Mapping[str, pa.Array],
         *,
-        may_miss: bool,
+        may_be_missing: bool,
     ) -> tuple[npt.NDArray[np.uint64], Mask]:
         """Hashes the keys of a batch.
 
         Args:
-            table: Of the batch.
-            key: Its own key or that of its parent.
+            table: The table of the batch.
+            key: The columns of its own key, or of its parent's.
             columns: The cells of the batch.
-            may_miss: Whether a record may have no such key.
+            may_be_missing: Whether a record may have no such key.
 
         Returns:
             The hashes, (records, 2), and which records have a key, (records,).
 
         Raises:
-            Problem: at the first record without a key, if it may not miss.
+            Problem: at the first record without a key, if none may be missing.
         """
         missing_values = pa.array(table.schema.missing_values, pa.string())
         cells = {column: columns[column] for column in key_parts(key)}
-        hashes, indices, is_missing = hash_names(cells, missing_values, self._key)
-        if is_missing.any() and not may_miss:
+        names = hash_names(cells, missing_values, self._secret)
+        if names.is_missing.any() and not may_be_missing:
             description = "the key is missing; fill it in, or leave the record out"
             if key == table.parent_key:
                 description = (
@@ -400,21 +508,17 @@ class LinkedSource:
                     f'"drop" for {table.name!r}'
                 )
             raise Problem(
-                int(np.argmax(is_missing)),
-                f"column {_key_columns(key)}: {description}",
+                int(np.argmax(names.is_missing)),
+                f"column {_quote_key_columns(key)}: {description}",
             )
-        if len(hashes):
-            return hashes[indices], ~is_missing
-        # No record of the batch has a key.
-        return np.zeros((len(indices), 2), dtype=np.uint64), ~is_missing
+        if not len(names.hashes):
+            # No record of the batch has a key.
+            no_keys = np.zeros((len(names.name_index), 2), dtype=np.uint64)
+            return no_keys, ~names.is_missing
+        return names.hashes[names.name_index], ~names.is_missing
 
 
-def _plain(arrow_type: pa.DataType) -> pa.DataType:
-    """Returns the type of the values, also of a dictionary."""
-    return arrow_type.value_type if pt.is_dictionary(arrow_type) else arrow_type
-
-
-def _key_columns(key: Key) -> str:
+def _quote_key_columns(key: Key) -> str:
     """Returns the columns of a key, for messages."""
     return " and ".join(map(repr, key_parts(key)))
 
@@ -434,51 +538,64 @@ class LinkRows:
 
     Attributes:
         tables: All tables.
-        of: The link.
-        share: Which one of how many shares of the parents; None for all.
+        link: The link.
+        share: Index and number of shares, for a share of the parents; None for all.
+        is_weighted: True: one row of a unit with several counts less.
     """
 
     tables: LinkedSource
-    of: Link
+    link: Link
     share: tuple[int, int] | None = None
-    in_parts: ClassVar[bool] = True
+    is_weighted: ClassVar[bool] = True
 
     @property
     def schema(self) -> Schema:
-        """What describes the rows."""
-        return self.of.schema
+        """The schema of the rows."""
+        return self.link.schema
 
     @property
     def name(self) -> str:
         """What messages call the tables."""
         return self.tables.name
 
-    def unread(self) -> Iterator[Callable[[], WeightedRows]]:
-        """Yields a function for each batch, which returns it."""
-        # Whoever has one share has tables of his own, and forgets them.
-        with nullcontext() if self.share is None else self.tables:
-            for rows in self.tables.transitions(self.of, share=self.share):
+    def batch_readers(self) -> Iterator[Callable[[], WeightedRows]]:
+        """Yields a function for each batch, which returns it.
+
+        The rows are built here and not by the function, unlike those of a `Source`.
+
+        Raises:
+            DataError: as `LinkedSource.read_transitions` does.
+        """
+        # A share has a copy of the tables in another process, which nobody else
+        # closes. Without a share, they belong to the gate and stay open.
+        is_share = self.share is not None
+        with self.tables if is_share else nullcontext():
+            for rows in self.tables.read_transitions(self.link, share=self.share):
                 yield partial(rows.rows, slice(None))
 
-    def parts(self, size: int, shares: int) -> Iterator[Part]:
+    def split_into_parts(self, part_bytes: int, share_count: int) -> Iterator[Part]:
         """Divides the parents into shares.
 
         Whoever has one reads all tables, and counts the families in it.
 
         Args:
-            size: Not used.
-            shares: How many there are.
+            part_bytes: Not used: families are not cut by bytes.
+            share_count: Number of shares.
+
+        Raises:
+            OptionError: for a table in memory.
         """
-        self.tables.check()
-        tables = self.tables.apart()
-        stamps = tables.stamps()
-        for number in range(shares):
-            rows = LinkRows(tables=tables, of=self.of, share=(number, shares))
+        self.tables.check_against_schema()
+        tables = self.tables.copy_for_other_processes()
+        stamps = tables.file_stamps()
+        for index in range(share_count):
+            share = (index, share_count)
+            rows = LinkRows(tables=tables, link=self.link, share=share)
             yield Part(rows, stamps)
 
-    def no_records(self) -> DataError:
+    def no_records_error(self) -> DataError:
         """Returns the error of tables that hold no record."""
-        return self.tables.no_records()
+        return self.tables.no_records_error()
 
 
 def open_linked(

@@ -16,9 +16,9 @@ from noisegate.sources.stores import (
     Status,
     files_below,
     open_file,
+    read_status,
     shown_path,
-    status,
-    unreadable,
+    unreadable_error,
 )
 
 _CURE = (
@@ -30,18 +30,22 @@ _CURE = (
 def check_apart(private: Any, public: Any) -> None:
     """Requires that private and public data share no file, and are not one table.
 
+    A path and a table in memory are not compared.
+
     Args:
-        private: A path, or a table in memory.
-        public: Likewise.
+        private: The private data: a path, or a table in memory.
+        public: The public data: a path, or a table in memory.
 
     Raises:
-        DataError: that names the public file.
+        DataError: that names the public file; or for a file that cannot be read.
     """
     private_is_path = isinstance(private, str | Path)
     public_is_path = isinstance(public, str | Path)
     if private_is_path and public_is_path:
-        _check_files(Path(private), Path(public))
-    elif not private_is_path and not public_is_path and _are_equal(private, public):
+        _check_no_shared_file(Path(private), Path(public))
+    elif (
+        not private_is_path and not public_is_path and _are_same_table(private, public)
+    ):
         raise DataError(f"public: the public table is the private one. {_CURE}")
 
 
@@ -50,7 +54,7 @@ def digest_of(path: Path) -> str:
 
     That of a folder covers the names and contents of its files, in sorted order.
     """
-    if not status(path).is_folder:
+    if not read_status(path).is_folder:
         return _digest_file(path)
     digest = hashlib.sha256()
     for file in sorted(_data_files(path)):
@@ -59,27 +63,37 @@ def digest_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _check_files(private: Path, public: Path) -> None:
+def _check_no_shared_file(private: Path, public: Path) -> None:
     """Requires that no file of one path is, or equals, a file of the other.
 
     Only files of the same size are read, each once.
+
+    Args:
+        private: The path of the private data.
+        public: The path of the public data. A path at which there is nothing is left
+            to whoever reads it.
+
+    Raises:
+        DataError: for the first file in both, or one that cannot be read.
     """
     for path in (private, public):
         try:
-            status(path)
+            read_status(path)
         except FileNotFoundError:
             # Whoever reads this path says that it is not there.
             return
         except OSError as error:
-            raise unreadable(path, error) from None
-    private_files: dict[int, list[Path]] = {}
+            raise unreadable_error(path, error) from None
+    private_files_by_size: dict[int, list[Path]] = {}
     for file in _data_files(private):
-        private_files.setdefault(_status(file).size, []).append(file)
-    digest = cache(_digest_file)
+        private_files_by_size.setdefault(_require_status(file).size, []).append(file)
+    # A file may be compared with several.
+    digest_once = cache(_digest_file)
     for file in _data_files(public):
-        for other in private_files.get(_status(file).size, []):
-            is_same_file = _status(file).identity == _status(other).identity
-            if is_same_file or digest(file) == digest(other):
+        for private_file in private_files_by_size.get(_require_status(file).size, []):
+            identity = _require_status(file).identity
+            is_same_file = identity == _require_status(private_file).identity
+            if is_same_file or digest_once(file) == digest_once(private_file):
                 raise DataError(
                     f"public={shown_path(public)!r}: {file.name!r} is a file of the "
                     f"private data. {_CURE}"
@@ -91,18 +105,18 @@ def _data_files(path: Path) -> Iterator[Path]:
     try:
         for file in files_below(path):
             is_hidden = file.name.startswith((".", "_"))
-            if not is_hidden and _status(file).size:
+            if not is_hidden and _require_status(file).size:
                 yield file
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable_error(path, error) from None
 
 
-def _status(file: Path) -> Status:
+def _require_status(file: Path) -> Status:
     """Returns the status of a file; a `DataError` if it cannot be read."""
     try:
-        return status(file)
+        return read_status(file)
     except OSError as error:
-        raise unreadable(file, error) from None
+        raise unreadable_error(file, error) from None
 
 
 def _digest_file(file: Path) -> str:
@@ -111,10 +125,10 @@ def _digest_file(file: Path) -> str:
         with open_file(file) as stream:
             return hashlib.file_digest(cast("Any", stream), "sha256").hexdigest()
     except OSError as error:
-        raise unreadable(file, error) from None
+        raise unreadable_error(file, error) from None
 
 
-def _are_equal(private: Any, public: Any) -> bool:
+def _are_same_table(private: Any, public: Any) -> bool:
     """Returns whether two tables in memory are one, or have equal records in order."""
     if private is public:
         return True

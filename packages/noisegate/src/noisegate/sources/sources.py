@@ -20,7 +20,8 @@ def open_records(
     *,
     show_values: bool = False,
     progress: Callable[[int], None] | None = None,
-    **options: Any,
+    units: UnitLimit | None = None,
+    on_error: str = "refuse",
 ) -> Any:
     """Opens private records as the gate holds them, of one table or of linked ones.
 
@@ -29,15 +30,21 @@ def open_records(
             to such, or a folder with a file for each.
         schema: A `Schema`, or a `LinkedSchema`.
         show_values: Whether messages may quote values of records.
-        progress: Told the number of records read so far, of linked tables only: these
-            are sorted into families first.
-        options: `units` and `on_error`, as `open_source` takes them.
+        progress: Called with the number of records read so far, of linked tables only:
+            these are sorted into families before the gate sees a record.
+        units: Whose record each one is, and how many of each are used; None to use
+            every record. Not used for linked tables, whose units are the records of
+            the first table.
+        on_error: `refuse`, or `skip` to leave out images that cannot be used. Not used
+            for linked tables.
 
     Returns:
         A `Source`, or a `LinkedSource`.
     """
     if isinstance(schema, Schema):
-        return open_source(data, schema, show_values=show_values, **options)
+        return open_source(
+            data, schema, show_values=show_values, units=units, on_error=on_error
+        )
     # Imported here: few data sets are linked.
     from noisegate.sources.linked import open_linked
 
@@ -67,7 +74,8 @@ def open_source(
         MissingExtraError: if the package that reads images is not installed.
     """
     if schema.images is not None:
-        # Another package reads images. It returns None for a table of pixels.
+        # Another package reads images. It returns None for a table of pixels, which is
+        # read as any other table.
         open_images = extension("noisegate.readers", "images", "what reads images")
         images = open_images(
             data, schema, show_values=show_values, units=units, on_error=on_error

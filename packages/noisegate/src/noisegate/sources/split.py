@@ -72,11 +72,13 @@ def split_records(
             f"{' and '.join(existing)}: split before; fit to the first part, or remove "
             "what is there."
         )
-    is_test = _keyed_choice(test)
+    is_test = _make_keyed_choice(test)
+    # Both are complete before the first gets its name, the test file. A process that
+    # dies before the second leaves one file, which the next call refuses above.
     with new_file(train_path) as train_file, new_file(test_path) as test_file:
-        for part in (train_file, test_file):
+        for file in (train_file, test_file):
             # Nobody may read a part who may not read the whole.
-            part.chmod(path.stat().st_mode | stat.S_IWUSR)
+            file.chmod(path.stat().st_mode | stat.S_IWUSR)
         if path.suffix.lower() in (".parquet", ".pq"):
             _split_parquet(path, train_file, test_file, unit_column, is_test)
         else:
@@ -84,8 +86,13 @@ def split_records(
     return train_path, test_path
 
 
-def _keyed_choice(probability: float) -> Callable[[bytes], bool]:
-    """Returns a function that chooses contents with a probability, by a fresh key."""
+def _make_keyed_choice(probability: float) -> Callable[[bytes], bool]:
+    """Makes a function that chooses contents with a probability, by a fresh key.
+
+    A content is chosen if its keyed hash, a number below 2⁶⁴, is below the probability
+    times 2⁶⁴. Equal contents are chosen alike, and the key is forgotten with the
+    function.
+    """
     key = secrets.token_bytes(32)
     threshold = int(probability * 2**64)
 
@@ -103,7 +110,15 @@ def _split_parquet(
     unit_column: str | None,
     is_test: Callable[[bytes], bool],
 ) -> None:
-    """Divides a Parquet file, batch by batch."""
+    """Divides a Parquet file, batch by batch.
+
+    Args:
+        path: The file.
+        train_file: Where training records are written.
+        test_file: Where test records are written.
+        unit_column: The column that decides; None for the whole record.
+        is_test: Says of the bytes that decide whether a record is a test record.
+    """
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError):
@@ -117,11 +132,15 @@ def _split_parquet(
         pq.ParquetWriter(test_file, schema) as test_writer,
     ):
         for batch in file.iter_batches():
-            deciding = batch if unit_column is None else batch.select([unit_column])
-            chosen = [is_test(repr(row).encode()) for row in deciding.to_pylist()]
-            mask = pa.array(chosen, pa.bool_())
-            test_writer.write_batch(batch.filter(mask))
-            train_writer.write_batch(batch.filter(pc.invert(mask)))
+            deciding_columns = batch
+            if unit_column is not None:
+                deciding_columns = batch.select([unit_column])
+            is_test_row = pa.array(
+                [is_test(repr(row).encode()) for row in deciding_columns.to_pylist()],
+                pa.bool_(),
+            )
+            test_writer.write_batch(batch.filter(is_test_row))
+            train_writer.write_batch(batch.filter(pc.invert(is_test_row)))
 
 
 def _split_csv(
@@ -131,16 +150,24 @@ def _split_csv(
     unit_column: str | None,
     is_test: Callable[[bytes], bool],
 ) -> None:
-    """Divides a CSV file; each record is copied byte by byte."""
+    """Divides a CSV file; each record is copied byte by byte.
+
+    Args:
+        path: The file.
+        train_file: Where training records are written.
+        test_file: Where test records are written.
+        unit_column: The column that decides; None for the whole record.
+        is_test: Says of the bytes that decide whether a record is a test record.
+    """
     names = [name for name, _ in CsvFile(path).columns()]
     _check_unit_column(path, names, unit_column)
-    records = _csv_records(path)
+    records = _read_csv_records(path)
     header = next(records)
-    with train_file.open("wb") as train_text, test_file.open("wb") as test_text:
-        train_text.write(header)
-        test_text.write(header)
+    with train_file.open("wb") as train_stream, test_file.open("wb") as test_stream:
+        train_stream.write(header)
+        test_stream.write(header)
         for number, record in enumerate(records, start=1):
-            deciding = record.strip(b"\r\n")
+            deciding_bytes = record.strip(b"\r\n")
             if unit_column is not None:
                 cells = next(csv.reader([record.decode("utf-8", "surrogateescape")]))
                 if len(cells) != len(names):
@@ -149,14 +176,14 @@ def _split_csv(
                         f"{len(names)}."
                     )
                 unit = cells[names.index(unit_column)].strip()
-                deciding = unit.encode("utf-8", "surrogateescape")
-            text = test_text if is_test(deciding) else train_text
-            text.write(record)
+                deciding_bytes = unit.encode("utf-8", "surrogateescape")
+            stream = test_stream if is_test(deciding_bytes) else train_stream
+            stream.write(record)
 
 
-def _csv_records(path: Path) -> Iterator[bytes]:
+def _read_csv_records(path: Path) -> Iterator[bytes]:
     """Yields the records of a CSV file as they stand, with their line ends."""
-    for _, piece in CsvFile(path).pieces():
+    for _, piece in CsvFile(path).read_pieces():
         record = b""
         for line in piece.splitlines(keepends=True):
             record += line
@@ -167,9 +194,10 @@ def _csv_records(path: Path) -> Iterator[bytes]:
 
 
 def _check_unit_column(path: Path, names: list[str], unit_column: str | None) -> None:
+    """Requires that the column of the unit, if there is one, is in the file."""
     if unit_column is not None and unit_column not in names:
-        known = choices(unit_column, names)
+        available = choices(unit_column, names)
         raise OptionError(
             f"{said('unit_column', unit_column)}: {path.name} has no such column; it "
-            f"has {known}."
+            f"has {available}."
         )

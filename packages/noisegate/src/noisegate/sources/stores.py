@@ -5,8 +5,8 @@ Who may read, and where the store is, stands where AWS keeps it, in the environm
 (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL` …) or below `~/.aws`, and never in a path:
 paths are shown in messages and kept in the folders of runs.
 
-Functions raise `OSError` as those of the standard library do; `unreadable` makes of it
-an error for users.
+Functions raise `OSError` as those of the standard library do; `unreadable_error` makes
+of it an error for users.
 """
 
 import os
@@ -23,7 +23,7 @@ from pyarrow.fs import FileSelector, FileType, S3FileSystem
 from noisegate.atomic import address
 from noisegate.errors import DataError, OptionError
 
-# The first part of `Path("s3://bucket/key")`.
+# The first part of `Path("s3://bucket/key")`, which merges the slashes.
 _SCHEME = "s3:"
 # An address that is wrong shall say so while somebody waits for it.
 _CONNECT_SECONDS = 10.0
@@ -57,12 +57,15 @@ def in_store(path: Path) -> bool:
         OptionError: if it is an address of another kind, or names who may read.
     """
     is_in_store = path.parts[:1] == (_SCHEME,)
-    if not is_in_store and (shown := address(path)) is not None:
+    other_address = None if is_in_store else address(path)
+    if other_address is not None:
         raise OptionError(
-            f"{shown}: records are read from files and folders, or from a store that "
-            "speaks S3, as s3://bucket/file; get the file first"
+            f"{other_address}: records are read from files and folders, or from a store "
+            "that speaks S3, as s3://bucket/file; get the file first"
         )
-    if is_in_store and any("@" in part for part in path.parts[1:2]):
+    # As in s3://key:secret@bucket.
+    names_user = is_in_store and any("@" in bucket for bucket in path.parts[1:2])
+    if names_user:
         raise OptionError(
             "the address of the records names a user: keys do not belong in a path, "
             "which others may read; put them into the environment (AWS_ACCESS_KEY_ID, "
@@ -77,11 +80,11 @@ def shown_path(path: Path) -> str:
     `Path` merges the slashes of `s3://`; they are put back.
     """
     if in_store(path):
-        return f"s3://{_key(path)}"
+        return f"s3://{_object_key(path)}"
     return str(path)
 
 
-def absolute(path: Path) -> Path:
+def absolute_path(path: Path) -> Path:
     """Returns a path that means the same in another process."""
     if in_store(path):
         return path
@@ -91,18 +94,22 @@ def absolute(path: Path) -> Path:
 def open_file(path: Path) -> BinaryIO:
     """Opens a file for reading its bytes."""
     if in_store(path):
-        return cast("BinaryIO", _store().open_input_file(_key(path)))
+        return cast("BinaryIO", _connect().open_input_file(_object_key(path)))
     return path.open("rb")
 
 
 def arrow_file(path: Path) -> Any:
-    """Returns what Arrow's readers take: the path itself, or an open file of a store."""
+    """Returns what Arrow's readers take: the path itself, or an open file of a store.
+
+    Raises:
+        OSError: if a file of a store cannot be opened.
+    """
     if in_store(path):
         return open_file(path)
     return path
 
 
-def status(path: Path) -> Status:
+def read_status(path: Path) -> Status:
     """Returns what is at a path; `OSError` if there is nothing."""
     if in_store(path):
         return _status_in_store(path)
@@ -117,7 +124,8 @@ def status(path: Path) -> Status:
 
 
 def _status_in_store(path: Path) -> Status:
-    entry = _store().get_file_info(_key(path))
+    """Returns what is at a path in a store; `OSError` if there is nothing."""
+    entry = _connect().get_file_info(_object_key(path))
     if entry.type == FileType.NotFound:
         raise FileNotFoundError(2, "there is no such object")
     return Status(
@@ -129,10 +137,14 @@ def _status_in_store(path: Path) -> Status:
     )
 
 
-def unreadable(path: Path, error: OSError) -> DataError:
+def unreadable_error(path: Path, error: OSError) -> DataError:
     """Returns the error for a user whose file cannot be read.
 
     What a store answers is not quoted: it may name who asked.
+
+    Args:
+        path: The path of the file.
+        error: What was raised when it was opened or read.
     """
     if in_store(path) and not isinstance(error, FileNotFoundError):
         return DataError(
@@ -146,34 +158,34 @@ def unreadable(path: Path, error: OSError) -> DataError:
     )
 
 
-def children(path: Path) -> list[Path]:
+def list_children(path: Path) -> list[Path]:
     """Lists what is directly in a folder, sorted by name."""
     if not in_store(path):
         return sorted(path.iterdir())
-    entries = _store().get_file_info(FileSelector(_key(path)))
+    entries = _connect().get_file_info(FileSelector(_object_key(path)))
     return sorted(Path(f"{_SCHEME}/{entry.path}") for entry in entries)
 
 
 def files_below(path: Path) -> Iterator[Path]:
     """Yields the file at a path, or the files in a folder and in the folders in it."""
     if not in_store(path):
-        paths = [path] if path.is_file() else path.rglob("*")
-        yield from filter(Path.is_file, paths)
-    elif status(path).is_folder:
-        for child in children(path):
+        candidates = [path] if path.is_file() else path.rglob("*")
+        yield from filter(Path.is_file, candidates)
+    elif read_status(path).is_folder:
+        for child in list_children(path):
             yield from files_below(child)
     else:
         yield path
 
 
-def _key(path: Path) -> str:
+def _object_key(path: Path) -> str:
     """Returns bucket and key of a path in a store, as Arrow wants them."""
     return "/".join(path.parts[1:])
 
 
 @cache
-def _store() -> Any:
-    """Connects to the store, once a process."""
+def _connect() -> Any:
+    """Connects to the store, once a process; returns Arrow's file system."""
     # Arrow itself does not look for the address of another store than Amazon's.
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3")
     if not endpoint:

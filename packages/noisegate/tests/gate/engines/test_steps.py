@@ -69,11 +69,11 @@ def expected(session, parts, steps):
 
 def parts_of(engine, data, workers=3):
     source = TableSource(data, SCHEMA)
-    parts = list(source.parts(engine.part_bytes, 1))
+    parts = list(source.split_into_parts(engine.part_bytes, 1))
     return (
         parts
         if len(parts) >= EVEN * workers
-        else list(source.shares(workers, thinned=True))
+        else list(source.split_into_shares(workers, splits_batches=True))
     )
 
 
@@ -286,9 +286,12 @@ def test_units_count_once(kind, joined, tmp_path, exactly):
             tmp_path / "x.csv",
             SCHEMA,
             units=UnitLimit(column="patient", contributions=1),
-        ).shares(2)
+        ).split_into_shares(2)
     )
-    assert sum(len(read()) for part in shares for read in part.unread()) == found[0][1]
+    assert (
+        sum(len(read()) for part in shares for read in part.batch_readers())
+        == found[0][1]
+    )
 
 
 def test_the_number_of_records_is_checked_where_it_is_public(joined, data):

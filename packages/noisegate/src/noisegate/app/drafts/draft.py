@@ -51,7 +51,7 @@ from noisegate.gate.discovery.raw import raw_kind_of
 from noisegate.schema import DEFAULT_MISSING_VALUES, Schema
 from noisegate.schema.encode import encode, is_text, strip_cells
 from noisegate.sources.frames import read_table
-from noisegate.sources.headers import check_once, check_titles
+from noisegate.sources.headers import check_first_line, check_unique_names
 from noisegate.sources.tables.memory import to_arrow
 from noisegate.sources.tables.tables import open_origins
 
@@ -228,8 +228,8 @@ def _read_public(public: Any) -> _PublicTable:
         _, origins = open_origins(public)
         for origin in origins:
             columns = [column for column, _ in origin.columns()]
-            check_titles(columns, origin.name)
-            check_once(columns, origin.name)
+            check_first_line(columns, origin.name)
+            check_unique_names(columns, origin.name)
         return _PublicTable(name, read_table(public), {})
     except DataError:
         if isinstance(public, str | Path):

@@ -290,10 +290,10 @@ def _with_measurements(
         for table in drafted.schema.tables
     ]
     with LinkedSource(
-        tables, LinkedSchema(without_orphans), held_bytes=_ALL_IN_MEMORY
+        tables, LinkedSchema(without_orphans), memory_bytes=_ALL_IN_MEMORY
     ) as source:
         for link in source.linked.links:
-            [families] = source.families(link)
+            [families] = source.read_families(link)
             since = _nearest_origin(families, link)
             if since is not None:
                 rule = Comparison(
@@ -327,7 +327,7 @@ def _with_measurements(
 
 def _max_children(families: Families) -> int:
     """Returns the largest number of children of one parent, rounded up; 1 or more."""
-    max_count = float(max(families.counts.max(), 1))
+    max_count = float(max(families.child_counts.max(), 1))
     _, rounded_up = rounded_bounds(0.0, max_count, smallest=1.0)
     return int(rounded_up)
 
@@ -346,11 +346,11 @@ def _longest_gap(families: Families, link: Link) -> float | None:
         The gap in numbers, days or, of timestamps, seconds; None for children without
         an order, or without gaps.
     """
-    is_later = families.is_later
-    if link.order is None or not is_later.any():
+    has_predecessor = families.has_predecessor
+    if link.order is None or not has_predecessor.any():
         return None
     ticks = _order_ticks(families, link)
-    gaps = np.diff(ticks, prepend=ticks[:1])[is_later]
+    gaps = np.diff(ticks, prepend=ticks[:1])[has_predecessor]
     longest = float(gaps.max()) / ticks_per_unit(link.order)
     if longest <= 0:
         return None
@@ -397,8 +397,8 @@ def _constant_column_remarks(families: Families, link: Link) -> tuple[str, ...]:
     None are made where few parents have several children, nor of a column that is the
     same in all records.
     """
-    is_later = families.is_later
-    parents_with_several = len(np.unique(families.parent_index[is_later]))
+    has_predecessor = families.has_predecessor
+    parents_with_several = len(np.unique(families.parent_index[has_predecessor]))
     if parents_with_several < _MIN_PARENTS_WITH_SEVERAL:
         return ()
     layout = link.child.schema.layout
@@ -411,7 +411,9 @@ def _constant_column_remarks(families: Families, link: Link) -> tuple[str, ...]:
             values = families.children[encoded_field][:, index]
             are_both_missing = np.isnan(values[1:]) & np.isnan(values[:-1])
             is_repeated = (values[1:] == values[:-1]) | are_both_missing
-            is_constant = is_repeated[is_later[1:]].all() and not is_repeated.all()
+            is_constant = (
+                is_repeated[has_predecessor[1:]].all() and not is_repeated.all()
+            )
             if is_constant and column.name != link.child.order:
                 constant_names.append(column.name)
     parent = link.parent.name

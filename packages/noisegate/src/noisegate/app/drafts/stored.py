@@ -86,7 +86,7 @@ def declared_types(source: Any, table: pa.Table) -> DeclaredTypes:
     _, origins = open_origins(source)
     origin = origins[0]
     types: dict[str, pa.DataType] = {}
-    if origin.typed:
+    if origin.has_types:
         types = {name: table[name].type for name in table.column_names}
     is_polars = of_package(source, "polars", "DataFrame") or of_package(
         source, "polars", "LazyFrame"

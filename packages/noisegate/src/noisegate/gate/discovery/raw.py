@@ -42,8 +42,12 @@ from noisegate.schema.encode import (
 )
 from noisegate.schema.files import write_toml
 from noisegate.schema.values import TEXT_PADDING
-from noisegate.sources.headers import check_once, check_same_columns, check_titles
-from noisegate.sources.tables.tables import Origin, open_origins, with_location
+from noisegate.sources.headers import (
+    check_first_line,
+    check_same_columns,
+    check_unique_names,
+)
+from noisegate.sources.tables.tables import Origin, call_with_location, open_origins
 
 RawCells: TypeAlias = tuple[npt.NDArray[Any] | pa.Array, int]
 """Cells of some records in one column: those that are not missing, as float64, integer
@@ -88,11 +92,15 @@ class RawTable:
             (origin.name, [name for name, _ in origin.columns()])
             for origin in self._origins
         ]
-        check_same_columns(headers, show_names=show_values or self._origins[0].typed)
+        check_same_columns(
+            headers, show_names=show_values or self._origins[0].has_types
+        )
         self._types = dict(self._origins[0].columns())
         for name, names in headers:
-            check_once(names, name, show_names=show_values or self._origins[0].typed)
-        check_titles(self.names, self.name)
+            check_unique_names(
+                names, name, show_names=show_values or self._origins[0].has_types
+            )
+        check_first_line(self.names, self.name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -105,7 +113,7 @@ class RawTable:
     @property
     def is_typed(self) -> bool:
         """Whether names and types stand apart from the records, as in Parquet."""
-        return self._origins[0].typed
+        return self._origins[0].has_types
 
     def quotable(self, described: Mapping[str, Any]) -> bool:
         """Returns whether a message may quote the names of columns.
@@ -126,7 +134,7 @@ class RawTable:
         or the first records.
         """
         for origin in self._origins:
-            if origin.typed:
+            if origin.has_types:
                 continue
             first_batch = next(iter(origin.batches(self.names, _BATCH_ROWS)), {})
             for name, cells in first_batch.items():
@@ -267,7 +275,7 @@ class RawTable:
             origin: The file or table.
             rows_read: How many of its records stand before these.
         """
-        values, is_present = with_location(
+        values, is_present = call_with_location(
             partial(_read, gap, array, missing_markers),
             origin,
             rows_read,

@@ -121,7 +121,7 @@ class RayEngine(Engine):
                 f"device={device!r}: workers of engine='ray' compute on the CPU; give "
                 f"{said('device', 'cpu')}, or leave the engine out"
             )
-        source.check_parts()
+        source.check_can_be_split()
         self._join()
 
     @contextmanager
@@ -318,7 +318,7 @@ class _Rounds(Engine):
         progress: Progress | None,
     ) -> Totals:
         """Sums all records of a source, in one pass; see `RayEngine.sum`."""
-        parts = list(source.parts(self.part_bytes, self.pool.workers))
+        parts = list(source.split_into_parts(self.part_bytes, self.pool.workers))
         try:
             totals: Totals = Pass(
                 self.pool, parts, SumJob(tasks), source.schema.layout, progress
@@ -328,7 +328,7 @@ class _Rounds(Engine):
             self.pool.close()
             raise
         if not totals.records:
-            raise source.no_records()
+            raise source.no_records_error()
         return totals
 
     def hold(
@@ -345,11 +345,11 @@ class _Rounds(Engine):
             What has `records`, their number, and `total(step, parameters)`.
         """
         workers = self.pool.workers
-        parts = list(source.parts(self.part_bytes, 1))
+        parts = list(source.split_into_parts(self.part_bytes, 1))
         if len(parts) < EVEN * workers:
             # Too few to be even: each worker reads all files, and takes its share of
             # the records of each batch.
-            parts = list(source.shares(workers, thinned=True))
+            parts = list(source.split_into_shares(workers, splits_batches=True))
         max_parts = math.ceil(len(parts) / workers)
         held = _Steps(
             Pass(
@@ -362,7 +362,7 @@ class _Rounds(Engine):
             )
         )
         if not held.records:
-            raise source.no_records()
+            raise source.no_records_error()
         return held
 
 

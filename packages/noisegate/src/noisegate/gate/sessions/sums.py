@@ -252,7 +252,7 @@ class SumSession(Session):
         )
         if isinstance(feature_map, Contingency):
             _check_tables(name, feature_map, layout)
-        if source.in_parts and not task.takes_parts:
+        if source.is_weighted and not task.takes_parts:
             raise OptionError(
                 f"query {name!r}: of linked tables, and of units by their mean, only "
                 "counts of cells are summed."

@@ -199,7 +199,8 @@ class StreamSession(SumSession):
         self._withdrawn = withdrawn
         for source in (access.source, withdrawn):
             if source is not None:
-                source._empty = ""  # a period may have no records
+                # A period may have no records.
+                source.allow_no_records()
 
     def _started_engine(self) -> Engine:
         """Returns the engine, which also takes withdrawn records off the sums."""

@@ -24,7 +24,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ import pyarrow.csv as pa_csv
 from noisegate.errors import DataError
 from noisegate.schema.values import TEXT_PADDING
 from noisegate.sources.headers import TITLE_CURE
-from noisegate.sources.stores import open_file, status
+from noisegate.sources.stores import open_file, read_status
 
 _PIECE_BYTES = 1 << 20
 
@@ -61,12 +61,13 @@ class CsvFile:
         path: The file.
         start: The byte with which the part begins, where a record begins.
         stop: The byte behind its last record; None for the end of the file.
+        has_types: False: cells are text, and the first line may be a record.
     """
 
     path: Path
     start: int = 0
     stop: int | None = None
-    typed = False
+    has_types = False
 
     @property
     def name(self) -> str:
@@ -78,29 +79,34 @@ class CsvFile:
 
         Nothing beyond the header is looked at.
         """
-        return [(name.strip(TEXT_PADDING), pa.string()) for name in self._header()]
+        return [(name.strip(TEXT_PADDING), pa.string()) for name in self._read_header()]
 
-    def about(self) -> int:
-        """Estimates the number of records, from the lines of the first piece."""
+    def estimate_record_count(self) -> int:
+        """Estimates the number of records by the length of lines at the start."""
         with open_file(self.path) as stream:
-            piece = stream.read(_PIECE_BYTES)
-        return status(self.path).size * piece.count(b"\n") // max(1, len(piece))
+            first_bytes = stream.read(_PIECE_BYTES)
+        line_count = first_bytes.count(b"\n")
+        return read_status(self.path).size * line_count // max(1, len(first_bytes))
 
-    def parts(self, size: int) -> Iterator[CsvFile]:
-        """Cuts the file into parts of about `size` bytes, in order.
+    def split_into_parts(self, part_bytes: int) -> Iterator[CsvFile]:
+        """Cuts the file into parts of whole records, in order.
 
         Reads the whole file, in constant memory, since only what stands before a line
         end says whether a record ends there.
+
+        Args:
+            part_bytes: The least number of bytes of each part but the last.
         """
         part_start = 0
-        for number, (start, piece) in enumerate(self.pieces(min(_PIECE_BYTES, size))):
+        pieces = self.read_pieces(min(_PIECE_BYTES, part_bytes))
+        for index, (piece_start, piece) in enumerate(pieces):
             # The first part has the header. A piece that begins with LF may stand
             # behind the CR of one line end, and lines are counted from the start of a
             # part.
-            may_cut = number > 0 and piece[0] != _LF
-            if may_cut and start - part_start >= size:
-                yield replace(self, start=part_start, stop=start)
-                part_start = start
+            may_cut_here = index > 0 and piece[0] != _LF
+            if may_cut_here and piece_start - part_start >= part_bytes:
+                yield replace(self, start=part_start, stop=piece_start)
+                part_start = piece_start
         yield replace(self, start=part_start)
 
     def batches(
@@ -116,31 +122,32 @@ class CsvFile:
             DataError: that names file and line.
         """
         header = self.columns()
+        # Arrow calls the columns by their positions, since names may be repeated.
         name_of_position = {
             str(position): name
             for position, (name, _) in enumerate(header)
             if name in names
         }
         # The first record of the file is its header.
-        skips_header = self.start == 0
-        row_count = 0
-        for _, piece in self.pieces():
-            table = _parsed(piece, len(header), list(name_of_position))
+        begins_with_header = self.start == 0
+        rows_before = 0
+        for _, piece in self.read_pieces():
+            table = _parse_records(piece, len(header), list(name_of_position))
             if table is None:
-                raise self._malformed(len(header))
-            if skips_header:
+                raise self._malformed_record_error(len(header))
+            if begins_with_header:
                 table = table.slice(1)
-                skips_header = False
+                begins_with_header = False
             columns = {
                 name: table.column(position).chunk(0)
                 for position, name in name_of_position.items()
             }
             for name, cells in columns.items():
-                self._check_lengths(name, cells, row_count)
-            row_count += table.num_rows
+                self._check_cell_lengths(name, cells, rows_before)
+            rows_before += table.num_rows
             yield columns
 
-    def _check_lengths(self, name: str, cells: pa.Array, rows_before: int) -> None:
+    def _check_cell_lengths(self, name: str, cells: pa.Array, rows_before: int) -> None:
         """Requires that no cell is longer than `MAX_CELL_BYTES`."""
         lengths = pc.binary_length(cells)
         if (pc.max(lengths).as_py() or 0) <= MAX_CELL_BYTES:
@@ -154,24 +161,32 @@ class CsvFile:
     def locate(self, row: int) -> str:
         """Returns where a record stands, as `adult.csv, line 7`.
 
+        The part is read again up to the record, by Python's csv module, which knows
+        lines; if that fails, the number of the record is given in place of its line.
+
         Args:
-            row: Number of the record in this part, from 0.
+            row: Number of the record in this part, from 0, without the header.
         """
-        number = row + 1 if self.start == 0 else row
+        record_index = row + 1 if self.start == 0 else row
         with contextlib.suppress(csv.Error, OSError, UnicodeDecodeError):
-            for index, (line, _, _) in enumerate(self._records()):
-                if index == number:
-                    return f"{self.name}, line {line}"
+            for index, record in enumerate(self._records_with_lines()):
+                if index == record_index:
+                    return f"{self.name}, line {record.line}"
         behind = f" behind byte {self.start:,}" if self.start else ""
         return f"{self.name}, record {row + 1}{behind}"
 
-    def _records(self, *, strict: bool = False) -> Iterator[tuple[int, int, list[str]]]:
-        """Reads the records of this part as Python's csv module does.
+    def _records_with_lines(self, *, strict: bool = False) -> Iterator[_LocatedRecord]:
+        """Yields the records of this part, the header too, read by Python's csv module.
 
-        Yields:
-            The line on which a record begins, the line behind it, and its fields.
+        Args:
+            strict: Whether the module shall refuse quotes within cells.
+
+        Raises:
+            csv.Error: for a record that the module refuses.
+            UnicodeDecodeError: for bytes that are not UTF-8.
+            OSError: if the file cannot be read.
         """
-        first_line = self._line(self.start)
+        first_line = self._line_number(self.start)
         line = first_line
         with open_file(self.path) as stream:
             stream.seek(self.start)
@@ -179,15 +194,19 @@ class CsvFile:
             text = io.TextIOWrapper(stream, encoding, newline="")
             reader = csv.reader(text, strict=strict)
             for fields in reader:
+                next_line = first_line + reader.line_num
+                # An empty line is no record.
                 if fields:
-                    yield line, first_line + reader.line_num, fields
-                line = first_line + reader.line_num
+                    yield _LocatedRecord(line, next_line, fields)
+                line = next_line
 
-    def pieces(self, size: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Cuts this part into pieces of whole records.
+    def read_pieces(
+        self, piece_bytes: int | None = None
+    ) -> Iterator[tuple[int, bytes]]:
+        """Reads this part in pieces of whole records.
 
         Args:
-            size: Of a piece, about, in bytes; None for a megabyte.
+            piece_bytes: About how many bytes a piece has; None for a megabyte.
 
         Yields:
             The byte of the file with which a piece begins, and the piece. The first
@@ -199,10 +218,12 @@ class CsvFile:
         try:
             with open_file(self.path) as stream:
                 stream.seek(self.start)
-                yield from whole_records(stream, size or _PIECE_BYTES, self.stop)
+                yield from read_whole_records(
+                    stream, piece_bytes or _PIECE_BYTES, self.stop
+                )
             return
         except RecordProblem as problem:
-            line = self._line(problem.offset)
+            line = self._line_number(problem.offset)
             message = f"{self.name}, line {line}: {problem.reason}"
         except OSError as error:
             message = (
@@ -210,10 +231,15 @@ class CsvFile:
             )
         raise DataError(message)
 
-    def _header(self) -> list[str]:
-        """Returns the fields of the first line that is not empty."""
-        _, piece = next(CsvFile(self.path).pieces(), (0, b""))
-        text = piece.decode(errors="surrogateescape")
+    def _read_header(self) -> list[str]:
+        """Returns the fields of the first line that is not empty.
+
+        Raises:
+            DataError: if there is none, it is not UTF-8, or a name is too long.
+        """
+        # Also a part that begins later is described by the header of the file.
+        _, first_piece = next(CsvFile(self.path).read_pieces(), (0, b""))
+        text = first_piece.decode(errors="surrogateescape")
         header: list[str] = []
         try:
             for fields in csv.reader(io.StringIO(text, newline="")):
@@ -232,73 +258,98 @@ class CsvFile:
                 "of the columns"
             )
         if not all(_is_utf8(name.encode(errors="surrogateescape")) for name in header):
-            raise self._not_utf8()
+            raise self._encoding_error()
         return header
 
-    def _line(self, offset: int) -> int:
+    def _line_number(self, offset: int) -> int:
         """Returns the number of the line, from 1, in which a byte of the file stands."""
         line = 1
-        last = b""
+        bytes_left = offset
+        ends_with_cr = False
         with open_file(self.path) as stream:
-            while offset > 0 and (piece := stream.read(min(_PIECE_BYTES, offset))):
-                # CR, LF and CR LF end a line; the last may be cut between two pieces.
-                line += piece.count(b"\n") + piece.count(b"\r") - piece.count(b"\r\n")
-                line -= last == b"\r" and piece.startswith(b"\n")
-                last = piece[-1:]
-                offset -= len(piece)
+            while bytes_left > 0:
+                chunk = stream.read(min(_PIECE_BYTES, bytes_left))
+                if not chunk:
+                    break
+                # CR, LF and CR LF end a line each.
+                line += chunk.count(b"\n") + chunk.count(b"\r") - chunk.count(b"\r\n")
+                # A CR LF that is cut between two chunks was counted twice.
+                if ends_with_cr and chunk.startswith(b"\n"):
+                    line -= 1
+                ends_with_cr = chunk.endswith(b"\r")
+                bytes_left -= len(chunk)
         return line
 
-    def _malformed(self, width: int) -> DataError:
-        """Finds what Arrow stumbled over; returns the error, which quotes nothing.
+    def _malformed_record_error(self, field_count: int) -> DataError:
+        """Finds the record that Arrow refuses; returns an error that quotes nothing.
 
         Args:
-            width: Number of fields in the header.
+            field_count: Number of fields in the header.
         """
         next_line = 1
         try:
-            for line, next_line, fields in self._records(strict=True):  # noqa: B007
-                if len(fields) == width:
+            for record in self._records_with_lines(strict=True):
+                next_line = record.next_line
+                if len(record.fields) == field_count:
                     continue
-                if width > 1:
-                    expected = f"{width} fields, as the header has"
+                if field_count > 1:
+                    expected = f"{field_count} fields, as the header has"
                     cure = "put values that hold a comma in double quotes"
                 else:
                     expected = "1 field, as the header has"
                     cure = TITLE_CURE
                 return DataError(
-                    f"{self.name}, line {line}: expected {expected}, found "
-                    f"{len(fields)}; {cure}"
+                    f"{self.name}, line {record.line}: expected {expected}, found "
+                    f"{len(record.fields)}; {cure}"
                 )
         except UnicodeDecodeError:
-            return self._not_utf8()
+            return self._encoding_error()
         except (csv.Error, OSError):
             pass
+        # All records that Python's csv module can read have as many fields as they
+        # should: what is wrong comes behind the last of them.
         return DataError(
             f"{self.name}, line {next_line} or later: the record cannot be read as CSV; "
             "save the table as CSV again"
         )
 
-    def _not_utf8(self) -> DataError:
+    def _encoding_error(self) -> DataError:
         """Returns the error that names the first line that is not UTF-8."""
         with open_file(self.path) as stream:
-            line = 1
-            for number, content in enumerate(stream, start=1):
+            wrong_line = 1
+            for line, content in enumerate(stream, start=1):
                 if not _is_utf8(content):
-                    line = number
+                    wrong_line = line
                     break
         return DataError(
-            f"{self.name}, line {line}: the text is not UTF-8; save the file as CSV in "
-            "UTF-8"
+            f"{self.name}, line {wrong_line}: the text is not UTF-8; save the file as "
+            "CSV in UTF-8"
         )
 
 
-def _parsed(piece: bytes, width: int, positions: list[str]) -> pa.Table | None:
+class _LocatedRecord(NamedTuple):
+    """A record of a CSV file and its lines.
+
+    Attributes:
+        line: The line of the file on which it begins, from 1.
+        next_line: The line behind its last one.
+        fields: Its cells.
+    """
+
+    line: int
+    next_line: int
+    fields: list[str]
+
+
+def _parse_records(
+    records: bytes, field_count: int, positions: list[str]
+) -> pa.Table | None:
     """Parses whole records.
 
     Args:
-        piece: The records.
-        width: Number of fields of each.
-        positions: The columns that are wanted, by their position in decimal.
+        records: The bytes of the records.
+        field_count: Number of fields of each record.
+        positions: The columns that are wanted, by their positions in decimal.
 
     Returns:
         A table of text, with a column for each position; None if Arrow refuses the
@@ -308,11 +359,12 @@ def _parsed(piece: bytes, width: int, positions: list[str]) -> pa.Table | None:
         return pa_csv.read_csv(
             # Arrow drops what looks like a byte order mark at the start of what it
             # reads; the empty line in front it passes over.
-            pa.BufferReader(b"\n" + piece),
+            pa.BufferReader(b"\n" + records),
             read_options=pa_csv.ReadOptions(
-                block_size=len(piece) + 2,
+                # One block for all: Arrow cannot cut a record in two.
+                block_size=len(records) + 2,
                 use_threads=False,
-                column_names=[str(position) for position in range(width)],
+                column_names=[str(position) for position in range(field_count)],
             ),
             parse_options=pa_csv.ParseOptions(newlines_in_values=True),
             convert_options=pa_csv.ConvertOptions(
@@ -351,124 +403,161 @@ class RecordProblem(Exception):  # noqa: N818 - its caller makes an error of it
         self.reason = reason
 
 
-def whole_records(
+def read_whole_records(
     stream: BinaryIO, piece_bytes: int = 1 << 20, stop: int | None = None
 ) -> Iterator[tuple[int, bytes]]:
-    """Cuts a stream into pieces of whole records, without a byte order mark.
+    """Reads a stream in pieces of whole records, without a byte order mark.
+
+    What was read behind the last end of a record is carried over to the next piece::
+
+        read            piece           carried over
+        a,b↵3,"x        a,b↵            3,"x
+        ↵y"↵5,          3,"x↵y"↵        5,
 
     Args:
         stream: It stands where a record begins.
-        piece_bytes: Read at a time.
-        stop: The byte at which reading ends; None for the end of the stream.
+        piece_bytes: The most bytes that are read at a time.
+        stop: The byte at which reading ends, which is the end of a record; None for
+            the end of the stream.
 
     Yields:
-        The byte with which a piece begins, and the piece.
+        The byte of the stream with which a piece begins, and the piece. Pieces of line
+        ends alone are left out.
 
     Raises:
         RecordProblem: if a quote neither begins nor ends a cell, a cell in quotes or a
             record is too long, or the file ends inside quotes.
     """
-    rest = b"" if stream.tell() else stream.read(len(BOM)).removeprefix(BOM)
-    start = stream.tell() - len(rest)
+    carried = b""
+    if stream.tell() == 0:
+        first_bytes = len(BOM) if stop is None else min(len(BOM), stop)
+        carried = stream.read(first_bytes).removeprefix(BOM)
+    # What is carried, and what is read next, form a buffer; it begins at this byte.
+    buffer_start = stream.tell() - len(carried)
     is_last = False
     while not is_last:
-        remaining = piece_bytes if stop is None else stop - stream.tell()
-        room = MAX_RECORD_BYTES - len(rest)
-        read = stream.read(min(piece_bytes, room, remaining))
-        is_last = not read
-        piece = rest + read
-        if is_last and piece and piece[-1] not in _LINE_ENDS:
-            piece += b"\n"
-        quotes = _quote_positions(piece)
+        # Positive: a record that is too long was refused before all of it is carried.
+        max_bytes = min(piece_bytes, MAX_RECORD_BYTES - len(carried))
+        if stop is not None:
+            max_bytes = min(max_bytes, stop - stream.tell())
+        bytes_read = stream.read(max_bytes)
+        is_last = not bytes_read
+        buffer = carried + bytes_read
+        if is_last and buffer and buffer[-1] not in _LINE_ENDS:
+            # The last record of a file may lack its line end.
+            buffer += b"\n"
+        # Whether a quote opens or closes follows from the number of quotes before it,
+        # counted from the start of a record. So those of the bytes that were carried
+        # are looked at again.
+        quotes = _find_quotes(buffer)
         if len(quotes):
-            _check_quotes(piece, quotes, start, ended=is_last)
-        end = _last_end(piece, quotes)
-        if end == 0 and len(piece) >= MAX_RECORD_BYTES:
+            _check_quotes(buffer, quotes, buffer_start, is_last=is_last)
+        records_end = _find_records_end(buffer, quotes)
+        if records_end == 0 and len(buffer) >= MAX_RECORD_BYTES:
             raise RecordProblem(
-                start,
+                buffer_start,
                 f"the record is longer than {MAX_RECORD_BYTES:,} bytes; save the table "
                 "as CSV again",
             )
-        if piece[:end].strip(_LINE_ENDS):
-            yield start, piece[:end]
-        rest = piece[end:]
-        start += end
+        piece = buffer[:records_end]
+        if piece.strip(_LINE_ENDS):
+            yield buffer_start, piece
+        carried = buffer[records_end:]
+        buffer_start += records_end
 
 
-def _quote_positions(piece: bytes) -> npt.NDArray[np.intp]:
-    """Returns where double quotes stand, ascending."""
-    # Most pieces have none, which `in` finds much faster.
-    content = piece if _QUOTE in piece else b""
-    return np.flatnonzero(np.frombuffer(content, np.uint8) == _QUOTE)
+def _find_quotes(buffer: bytes) -> npt.NDArray[np.intp]:
+    """Returns the positions of double quotes, ascending."""
+    # Most buffers have none, which `in` finds much faster.
+    if _QUOTE not in buffer:
+        return np.zeros(0, dtype=np.intp)
+    return np.flatnonzero(np.frombuffer(buffer, np.uint8) == _QUOTE)
 
 
 def _check_quotes(
-    piece: bytes, quotes: npt.NDArray[np.intp], start: int, *, ended: bool
+    buffer: bytes, quotes: npt.NDArray[np.intp], buffer_start: int, *, is_last: bool
 ) -> None:
     """Requires that quotes begin or end cells, and that no cell in quotes is too long.
 
-    A piece begins outside quotes. So the first, third, fifth quote opens, and what
+    A buffer begins outside quotes. So its first, third, fifth quote opens, and what
     stands before it must be a comma, a line end or, inside a cell, a quote; the others
-    close, and what stands behind them must be one of these (G-06).
+    close, and what stands behind them must be one of these. Otherwise one quote could
+    make a cell of the records of others, and a cell must depend on its own record alone
+    (G-06).
 
     Args:
-        piece: The bytes.
-        quotes: Where its quotes stand, ascending.
-        start: Where the piece stands in the file.
-        ended: Whether the file ends with this piece.
+        buffer: The bytes.
+        quotes: The positions of its quotes, ascending; at least one.
+        buffer_start: Where the buffer stands in the file.
+        is_last: Whether the file ends with this buffer.
 
     Raises:
         RecordProblem: at the first quote that is wrong.
     """
-    # What stands before byte i is at i, what stands behind it at i + 2.
-    around = np.frombuffer(b"\n" + piece + b"\n", np.uint8)
+    # With a line end at either end, what stands before byte i of the buffer is at i
+    # here, and what stands behind it at i + 2.
+    padded = np.frombuffer(b"\n" + buffer + b"\n", np.uint8)
     opening = quotes[0::2]
     closing = quotes[1::2]
-    before = around.take(opening)
-    behind = around.take(closing + 2)
-    stray = [*opening[~_beside(before)][:1], *closing[~_beside(behind)][:1]]
-    if stray:
+    byte_before = padded.take(opening)
+    byte_behind = padded.take(closing + 2)
+    stray_opening = opening[~_may_touch_quoted_cell(byte_before)]
+    stray_closing = closing[~_may_touch_quoted_cell(byte_behind)]
+    first_stray = [*stray_opening[:1], *stray_closing[:1]]
+    if first_stray:
         raise RecordProblem(
-            start + int(min(stray)),
+            buffer_start + int(min(first_stray)),
             f"a double quote neither begins nor ends a cell; {_CLOSE}",
         )
     # Doubled quotes stand inside a cell. A cell begins with a quote that no quote
-    # stands before, and ends with one that no quote stands behind.
-    begins = opening[before != _QUOTE]
-    ends = np.append(closing[behind != _QUOTE], len(piece))[: len(begins)]
-    too_long = begins[ends - begins > MAX_CELL_BYTES]
+    # stands before, and ends with one that no quote stands behind; the last cell may
+    # go on behind the buffer.
+    cell_starts = opening[byte_before != _QUOTE]
+    cell_ends = np.append(closing[byte_behind != _QUOTE], len(buffer))
+    cell_lengths = cell_ends[: len(cell_starts)] - cell_starts
+    too_long = cell_starts[cell_lengths > MAX_CELL_BYTES]
     if len(too_long):
         position = int(too_long[0])
         limit = f"within {MAX_CELL_BYTES:,} bytes"
-    elif ended and len(quotes) % 2:
-        position = int(begins[-1])
+    elif is_last and len(quotes) % 2:
+        position = int(cell_starts[-1])
         limit = "before the file ends"
     else:
         return
     raise RecordProblem(
-        start + position,
+        buffer_start + position,
         f"the double quote that opens here is not closed {limit}; {_CLOSE}",
     )
 
 
-def _beside(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+def _may_touch_quoted_cell(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Returns which bytes may stand before an opening or behind a closing quote."""
     is_separator = (letters == _COMMA) | (letters == _CR) | (letters == _LF)
     return np.asarray(is_separator | (letters == _QUOTE))
 
 
-def _last_end(piece: bytes, quotes: npt.NDArray[np.intp]) -> int:
-    """Returns the number of bytes of whole records with which a piece begins.
+def _find_records_end(buffer: bytes, quotes: npt.NDArray[np.intp]) -> int:
+    r"""Returns the number of bytes of whole records with which a buffer begins.
 
     It is the position behind the last line end with an even number of quotes before
-    it, 0 if there is none.
+    it; 0 if there is none, so that the buffer holds no whole record.
+
+    Args:
+        buffer: The bytes; they begin outside quotes.
+        quotes: The positions of its quotes, ascending.
+
+    Examples:
+        >>> import numpy as np
+        >>> _find_records_end(b'1,2\n3,"x\n', np.array([6]))
+        4
     """
-    stop = len(piece)
+    search_end = len(buffer)
     while True:
-        newline = piece.rfind(b"\n", 0, stop)
-        end = max(newline, piece.rfind(b"\r", newline + 1, stop)) + 1
-        quotes_before = int(np.searchsorted(quotes, end))
+        newline = buffer.rfind(b"\n", 0, search_end)
+        carriage_return = buffer.rfind(b"\r", newline + 1, search_end)
+        records_end = max(newline, carriage_return) + 1
+        quotes_before = int(np.searchsorted(quotes, records_end))
         if quotes_before % 2 == 0:
-            return end
+            return records_end
         # This line end stands inside quotes: look before the quote that opens there.
-        stop = int(quotes[quotes_before - 1])
+        search_end = int(quotes[quotes_before - 1])

@@ -16,10 +16,11 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,10 +28,16 @@ import pyarrow as pa
 from noisegate.containers import TABLES, of_package, plain_array
 from noisegate.errors import DataError
 from noisegate.schema.values import TEXT_PADDING
-from noisegate.sources.headers import check_once
+from noisegate.sources.headers import check_unique_names
+
+if TYPE_CHECKING:
+    import narwhals as nw
 
 # Batches of a lazy frame that wait to be read: one is computed while one is used.
-_MAX_WAITING = 2
+_MAX_WAITING_BATCHES = 2
+
+# How often a computation looks whether its reader has left.
+_POLL_SECONDS = 0.1
 
 _CONVERSIONS = {
     ("dask", "DataFrame"): "data.compute()",
@@ -57,15 +64,16 @@ _CONVERSIONS = {
 # What a library may raise where a cell does not fit its type.
 _CONVERSION_ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
-Read: TypeAlias = Callable[[list[Any], int], Iterator[Any]]
+ReadColumns: TypeAlias = Callable[[list[Any], int], Iterator[Any]]
 """Reads columns, given by name, at most so many records at a time.
 
-It yields tables of Arrow, or mappings from the names to cells.
+It yields tables of Arrow, or mappings from the names to cells. It can be called again,
+and then reads from the start.
 """
 
 
 def table_in_memory(data: Any, names: Sequence[str] | None = None) -> TableInMemory:
-    """Takes what is not a path for a table.
+    """Wraps whatever is given in place of a path as a table.
 
     Args:
         data: A frame, a table of Arrow, a data set, a mapping of columns, or an array.
@@ -75,16 +83,16 @@ def table_in_memory(data: Any, names: Sequence[str] | None = None) -> TableInMem
         DataError: if it is no table; with the line that makes one of it, where known.
     """
     if of_package(data, "polars", "LazyFrame"):
-        return _lazy_frame(data)
+        return _wrap_lazy_frame(data)
     if of_package(data, "datasets", "Dataset"):
-        return _hugging_face(data)
+        return _wrap_hugging_face(data)
     if of_package(data, "datasets", "IterableDataset"):
-        return _hugging_face(data)
-    if line_for(data) is not None:
-        raise _no_table(data)
-    columns = columns_of(data, names)
+        return _wrap_hugging_face(data)
+    if _conversion_line(data) is not None:
+        raise _no_table_error(data)
+    columns = _named_columns(data, names)
     if columns is None:
-        return _frame(data, expected=names or ())
+        return _wrap_frame(data, expected=names or ())
     arrays = {name: to_arrow(name, cells) for name, cells in columns.items()}
     lengths = {name: len(cells) for name, cells in arrays.items()}
     if len(set(lengths.values())) > 1:
@@ -93,7 +101,8 @@ def table_in_memory(data: Any, names: Sequence[str] | None = None) -> TableInMem
             f"column {shortest!r}: is shorter than another; give each column a cell for "
             "every record"
         )
-    return _frame(pa.table(arrays), "dict" if isinstance(data, Mapping) else "array")
+    name = "dict" if isinstance(data, Mapping) else "array"
+    return _wrap_frame(pa.table(arrays), name)
 
 
 class TableInMemory:
@@ -102,15 +111,16 @@ class TableInMemory:
     Attributes:
         name: What messages call it, such as `DataFrame`.
         schema: Its schema where it has one of Arrow's, else None.
+        has_types: True: columns have types, and names that somebody chose.
     """
 
-    typed = True
+    has_types = True
 
     def __init__(
         self,
         name: str,
         columns: pa.Schema | Iterable[tuple[Any, pa.DataType]],
-        read: Read,
+        read_columns: ReadColumns,
     ) -> None:
         """Describes a table.
 
@@ -118,14 +128,15 @@ class TableInMemory:
             name: What messages call it.
             columns: The name of each column in its own library, which need not be a
                 text, and its type.
-            read: Reads columns by these names.
+            read_columns: Reads columns by these names.
         """
         self.name = name
-        self._read = read
+        self._read_columns = read_columns
         self.schema = columns if isinstance(columns, pa.Schema) else None
         if isinstance(columns, pa.Schema):
             columns = zip(columns.names, columns.types, strict=True)
-        # Name in messages and schemas, name in the library, type.
+        # Of each column the name in messages and schemas, the name in its library, and
+        # the type.
         self._columns = [
             (str(native_name).strip(TEXT_PADDING), native_name, arrow_type)
             for native_name, arrow_type in columns
@@ -141,24 +152,78 @@ class TableInMemory:
     def batches(
         self, names: Sequence[str], rows: int
     ) -> Iterator[Mapping[str, pa.Array]]:
-        """Yields some columns, at most `rows` records at a time."""
-        native_names = {name: native_name for name, native_name, _ in self._columns}
-        for batch in self._read([native_names[name] for name in names], rows):
-            columns = {name: batch[native_names[name]] for name in names}
-            yield {name: _one_chunk(cells) for name, cells in columns.items()}
+        """Yields some columns, at most `rows` records at a time, from the start.
+
+        Args:
+            names: The columns.
+            rows: The most records of a batch.
+
+        Raises:
+            DataError: for cells of mixed or unknown types, or if the library fails.
+        """
+        native_name_of = {name: native_name for name, native_name, _ in self._columns}
+        native_names = [native_name_of[name] for name in names]
+        for batch in self._read_columns(native_names, rows):
+            yield {name: _combine_chunks(batch[native_name_of[name]]) for name in names}
 
     def locate(self, row: int) -> str:
         """Returns where a record stands, as `DataFrame, record 7`, from 1."""
         return f"{self.name}, record {row + 1}"
 
 
-def _one_chunk(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Returns cells as one array."""
     if isinstance(cells, pa.ChunkedArray):
         return cells.combine_chunks()
     return cells
 
 
-def _frame(
+@dataclass(frozen=True)
+class _FrameReader:
+    """Reads the columns of a frame, whichever library it is of.
+
+    Attributes:
+        name: What messages call the frame.
+        frame: The frame, as narwhals wraps it.
+        object_columns: The columns of Python objects, which are converted one by one.
+    """
+
+    name: str
+    frame: nw.DataFrame[Any]
+    object_columns: frozenset[Any]
+
+    def read(self, columns: list[Any], rows: int) -> Iterator[Mapping[Any, Any]]:
+        """Yields some columns, at most `rows` records at a time."""
+        for start in range(0, len(self.frame), rows):
+            stop = start + rows
+            yield {column: self._read_cells(column, start, stop) for column in columns}
+
+    def arrow_type(self, column: Any) -> pa.DataType:
+        """Returns the type of a column; null if its cells say which, or none fits."""
+        # What is wrong with a column is said where it is read: it may be ignored.
+        with suppress(DataError):
+            return self._read_cells(column, 0, 0).type
+        return pa.null()
+
+    def _read_cells(self, column: Any, start: int, stop: int) -> Any:
+        """Returns the cells of some records, `start` to before `stop`, as Arrow.
+
+        Raises:
+            DataError: for cells of mixed or unknown types.
+        """
+        with suppress(MixedObjects, *_CONVERSION_ERRORS):
+            cells = self.frame.get_column(column)[start:stop]
+            if column in self.object_columns:
+                return objects_to_arrow(cells.to_list())
+            return cells.to_arrow()
+        # Raised outside the handler: Arrow's message quotes the value.
+        raise DataError(
+            f"{self.name}, column {str(column).strip(TEXT_PADDING)!r}: objects of mixed "
+            "or unknown types; give it one type"
+        )
+
+
+def _wrap_frame(
     native: Any, name: str = "DataFrame", expected: Sequence[str] = ()
 ) -> TableInMemory:
     """Wraps a frame of any library that narwhals knows.
@@ -168,16 +233,20 @@ def _frame(
         name: What messages call it.
         expected: Columns that should be there; one that is the index of a frame of
             pandas is named in the error.
+
+    Raises:
+        DataError: if it is no frame, two columns have one name, or an expected column
+            is the index.
     """
     import narwhals as nw
 
     try:
         frame: nw.DataFrame[Any] = nw.from_native(native, eager_only=True)
     except TypeError:
-        raise _no_table(native) from None
+        raise _no_table_error(native) from None
     except nw.exceptions.DuplicateError:
         native_names = getattr(native, "column_names", native.columns)
-        check_once([str(column) for column in native_names], name)
+        check_unique_names([str(column) for column in native_names], name)
         raise
     object_columns: set[Any] = set()
     if nw.dependencies.is_pandas_dataframe(native):
@@ -190,36 +259,13 @@ def _frame(
         object_columns = {
             column for column, dtype in native.dtypes.items() if dtype.kind == "O"
         }
-
-    def cells(column: Any, start: int, stop: int) -> Any:
-        """Returns some cells of a column as Arrow."""
-        with suppress(MixedObjects, *_CONVERSION_ERRORS):
-            part = frame.get_column(column)[start:stop]
-            if column in object_columns:
-                return objects_to_arrow(part.to_list())
-            return part.to_arrow()
-        # Raised outside the handler: Arrow's message quotes the value.
-        raise DataError(
-            f"{name}, column {str(column).strip(TEXT_PADDING)!r}: objects of mixed or "
-            "unknown types; give it one type"
-        )
-
-    def read(columns: list[Any], rows: int) -> Iterator[Mapping[Any, Any]]:
-        for start in range(0, len(frame), rows):
-            yield {column: cells(column, start, start + rows) for column in columns}
-
-    def arrow_type(column: Any) -> pa.DataType:
-        # What is wrong with a column is said where it is read: it may be ignored.
-        with suppress(DataError):
-            return cells(column, 0, 0).type
-        return pa.null()
-
-    typed_columns = [(column, arrow_type(column)) for column in frame.columns]
-    return TableInMemory(name, typed_columns, read)
+    reader = _FrameReader(name, frame, frozenset(object_columns))
+    typed_columns = [(column, reader.arrow_type(column)) for column in frame.columns]
+    return TableInMemory(name, typed_columns, reader.read)
 
 
-def line_for(data: Any) -> str | None:
-    """Returns the line of Python that makes a table of what is none, where known."""
+def _conversion_line(data: Any) -> str | None:
+    """Returns the line of Python that makes a table of other data, where known."""
     for base in type(data).__mro__:
         package = base.__module__.partition(".")[0]
         if (package, base.__name__) in _CONVERSIONS:
@@ -227,25 +273,30 @@ def line_for(data: Any) -> str | None:
     return None
 
 
-def _no_table(data: Any) -> DataError:
-    line = line_for(data)
+def _no_table_error(data: Any) -> DataError:
+    """Returns the error of data that are no table, with the line that converts them."""
+    line = _conversion_line(data)
     cure = "convert it" if line is None else f"convert it, with data = {line}"
     return DataError(f"expected a path, {TABLES}, found {type(data).__name__}; {cure}")
 
 
-def _stream(name: str, schema: pa.Schema, tables: Read, *, line: str) -> TableInMemory:
+def _wrap_batches(
+    name: str, schema: pa.Schema, read_tables: ReadColumns, *, diagnosis: str
+) -> TableInMemory:
     """Wraps what hands out tables of Arrow.
 
     Args:
         name: What messages call it.
-        schema: Of the tables.
-        tables: Reads them.
-        line: Of Python, which shows what is wrong if they cannot be read.
+        schema: The schema of the tables.
+        read_tables: Reads them; they may be longer than was asked for.
+        diagnosis: A line of Python that shows the user what is wrong if they cannot be
+            read.
     """
 
-    def read(columns: list[Any], rows: int) -> Iterator[pa.Table]:
+    def read_columns(columns: list[Any], rows: int) -> Iterator[pa.Table]:
+        """Yields the tables, cut to at most `rows` records each."""
         try:
-            for table in tables(columns, rows):
+            for table in read_tables(columns, rows):
                 for start in range(0, table.num_rows, rows):
                     yield table.slice(start, rows)
             return
@@ -255,17 +306,20 @@ def _stream(name: str, schema: pa.Schema, tables: Read, *, line: str) -> TableIn
             # Whatever such a library raises may quote a value.
             pass
         raise DataError(
-            f"{name}: cannot be read to its end; data = {line} shows what is wrong "
+            f"{name}: cannot be read to its end; data = {diagnosis} shows what is wrong "
             "with it"
         )
 
-    return TableInMemory(name, schema, read)
+    return TableInMemory(name, schema, read_columns)
 
 
-def _lazy_frame(frame: Any) -> TableInMemory:
+def _wrap_lazy_frame(frame: Any) -> TableInMemory:
     """Wraps a lazy frame of Polars, in the order of its records.
 
     It is computed anew whenever it is read.
+
+    Raises:
+        DataError: if this Polars is too old, or the frame cannot be computed.
     """
     if not hasattr(frame, "sink_batches"):
         raise DataError(
@@ -280,49 +334,65 @@ def _lazy_frame(frame: Any) -> TableInMemory:
             "LazyFrame: cannot be computed; data = data.collect() shows what is wrong "
             "with it"
         )
-    tables = partial(_lazy_batches, frame)
-    return _stream("LazyFrame", schema, tables, line="data.collect()")
+    read_tables = partial(_compute_batches, frame)
+    return _wrap_batches("LazyFrame", schema, read_tables, diagnosis="data.collect()")
 
 
-def _lazy_batches(frame: Any, names: list[str], rows: int) -> Iterator[pa.Table]:
+def _compute_batches(frame: Any, names: list[str], rows: int) -> Iterator[pa.Table]:
     """Yields columns of a lazy frame, computed in a thread ahead of whoever reads.
 
     Not by `LazyFrame.collect_batches`, which ends without an error where the
     computation fails, and prints it.
+
+    Args:
+        frame: A lazy frame of Polars.
+        names: The columns.
+        rows: About how many records a batch has.
+
+    Raises:
+        Exception: whatever the computation raises, which may quote values.
     """
-    waiting: queue.Queue[Any] = queue.Queue(_MAX_WAITING)
+    # Batches, then None behind the last one, or the exception that ended the
+    # computation.
+    waiting: queue.Queue[Any] = queue.Queue(_MAX_WAITING_BATCHES)
     reader_left = threading.Event()
 
-    def put(item: Any) -> bool:
-        """Hands on an item; returns whether the computation shall stop."""
+    def hand_on(item: Any) -> bool:
+        """Hands an item to the reader; returns whether the computation shall stop."""
         while not reader_left.is_set():
             try:
-                waiting.put(item, timeout=0.1)
+                waiting.put(item, timeout=_POLL_SECONDS)
                 return False
             except queue.Full:
                 continue
         return True
 
     def compute() -> None:
+        """Computes the frame, and hands on its batches."""
         try:
-            frame.select(names).sink_batches(put, chunk_size=rows, maintain_order=True)
-            put(None)
+            selected = frame.select(names)
+            selected.sink_batches(hand_on, chunk_size=rows, maintain_order=True)
+            hand_on(None)
         except BaseException as error:
-            put(error)
+            hand_on(error)
 
     worker = threading.Thread(target=compute, name="noisegate-lazy", daemon=True)
     worker.start()
     try:
-        while (item := waiting.get()) is not None:
+        while True:
+            item = waiting.get()
+            if item is None:
+                return
             if isinstance(item, BaseException):
                 raise item
             yield item.to_arrow()
     finally:
+        # Also where the reader stops early: else the worker would wait for it forever.
         reader_left.set()
         worker.join()
 
 
-def _hugging_face(data: Any) -> TableInMemory:
+def _wrap_hugging_face(data: Any) -> TableInMemory:
     """Wraps a `datasets.Dataset` or `IterableDataset` of Hugging Face.
 
     Both can be read again from the start.
@@ -337,13 +407,17 @@ def _hugging_face(data: Any) -> TableInMemory:
             "data = data.cast(datasets.Features({...}))"
         )
 
-    def tables(names: list[str], rows: int) -> Iterator[pa.Table]:
+    def read_tables(names: list[str], rows: int) -> Iterator[pa.Table]:
+        """Yields columns of the data set, at most `rows` records at a time."""
         selected = data.select_columns(names).with_format("arrow")
         return iter(selected.iter(batch_size=rows))
 
-    # What its user may run to see why it cannot be read.
-    diagnosis = "datasets.Dataset.from_list(list(data))"
-    return _stream(name, data.features.arrow_schema, tables, line=diagnosis)
+    return _wrap_batches(
+        name,
+        data.features.arrow_schema,
+        read_tables,
+        diagnosis="datasets.Dataset.from_list(list(data))",
+    )
 
 
 class MixedObjects(Exception):  # noqa: N818 - its caller makes an error of it
@@ -351,8 +425,9 @@ class MixedObjects(Exception):  # noqa: N818 - its caller makes an error of it
 
 
 _INT64 = np.iinfo(np.int64)
-# Stands for datetimes with a time zone, which have the same Python type as others.
-_AWARE = "datetime with a time zone"
+# Stands for datetimes with a time zone, which have the same Python type as others but
+# become another type of Arrow.
+_WITH_TIME_ZONE = "datetime with a time zone"
 
 # For each Python type the type of Arrow, and what a cell becomes.
 _CONVERTERS: dict[Any, tuple[pa.DataType, Callable[[Any], Any]]] = {
@@ -364,14 +439,18 @@ _CONVERTERS: dict[Any, tuple[pa.DataType, Callable[[Any], Any]]] = {
     Decimal: (pa.string(), str),
     date: (pa.date32(), lambda cell: cell),
     datetime: (pa.timestamp("us"), lambda cell: cell),
-    _AWARE: (pa.timestamp("us", tz="UTC"), lambda cell: cell.astimezone(UTC)),
+    _WITH_TIME_ZONE: (pa.timestamp("us", tz="UTC"), lambda cell: cell.astimezone(UTC)),
 }
 
 
 def objects_to_arrow(cells: Sequence[Any]) -> pa.Array:
     """Converts Python objects, each by itself.
 
-    None, NaN, pandas.NA and NaT are missing.
+    None, NaN, pandas.NA and NaT are missing. Integers beyond 64 bits become the nearest
+    that fits, and decimals become text.
+
+    Args:
+        cells: The objects, (records,).
 
     Raises:
         MixedObjects: if those that are there have several types, or an unknown one; it
@@ -410,11 +489,11 @@ def _plain_value(cell: Any) -> Any:
 def _type_key(value: Any) -> Any:
     """Returns the key of a value's type in `_CONVERTERS`."""
     if type(value) is datetime and value.tzinfo is not None:
-        return _AWARE
+        return _WITH_TIME_ZONE
     return type(value)
 
 
-def columns_of(data: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
+def _named_columns(data: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
     """Returns the columns of a mapping or an array.
 
     Args:
@@ -449,20 +528,20 @@ def columns_of(data: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
     return {name: array[:, index] for index, name in enumerate(names)}
 
 
-# Kinds of NumPy's dtypes that Arrow converts cell by cell: truth values, numbers and
-# moments.
-_PLAIN_DTYPES = "biufM"
+# Kinds of NumPy's dtypes that Arrow converts cell by cell: b for truth values, i and u
+# for integers, f for floats, M for timestamps.
+_CELLWISE_DTYPE_KINDS = "biufM"
 
 
 def to_arrow(name: str, cells: Any) -> pa.Array | pa.ChunkedArray:
     """Converts a column: an array, a list or a Series.
 
     Args:
-        name: Of the column, for messages.
+        name: The name of the column, for messages.
         cells: Its cells, (records,).
 
     Raises:
-        DataError: if they are of mixed or unknown types, or have several axes.
+        DataError: if the cells are of mixed or unknown types, or have several axes.
     """
     with suppress(MixedObjects, *_CONVERSION_ERRORS):
         array = _column_to_arrow(plain_array(cells))
@@ -477,7 +556,11 @@ def to_arrow(name: str, cells: Any) -> pa.Array | pa.ChunkedArray:
 
 
 def _column_to_arrow(cells: Any) -> pa.Array | pa.ChunkedArray | None:
-    """Converts a column; returns None for what is none."""
+    """Converts a column; returns None for what is no column of one axis.
+
+    Raises:
+        MixedObjects: for Python objects of several types, or an unknown one.
+    """
     if isinstance(cells, pa.Array | pa.ChunkedArray):
         return cells
     has_objects = getattr(getattr(cells, "dtype", None), "kind", "") == "O"
@@ -486,7 +569,7 @@ def _column_to_arrow(cells: Any) -> pa.Array | pa.ChunkedArray | None:
     if isinstance(cells, np.ndarray) and cells.ndim == 1:
         if cells.dtype.kind == "U":
             return objects_to_arrow(cells.tolist())
-        if cells.dtype.kind in _PLAIN_DTYPES:
+        if cells.dtype.kind in _CELLWISE_DTYPE_KINDS:
             # Arrow reads the byte order of the machine alone.
             if not cells.dtype.isnative:
                 return pa.array(cells.astype(cells.dtype.newbyteorder("=")))

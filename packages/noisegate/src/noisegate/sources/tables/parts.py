@@ -21,7 +21,12 @@ import pyarrow.parquet as pq
 from noisegate.errors import DataError
 from noisegate.records import Rows
 from noisegate.schema.values import TEXT_PADDING
-from noisegate.sources.stores import absolute, arrow_file, status, unreadable
+from noisegate.sources.stores import (
+    absolute_path,
+    arrow_file,
+    read_status,
+    unreadable_error,
+)
 from noisegate.sources.tables.csv_file import CsvFile
 
 FilePart: TypeAlias = "CsvFile | ParquetFile"
@@ -40,29 +45,34 @@ _BUFFER_BYTES = 1 << 16
 class Part:
     """Some records of a source. It can be pickled, and read in another process."""
 
-    def __init__(self, records: Any, stamps: Mapping[Path, Stamp]) -> None:
+    def __init__(self, source: Any, stamps: Mapping[Path, Stamp]) -> None:
         """Describes a part.
 
         Args:
-            records: A source of these records alone.
-            stamps: What its files looked like when they were cut.
+            source: A source of the records of the part alone.
+            stamps: What the files of the source looked like when they were cut.
         """
-        self._records = records
+        self._source = source
         self._stamps = stamps
 
-    def unread(self) -> Iterator[Callable[[], Rows]]:
-        """Yields functions that encode some records each.
+    def batch_readers(self) -> Iterator[Callable[[], Rows]]:
+        """Reads all batches; yields for each a function that encodes it.
+
+        Files are compared with their stamps before the first batch and again behind the
+        last, so that one that is written to meanwhile is found too.
 
         Raises:
-            DataError: before or after all, if a file is not the one that was cut.
+            DataError: before or after all batches, if a file is not the one that was
+                cut.
         """
-        self._check()
-        yield from self._records.unread()
-        self._check()
+        self._check_files_unchanged()
+        yield from self._source.batch_readers()
+        self._check_files_unchanged()
 
-    def _check(self) -> None:
-        for path, expected in self._stamps.items():
-            if stamp(path) != expected:
+    def _check_files_unchanged(self) -> None:
+        """Requires that each file looks as it did when it was cut."""
+        for path, expected_stamp in self._stamps.items():
+            if read_stamp(path) != expected_stamp:
                 raise DataError(
                     f"{path.name}: was written to after it was cut into parts, or is "
                     "another one on a worker; every worker must see the same "
@@ -70,42 +80,46 @@ class Part:
                 )
 
 
-def stamp(path: Path) -> Stamp:
-    """Returns what a file or folder looks like from outside.
+def read_stamp(path: Path) -> Stamp:
+    """Returns the size of a file or folder, and when it was last written.
 
     Raises:
         DataError: if it cannot be read.
     """
     try:
-        file = status(path)
+        file = read_status(path)
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable_error(path, error) from None
     return file.size, file.modified
 
 
-def file_parts(origin: FilePart, size: int) -> Iterator[tuple[FilePart, Stamp]]:
+def split_file(file: FilePart, part_bytes: int) -> Iterator[tuple[FilePart, Stamp]]:
     """Cuts a file into parts.
 
     Args:
-        origin: The file.
-        size: Of a part, about, in bytes.
+        file: The file, or a part of it.
+        part_bytes: About how many bytes a part has.
 
     Yields:
-        The parts in the order of their records, each with the stamp of the file.
+        The parts in the order of their records, by absolute paths, each with the stamp
+        of the file.
     """
-    whole = replace(origin, path=absolute(origin.path))
-    file_stamp = stamp(whole.path)
-    for part in _cut(whole, size, file_stamp):
+    whole = replace(file, path=absolute_path(file.path))
+    # Taken before the file is cut: if it is written to meanwhile, readers of the parts
+    # see another stamp and refuse.
+    file_stamp = read_stamp(whole.path)
+    for part in _cached_parts(whole, part_bytes, file_stamp):
         yield part, file_stamp
 
 
 @lru_cache(maxsize=4096)
-def _cut(origin: FilePart, size: int, _stamp: Stamp) -> Sequence[FilePart]:
+def _cached_parts(file: FilePart, part_bytes: int, _stamp: Stamp) -> Sequence[FilePart]:
     """Returns the parts of a file; remembered for the later rounds of a run.
 
-    The stamp is part of the key, so that a file that was written to is cut anew.
+    The stamp belongs to the key of the cache, so that a file that was written to is cut
+    anew.
     """
-    return tuple(origin.parts(size))
+    return tuple(file.split_into_parts(part_bytes))
 
 
 @dataclass(frozen=True)
@@ -114,15 +128,16 @@ class ParquetFile:
 
     Attributes:
         path: The file.
-        groups: The first row group of the part and the one behind its last; None for
-            all of the file.
-        before: Number of records of the file that stand before the part.
+        row_groups: The first row group of the part and the one behind its last; None
+            for all of the file.
+        rows_before: Number of records of the file that stand before the part.
+        has_types: True: columns have types, and names that somebody chose.
     """
 
     path: Path
-    groups: tuple[int, int] | None = None
-    before: int = 0
-    typed = True
+    row_groups: tuple[int, int] | None = None
+    rows_before: int = 0
+    has_types = True
 
     @property
     def name(self) -> str:
@@ -134,18 +149,20 @@ class ParquetFile:
         with suppress(pa.ArrowException, OSError):
             schema = pq.read_schema(arrow_file(self.path))
             return [(field.name.strip(TEXT_PADDING), field.type) for field in schema]
-        raise self._damaged()
+        raise self._damaged_error()
 
-    def about(self) -> int:
-        """Returns the number of records, from the metadata of the file."""
+    def estimate_record_count(self) -> int:
+        """Returns the number of records, from the metadata of the file: it is exact."""
         return int(pq.read_metadata(arrow_file(self.path)).num_rows)
 
-    def parts(self, size: int) -> Iterator[ParquetFile]:
+    def split_into_parts(self, part_bytes: int) -> Iterator[ParquetFile]:
         """Cuts the file into parts of whole row groups; reads its metadata alone.
 
+        Row groups are added to a part until it would have more than `part_bytes`.
+
         Args:
-            size: Of a part, about, in bytes in memory. A larger row group is a part of
-                its own.
+            part_bytes: The most bytes of a part in memory. A larger row group is a
+                part of its own.
         """
         groups: list[Any] | None = None
         with suppress(pa.ArrowException, OSError):
@@ -154,28 +171,40 @@ class ParquetFile:
                 metadata.row_group(index) for index in range(metadata.num_row_groups)
             ]
         if groups is None:
-            raise self._damaged()
+            raise self._damaged_error()
         first_group = 0
         rows_before_part = 0
-        row_count = 0
-        part_bytes = 0
+        rows_before_group = 0
+        bytes_in_part = 0
         for index, group in enumerate(groups):
-            is_full = part_bytes + group.total_byte_size > size
+            is_full = bytes_in_part + group.total_byte_size > part_bytes
             if index > first_group and is_full:
                 yield replace(
-                    self, groups=(first_group, index), before=rows_before_part
+                    self,
+                    row_groups=(first_group, index),
+                    rows_before=rows_before_part,
                 )
                 first_group = index
-                rows_before_part = row_count
-                part_bytes = 0
-            row_count += group.num_rows
-            part_bytes += group.total_byte_size
-        yield replace(self, groups=(first_group, len(groups)), before=rows_before_part)
+                rows_before_part = rows_before_group
+                bytes_in_part = 0
+            rows_before_group += group.num_rows
+            bytes_in_part += group.total_byte_size
+        yield replace(
+            self, row_groups=(first_group, len(groups)), rows_before=rows_before_part
+        )
 
     def batches(
         self, names: Sequence[str], rows: int
     ) -> Iterator[Mapping[str, pa.Array]]:
-        """Yields some columns, `rows` records at a time."""
+        """Yields some columns, at most `rows` records at a time.
+
+        Args:
+            names: The columns.
+            rows: The most records of a batch.
+
+        Raises:
+            DataError: if the file is damaged.
+        """
         try:
             # Arrow keeps what it buffered ahead until the file is closed, so memory
             # would grow with the file.
@@ -187,7 +216,7 @@ class ParquetFile:
                     for name in file.schema_arrow.names
                     if name.strip(TEXT_PADDING) in names
                 ]
-                groups = None if self.groups is None else range(*self.groups)
+                groups = None if self.row_groups is None else range(*self.row_groups)
                 for batch in file.iter_batches(
                     batch_size=rows, row_groups=groups, columns=file_names
                 ):
@@ -202,13 +231,14 @@ class ParquetFile:
         except (pa.ArrowException, OSError):
             pass
         # Raised outside the handler: Arrow's message may quote records.
-        raise self._damaged()
+        raise self._damaged_error()
 
     def locate(self, row: int) -> str:
         """Returns where a record stands, as `adult.parquet, record 7`, from 1."""
-        return f"{self.name}, record {self.before + row + 1}"
+        return f"{self.name}, record {self.rows_before + row + 1}"
 
-    def _damaged(self) -> DataError:
+    def _damaged_error(self) -> DataError:
+        """Returns the error of a file that Arrow cannot read; it quotes nothing."""
         return DataError(
             f"{self.name}: cannot be read as Parquet; it is empty, cut off or damaged: "
             "write or copy it again"

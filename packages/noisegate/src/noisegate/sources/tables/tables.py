@@ -1,19 +1,27 @@
 """Private records, read from the start in every round and handed on encoded.
 
 A `Source` reads its origins, files or a table in memory, batch by batch in constant
-memory, and encodes each batch by its schema. It can also be divided, for several
-threads or machines: into parts of files, or into shares that each take every n-th batch
-or record. Whatever way is chosen, the same records are used, each once.
+memory, and encodes each batch by its schema::
+
+    origins ──► RawBatch ──► which records are used ──► reader ──► encoded records
+                (in order)   (units counted in order)   (in any thread)
+
+For several threads or machines a source is divided, in one of two ways:
+
+- *parts* are pieces of files: each reader opens its own piece;
+- *shares* all walk through all files, and each takes every n-th batch, or every n-th
+  record of each batch.
+
+Whatever way is chosen, the same records are used, each once.
 
 Messages name file and line. They show a value only where the caller allows it.
 """
 
-import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar
@@ -29,12 +37,13 @@ from noisegate.schema.columns import Problem
 from noisegate.schema.encode import Mask, encode
 from noisegate.sources.headers import check_header, check_same_columns
 from noisegate.sources.stores import (
-    absolute,
-    children,
+    Status,
+    absolute_path,
+    list_children,
     open_file,
+    read_status,
     shown_path,
-    status,
-    unreadable,
+    unreadable_error,
 )
 from noisegate.sources.tables.csv_file import CsvFile
 from noisegate.sources.tables.memory import TableInMemory, table_in_memory
@@ -44,8 +53,8 @@ from noisegate.sources.tables.parts import (
     ParquetFile,
     Part,
     Stamp,
-    file_parts,
-    stamp,
+    read_stamp,
+    split_file,
 )
 from noisegate.sources.units import UnitCounter, UnitLimit, check_unit_column
 
@@ -75,11 +84,11 @@ Origin: TypeAlias = CsvFile | ParquetFile | TableInMemory
 """One file, or one table in memory. What cannot be read is a `DataError`."""
 
 
-def files_of(origins: Sequence[RecordOrigin]) -> Sequence[FilePart]:
-    """Returns the files among origins, if all are files.
+def require_files(origins: Sequence[RecordOrigin]) -> Sequence[FilePart]:
+    """Requires that all origins are files, and returns them.
 
     Raises:
-        OptionError: if one is a table in memory, of which no parts can be read apart.
+        OptionError: if one is a table in memory, which another process cannot open.
     """
     files: list[FilePart] = []
     for origin in origins:
@@ -112,52 +121,74 @@ def open_origins(
 
 
 def find_files(path: Path) -> list[Origin]:
-    """Returns the file at a path, or the tables directly in a folder, by name.
+    """Returns the file at a path, or the tables directly in a folder, sorted by name.
 
     Raises:
         DataError: if there is none, or it is of another kind.
     """
     try:
         if is_folder(path):
-            return _files_in_folder(path)
-        return [_file(path)]
+            return _open_files_in_folder(path)
+        return [_open_file(path)]
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable_error(path, error) from None
 
 
 def is_folder(path: Path) -> bool:
-    """Returns whether data at a path is a folder, and not a plain file.
+    """Returns whether a path is a folder (True) or a regular file (False).
 
     Raises:
         DataError: if it is neither, or the path is empty.
-        OSError: if there is nothing.
+        OSError: if there is nothing at the path.
     """
-    # Path("") is Path(".").
+    return require_file_or_folder(path).is_folder
+
+
+def require_file_or_folder(path: Path) -> Status:
+    """Requires that a path leads to a regular file or a folder.
+
+    Every round reads the records from the start again, which a pipe, a device or a
+    socket does not allow.
+
+    Returns:
+        The status of the file or folder.
+
+    Raises:
+        DataError: if it is neither, or the path is empty or the current folder.
+        OSError: if there is nothing at the path.
+    """
+    # Path("") equals Path("."), so an empty path would be the current folder.
     if not str(path).strip() or path == Path():
         raise DataError(
             f"{str(path)!r}: an empty path, or the current folder, whose tables may be "
             "of many kinds; give the name of the file or folder that holds the records"
         )
-    entry = None
-    # A path with a NUL in it.
+    path_status = None
+    # The operating system refuses a path with a NUL character by a ValueError.
     with suppress(ValueError):
-        entry = status(path)
-    if entry is None or not (entry.is_folder or entry.is_file):
+        path_status = read_status(path)
+    if path_status is None or not (path_status.is_folder or path_status.is_file):
         raise DataError(
             f"{str(path)!r}: is not a regular file or folder; records are read several "
             "times, so a pipe, a device or a socket cannot be read: write the records "
             "to a file first"
         )
-    return entry.is_folder
+    return path_status
 
 
-def _files_in_folder(path: Path) -> list[Origin]:
-    """Returns the tables in a folder: all CSV, or all Parquet."""
+def _open_files_in_folder(path: Path) -> list[Origin]:
+    """Returns the tables in a folder: all CSV, or all Parquet.
+
+    Raises:
+        DataError: if the folder holds both, neither, or a folder.
+        OSError: if a file cannot be read.
+    """
+    # Hidden files, and markers such as _SUCCESS, are no tables.
     entries = [
-        entry for entry in children(path) if not entry.name.startswith((".", "_"))
+        entry for entry in list_children(path) if not entry.name.startswith((".", "_"))
     ]
     for entry in entries:
-        if status(entry).is_folder:
+        if read_status(entry).is_folder:
             raise DataError(
                 f"{shown_path(path)}: holds the folder {entry.name!r}, which would not "
                 "be read; put all files in one folder"
@@ -174,30 +205,39 @@ def _files_in_folder(path: Path) -> list[Origin]:
             f"{shown_path(path)}: the folder holds no file named *.csv or *.parquet; "
             "check the path"
         )
-    # None is a folder by now, but one may be a pipe, which `is_folder` refuses.
-    return [_file(file) for file in csv_files or parquet_files if not is_folder(file)]
+    origins: list[Origin] = []
+    for file in csv_files or parquet_files:
+        # A pipe may have such a name.
+        require_file_or_folder(file)
+        origins.append(_open_file(file))
+    return origins
 
 
-def _file(path: Path) -> Origin:
-    """Recognises a CSV or Parquet file by its first bytes and its name."""
+def _open_file(path: Path) -> Origin:
+    """Recognises a CSV or Parquet file by its first bytes and its name.
+
+    Raises:
+        DataError: for an archive, or text in UTF-16.
+        OSError: if the file cannot be read.
+    """
     with open_file(path) as stream:
-        start = stream.read(4)
-    if start == b"PAR1" or path.suffix.lower() in PARQUET:
+        first_bytes = stream.read(4)
+    if first_bytes == b"PAR1" or path.suffix.lower() in PARQUET:
         return ParquetFile(path)
-    for first_bytes, what in _ARCHIVES.items():
-        if start.startswith(first_bytes):
+    for archive_mark, archive_kind in _ARCHIVES.items():
+        if first_bytes.startswith(archive_mark):
             raise DataError(
-                f"{path.name}: is {what}; expected CSV or Parquet: unpack it or save it "
-                "as one of these"
+                f"{path.name}: is {archive_kind}; expected CSV or Parquet: unpack it or "
+                "save it as one of these"
             )
-    if start.startswith(_UTF_16_MARKS):
+    if first_bytes.startswith(_UTF_16_MARKS):
         raise DataError(
             f"{path.name}: the text is in UTF-16; save the file as CSV in UTF-8"
         )
     return CsvFile(path)
 
 
-def not_shown() -> str:
+def explain_hidden_value() -> str:
     """Returns why a private value is not in a message, and how to see it."""
     return f"not shown; {said('show_values')} shows it"
 
@@ -205,8 +245,8 @@ def not_shown() -> str:
 _T = TypeVar("_T")
 
 
-def with_location(
-    read: Callable[[], _T],
+def call_with_location(
+    function: Callable[[], _T],
     origin: RecordOrigin,
     rows_before: int = 0,
     *,
@@ -215,28 +255,91 @@ def with_location(
     """Calls a function on a batch; makes of its `Problem` an error with file and line.
 
     Args:
-        read: The function. Its `Problem` counts records from the start of the batch.
+        function: The function, without arguments. Its `Problem` counts records from
+            the start of the batch.
         origin: Where the batch comes from.
         rows_before: Number of records of the origin before the batch.
         show_values: Whether the message may quote the cell.
 
+    Returns:
+        What the function returns.
+
     Raises:
-        DataError: raised outside the handler, since the problem holds the cell and must
-            not travel along as the context of the error.
+        DataError: in place of the `Problem`. It is raised outside the handler: the
+            problem holds the cell, which must not travel along as the context of the
+            error.
     """
     try:
-        return read()
+        return function()
     except Problem as problem:
         row = problem.row
         description = problem.message
         value = problem.value
-    shown = repr(value) if show_values else f"another value ({not_shown()})"
-    where = origin.name if row is None else origin.locate(rows_before + row)
-    raise DataError(f"{where}, {description.replace('{found}', shown)}")
+    if show_values:
+        shown_value = repr(value)
+    else:
+        shown_value = f"another value ({explain_hidden_value()})"
+    location = origin.name if row is None else origin.locate(rows_before + row)
+    raise DataError(f"{location}, {description.replace('{found}', shown_value)}")
 
 
-# Files that are asked for the number of their records; more would take long in a store.
-_MAX_ASKED = 8
+def check_column_types(
+    columns: Sequence[tuple[str, pa.DataType]], schema: Schema, origin: RecordOrigin
+) -> None:
+    """Requires that the type of each column in the schema can be encoded by it.
+
+    Args:
+        columns: Name and type of each column of the data.
+        schema: What is expected; all its columns are in the data.
+        origin: Where the columns stand, for messages.
+
+    Raises:
+        DataError: for the first type that does not fit.
+    """
+    types = dict(columns)
+    # Encoding no records tells whether each type fits its column.
+    no_cells = {name: pa.array([], _decoded_type(types[name])) for name in schema.names}
+    encode_no_records = partial(encode, no_cells, schema)
+    call_with_location(encode_no_records, origin, show_values=False)
+
+
+def _decoded_type(arrow_type: pa.DataType) -> pa.DataType:
+    """Returns the type of a column's values, also where a dictionary holds them."""
+    return arrow_type.value_type if pt.is_dictionary(arrow_type) else arrow_type
+
+
+@dataclass(frozen=True)
+class RawBatch:
+    """Records as they were read, before they are encoded.
+
+    Attributes:
+        records: What the source's `_encode` takes, such as columns by name.
+        row_count: How many records they are.
+        units: The privacy unit of each record, (rows,); None where units are not
+            limited.
+    """
+
+    records: Any
+    row_count: int
+    units: pa.Array | None
+
+
+@dataclass(frozen=True)
+class _Share:
+    """One of several equal shares: of numbered things, those n with n % count == index.
+
+    Attributes:
+        index: Which share, from 0.
+        count: How many shares there are; 1 if one share has everything.
+    """
+
+    index: int = 0
+    count: int = 1
+
+
+# Only so many files are opened to estimate the number of records: more would take long
+# in a store.
+_MAX_ESTIMATED_FILES = 8
 
 _Origin = TypeVar("_Origin", bound=RecordOrigin)
 
@@ -244,19 +347,27 @@ _Origin = TypeVar("_Origin", bound=RecordOrigin)
 class Source(ABC, Generic[_Origin]):
     """Private records in some origins, read as often as the gate has rounds.
 
+    A subclass sets `name` and `_origins`, and says how an origin is read
+    (`_read_origin`) and how what was read is encoded (`_encode`).
+
     Attributes:
         schema: What the records fit.
         name: What messages call them: a file or folder, or `DataFrame`.
         batch_rows: Number of records in each batch but the last.
-        in_parts: Whether records are weighted, and count in parts.
-        links: Of linked tables, the names of the children's tables; each is asked by
+        is_weighted: Whether records have weights, as those of linked tables have: one
+            record of a unit with several counts less.
+        links: Of linked tables, the names of the children's tables; each is summed by
             itself.
     """
 
-    in_parts: ClassVar[bool] = False
+    is_weighted: ClassVar[bool] = False
     links: ClassVar[tuple[str, ...]] = ()
+    _NO_RECORDS: ClassVar[str] = (
+        "there are no records, only column names; expected at least one record"
+    )
 
-    _empty = "there are no records, only column names; expected at least one record"
+    name: str
+    _origins: Sequence[_Origin]
 
     def __init__(
         self,
@@ -276,17 +387,16 @@ class Source(ABC, Generic[_Origin]):
             )
         self.schema = schema
         self.batch_rows = batch_rows
-        self.name: str
         self._show_values = show_values
         self._units = units
-        self._origins: Sequence[_Origin]
-        # This source takes the batches whose number leaves the remainder `first` when
-        # divided by `second`; and of each the records whose position does likewise.
-        self._share = (0, 1)
-        self._thinned = (0, 1)
+        self._may_be_empty = False
+        # The batches that are read, and of each batch the records that are used; all
+        # of them until the source is split into shares.
+        self._batch_share = _Share()
+        self._record_share = _Share()
 
     @abstractmethod
-    def check(self) -> None:
+    def check_against_schema(self) -> None:
         """Checks all that can be checked without reading a record.
 
         Raises:
@@ -294,70 +404,97 @@ class Source(ABC, Generic[_Origin]):
         """
 
     @abstractmethod
-    def _pieces(self, origin: _Origin) -> Iterator[tuple[Any, int, pa.Array | None]]:
-        """Reads an origin.
-
-        Yields:
-            A piece of records as they are kept, how many they are, and the unit of
-            each where units are limited.
-        """
+    def _read_origin(self, origin: _Origin) -> Iterator[RawBatch]:
+        """Yields the records of an origin in order, some at a time, not yet encoded."""
 
     @abstractmethod
-    def _encoded(
-        self, piece: Any, used: Mask | None, origin: _Origin, done: int
+    def _encode(
+        self, records: Any, is_used: Mask | None, origin: _Origin, rows_before: int
     ) -> Rows:
-        """Encodes the records of a piece that are used.
+        """Encodes the records of a batch that are used.
 
         Args:
-            piece: As `_pieces` yielded it.
-            used: Which records, (rows,); None for all.
-            origin: Where it comes from.
-            done: Number of records of the origin before the piece.
+            records: Those of a `RawBatch`.
+            is_used: Which of them are used, (rows,); None for all.
+            origin: Where they come from.
+            rows_before: Number of records of the origin before the batch.
+
+        Raises:
+            DataError: for a record that does not fit the schema, used or not.
         """
 
     @abstractmethod
-    def parts(self, size: int, shares: int) -> Iterator[Part]:
-        """Divides all records for several readers.
+    def split_into_parts(self, part_bytes: int, share_count: int) -> Iterator[Part]:
+        """Divides all records into parts of files, for readers in other processes.
 
         Args:
-            size: Of a part of a file, about, in bytes.
-            shares: How many shares of batches there are, where files cannot be cut.
+            part_bytes: About how many bytes of a file a part has.
+            share_count: Number of shares, where files cannot be cut: then each part is
+                a share of the batches.
+
+        Raises:
+            OptionError: if `check_can_be_split` refuses.
         """
 
     @abstractmethod
-    def check_parts(self) -> None:
-        """Refuses records of which no parts can be read apart, by an `OptionError`."""
+    def check_can_be_split(self) -> None:
+        """Requires that other processes can read the records.
+
+        Raises:
+            OptionError: if they cannot, since the records are in memory.
+        """
 
     @abstractmethod
-    def _anywhere(self) -> tuple[Self, Mapping[Path, Stamp]]:
-        """Returns all records as another process can open them, with files' stamps."""
+    def _copy_for_other_processes(self) -> tuple[Self, Mapping[Path, Stamp]]:
+        """Returns a copy that another process can open, and the stamps of its files.
 
-    def shares(self, shares: int, *, thinned: bool = False) -> Iterator[Part]:
-        """Divides all records into shares that walk through all files.
+        Raises:
+            OptionError: if `check_can_be_split` refuses.
+        """
+
+    def split_into_shares(
+        self, share_count: int, *, splits_batches: bool = False
+    ) -> Iterator[Part]:
+        """Divides all records into shares, each of which walks through all files.
 
         Args:
-            shares: How many there are.
-            thinned: Whether each takes every n-th record of a batch, and not every
+            share_count: Number of shares, n.
+            splits_batches: Whether a share takes every n-th record of each batch, so
+                that all have the same number up to one a batch; else it takes every
                 n-th batch.
         """
-        whole, stamps = self._anywhere()
-        for number in range(shares):
-            records = copy(whole)
-            # A share without records is not wrong.
-            records._empty = ""
-            if thinned:
-                records._thinned = (number, shares)
+        template, stamps = self._copy_for_other_processes()
+        for index in range(share_count):
+            source = copy(template)
+            # There may be fewer batches than shares.
+            source.allow_no_records()
+            share = _Share(index, share_count)
+            if splits_batches:
+                source._record_share = share
             else:
-                records._share = (number, shares)
-            yield Part(records, stamps)
+                source._batch_share = share
+            yield Part(source, stamps)
 
-    def about(self) -> int | None:
+    def _restricted_to(self, origins: Sequence[_Origin]) -> Self:
+        """Returns a copy that reads these origins alone, which may hold no record."""
+        source = copy(self)
+        source._origins = origins
+        source.allow_no_records()
+        return source
+
+    def allow_no_records(self) -> None:
+        """Lets the source hold no record, as a part or a period of a stream may."""
+        self._may_be_empty = True
+
+    def estimate_record_count(self) -> int | None:
         """Estimates the number of records, to two digits. It is private.
+
+        The first files are taken for typical of all.
 
         Returns:
             None if the first files do not say.
         """
-        first_origins = self._origins[:_MAX_ASKED]
+        first_origins = self._origins[:_MAX_ESTIMATED_FILES]
         files = [
             origin
             for origin in first_origins
@@ -366,71 +503,99 @@ class Source(ABC, Generic[_Origin]):
         if not files or len(files) < len(first_origins):
             return None
         with suppress(pa.ArrowException, OSError):
-            counted = sum(file.about() for file in files)
-            estimate = counted * len(self._origins) // len(files)
+            records_in_files = sum(file.estimate_record_count() for file in files)
+            estimate = records_in_files * len(self._origins) // len(files)
             return int(float(f"{estimate:.1e}"))
         return None
 
     def batches(self) -> Iterator[Rows]:
-        """Yields the records in order, `batch_rows` at a time, in constant memory."""
-        waiting: list[Rows] = []
-        for read in self.unread():
-            waiting.append(read().row_by_row())
-            row_count = sum(map(len, waiting))
-            if row_count < self.batch_rows:
-                continue
-            records = Rows.concatenate(waiting)
-            full = row_count - row_count % self.batch_rows
-            for start in range(0, full, self.batch_rows):
-                yield records.rows(slice(start, start + self.batch_rows))
-            waiting = [records.rows(slice(full, None))]
-        if any(map(len, waiting)):
-            yield Rows.concatenate(waiting)
+        """Yields the records in order, `batch_rows` at a time, in constant memory.
 
-    def unread(self) -> Iterator[Callable[[], Rows]]:
-        """Yields functions that encode some records each, at most `batch_rows`.
-
-        They may be called in any thread. Reading and the count of units stay here, in
-        the order of the data.
+        Only the last batch may have fewer.
         """
-        self.check()
+        pending: list[Rows] = []
+        for read_batch in self.batch_readers():
+            pending.append(read_batch().row_by_row())
+            pending_count = sum(map(len, pending))
+            if pending_count < self.batch_rows:
+                continue
+            records = Rows.concatenate(pending)
+            full_batches_end = pending_count - pending_count % self.batch_rows
+            for start in range(0, full_batches_end, self.batch_rows):
+                yield records.rows(slice(start, start + self.batch_rows))
+            pending = [records.rows(slice(full_batches_end, None))]
+        if any(map(len, pending)):
+            yield Rows.concatenate(pending)
+
+    def batch_readers(self) -> Iterator[Callable[[], Rows]]:
+        """Reads all batches; yields for each of this share a function that encodes it.
+
+        Reading a file and counting units happen here, in the order of the data. What
+        takes longest, encoding, happens where a yielded function is called: in any
+        thread and any order.
+
+        Yields:
+            Functions that return the encoded records of a batch, those that are used,
+            `batch_rows` at most.
+
+        Raises:
+            DataError: for what does not fit the schema; after the last batch, if there
+                was no record at all and none is not allowed.
+        """
+        self.check_against_schema()
         counter = None
         if self._units is not None:
             counter = UnitCounter(self._units, self.schema.missing_values)
-        row_count = 0
-        batches = itertools.count()
-        share, shares = self._share
+        share = self._batch_share
+        total_rows = 0
+        batch_index = 0
         for origin in self._origins:
-            done = 0
-            for piece, rows, units in self._pieces(origin):
-                within_limit = None
+            rows_before = 0
+            for batch in self._read_origin(origin):
+                # Units are counted in the batches of all shares, in order: which
+                # records are the first ones of their unit depends on all before them.
+                is_within_limit = None
                 if counter is not None:
-                    count = partial(counter.used, units)
-                    within_limit = with_location(count, origin, done, show_values=False)
-                used = self._kept(within_limit, rows)
-                if next(batches) % shares == share:
-                    yield partial(self._encoded, piece, used, origin, done)
-                done += rows
-            row_count += done
-        if not row_count and self._empty:
-            raise self.no_records()
+                    count_units = partial(counter.count_and_select, batch.units)
+                    is_within_limit = call_with_location(
+                        count_units, origin, rows_before, show_values=False
+                    )
+                if batch_index % share.count == share.index:
+                    is_used = self._select_record_share(
+                        is_within_limit, batch.row_count
+                    )
+                    yield partial(
+                        self._encode, batch.records, is_used, origin, rows_before
+                    )
+                batch_index += 1
+                rows_before += batch.row_count
+            total_rows += rows_before
+        if not total_rows and not self._may_be_empty:
+            raise self.no_records_error()
 
-    def _kept(self, used: Mask | None, rows: int) -> Mask | None:
-        """Returns which records of a batch this share uses.
+    def _select_record_share(
+        self, is_within_limit: Mask | None, row_count: int
+    ) -> Mask | None:
+        """Returns which records of a batch are used by this source.
 
         Args:
-            used: Which are used by any share, (rows,); None for all.
-            rows: Number of records in the batch.
-        """
-        first, step = self._thinned
-        if step == 1:
-            return used
-        own: Mask = np.arange(rows) % step == first
-        return own if used is None else own & used
+            is_within_limit: Which records are among the first ones of their unit,
+                (rows,); None for all.
+            row_count: Number of records in the batch.
 
-    def no_records(self) -> DataError:
+        Returns:
+            Those of them that are in this source's share of each batch, (rows,); None
+            for all.
+        """
+        share = self._record_share
+        if share.count == 1:
+            return is_within_limit
+        is_in_share: Mask = np.arange(row_count) % share.count == share.index
+        return is_in_share if is_within_limit is None else is_in_share & is_within_limit
+
+    def no_records_error(self) -> DataError:
         """Returns the error of a source that holds no record."""
-        return DataError(f"{self.name}: {self._empty}")
+        return DataError(f"{self.name}: {self._NO_RECORDS}")
 
 
 class TableSource(Source[Origin]):
@@ -464,89 +629,96 @@ class TableSource(Source[Origin]):
         )
         self.name, self._origins = open_origins(source, schema.names)
 
-    def check(self) -> None:
-        """Checks names and types of the columns; no record is read."""
+    def check_against_schema(self) -> None:
+        """Checks names and types of the columns; no record is read.
+
+        Raises:
+            DataError: for a column that is missing, unknown, repeated, or of a type
+                that does not fit.
+        """
         headers = []
         for origin in self._origins:
             columns = origin.columns()
-            names = [name for name, _ in columns]
-            headers.append((origin.name, names))
-            if self._units is not None:
-                check_unit_column(self._units.column, columns, origin.name)
-                names = [name for name in names if name != self._units.column]
-            if names != list(self.schema.names):
-                # The names of a table with types were chosen by somebody; the first
-                # line of a CSV file may be a record.
-                show_names = origin.typed or self._show_values
-                check_header(names, self.schema, origin.name, show_names=show_names)
-            # Encoding no records tells whether each type fits its column.
-            types = {
-                name: arrow_type.value_type
-                if pt.is_dictionary(arrow_type)
-                else arrow_type
-                for name, arrow_type in columns
-            }
-            empty = {name: pa.array([], types[name]) for name in self.schema.names}
-            encode_none = partial(encode, empty, self.schema)
-            with_location(encode_none, origin, show_values=False)
+            headers.append((origin.name, [name for name, _ in columns]))
+            self._check_names(origin, columns)
+            check_column_types(columns, self.schema, origin)
         if len(headers) > 1:
             # Each name is public by now: described, ignored, or the unit's.
             check_same_columns(headers, show_names=True)
 
-    def check_parts(self) -> None:
-        """Refuses a table in memory."""
-        files_of(self._origins)
+    def _check_names(
+        self, origin: Origin, columns: Sequence[tuple[str, pa.DataType]]
+    ) -> None:
+        """Requires the columns of the schema, and that of the unit if there is one."""
+        names = [name for name, _ in columns]
+        if self._units is not None:
+            check_unit_column(self._units.column, columns, origin.name)
+            names = [name for name in names if name != self._units.column]
+        if names == list(self.schema.names):
+            return
+        # The names of a table with types were chosen by somebody; the first line of a
+        # CSV file may be a record.
+        show_names = origin.has_types or self._show_values
+        check_header(names, self.schema, origin.name, show_names=show_names)
 
-    def parts(self, size: int, shares: int = 1) -> Iterator[Part]:
+    def check_can_be_split(self) -> None:
+        """Refuses a table in memory, by an `OptionError`."""
+        require_files(self._origins)
+
+    def split_into_parts(self, part_bytes: int, share_count: int = 1) -> Iterator[Part]:
         """Cuts the files into parts, in order; with limited units, into shares.
 
-        All bytes of CSV files are read for it. The records of a unit may stand in
-        several files, so whoever counts them must see all.
+        The records of a unit may stand in several files, so whoever counts them must
+        read all. All bytes of a CSV file are read to cut it.
+
+        Args:
+            part_bytes: About how many bytes of a file a part has.
+            share_count: Number of shares, where units are limited.
+
+        Raises:
+            OptionError: for a table in memory.
         """
-        files = files_of(self._origins)
-        self.check()
+        files = require_files(self._origins)
+        self.check_against_schema()
         if self._units is not None:
-            yield from self.shares(shares)
+            yield from self.split_into_shares(share_count)
             return
         for file in files:
-            for part, file_stamp in file_parts(file, size):
-                records = copy(self)
-                records._origins = [part]
-                # A part without records is not wrong.
-                records._empty = ""
-                yield Part(records, {part.path: file_stamp})
+            for file_part, file_stamp in split_file(file, part_bytes):
+                source = self._restricted_to([file_part])
+                yield Part(source, {file_part.path: file_stamp})
 
-    def _anywhere(self) -> tuple[Self, Mapping[Path, Stamp]]:
-        """Returns all records by absolute paths, with the stamp of each file."""
+    def _copy_for_other_processes(self) -> tuple[Self, Mapping[Path, Stamp]]:
         files = [
-            replace(file, path=absolute(file.path)) for file in files_of(self._origins)
+            replace(file, path=absolute_path(file.path))
+            for file in require_files(self._origins)
         ]
-        whole = copy(self)
-        whole._origins = files
-        return whole, {file.path: stamp(file.path) for file in files}
+        source = copy(self)
+        source._origins = files
+        return source, {file.path: read_stamp(file.path) for file in files}
 
-    def _pieces(
-        self, origin: Origin
-    ) -> Iterator[tuple[Mapping[str, pa.Array], int, pa.Array | None]]:
+    def _read_origin(self, origin: Origin) -> Iterator[RawBatch]:
         names = list(self.schema.names)
         if self._units is not None:
             names.append(self._units.column)
         for columns in origin.batches(names, self.batch_rows):
-            rows = len(next(iter(columns.values())))
+            row_count = len(next(iter(columns.values())))
             units = None if self._units is None else columns[self._units.column]
-            yield columns, rows, units
+            yield RawBatch(columns, row_count, units)
 
-    def _encoded(
+    def _encode(
         self,
-        piece: Mapping[str, pa.Array],
-        used: Mask | None,
+        records: Mapping[str, pa.Array],
+        is_used: Mask | None,
         origin: Origin,
-        done: int,
+        rows_before: int,
     ) -> Rows:
-        encode_piece = partial(encode, piece, self.schema)
-        records = with_location(
-            encode_piece, origin, done, show_values=self._show_values
+        # All records are encoded, since one that does not fit the schema is an error
+        # whether it is used or not.
+        encode_all = partial(encode, records, self.schema)
+        encoded = call_with_location(
+            encode_all, origin, rows_before, show_values=self._show_values
         )
-        if used is None or used.all():
-            return records
-        return records.rows(used)
+        if is_used is None or is_used.all():
+            return encoded
+        return encoded.rows(is_used)
