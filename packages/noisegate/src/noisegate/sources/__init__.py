@@ -6,14 +6,14 @@ record alone (G-06)::
 
     path or table in memory ──► origins ──► raw batches ──► encoded batches
                                                  │
-                                                 └─► at most so many records of each unit
+                                                 └─► so many records of each unit
 
 Nothing that comes after a release can import this room (`.importlinter`).
 
 - `sources`: `open_source` and `open_records`, by the kind of the schema.
 - `tables.tables`: `Source`, what every source can do, and `TableSource`.
-- `tables.csv_file`, `tables.parts`, `tables.memory`: a CSV file, a Parquet file, a table
-  in memory; and parts of files for workers.
+- `tables.csv_file`, `tables.parts`, `tables.memory`: a CSV file, a Parquet file, a
+  table in memory; and parts of files for workers.
 - `headers`: names of columns that do not fit the schema.
 - `units`: which records of a unit are used.
 - `linked`, `families`, `spill`: linked tables, their families in bounded memory.

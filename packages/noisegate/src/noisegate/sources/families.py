@@ -1,8 +1,8 @@
 """Parents with their children in order, and the transitions from one child to the next.
 
 The unit of privacy is a record of the first table with all that belongs to it. What the
-gate counts of a link are transitions: a row for each child, with what its parent and the
-child before it say, and one row for a parent without children::
+gate counts of a link are transitions: a row for each child, with what its parent and
+the child before it say, and one row for a parent without children::
 
     parent   children        rows: parent, child before, child
     p        a, b            p, -, a     p, a, b

@@ -8,8 +8,8 @@ hands on families and their transitions as often as the gate asks::
     tables ──► records with hashed keys ──► Spill of parents  ──► families ──► rows
                                             Spill of children
 
-`LinkedSource` is all tables together; `LinkRows` is one link as a source of rows, for an
-engine that sums.
+`LinkedSource` is all tables together; `LinkRows` is one link as a source of rows, for
+an engine that sums.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Opens private records of any kind: a table, images, or tables that are linked by keys.
+"""Opens private records of any kind: a table, images, or tables linked by keys.
 
 Which kind it is follows from the schema, and for images also from what the path holds.
 Opening reads nothing: a source is read when the gate asks for its batches.

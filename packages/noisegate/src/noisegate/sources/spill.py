@@ -1,8 +1,8 @@
 """Records in bounded memory, in an order of their keys: what does not fit goes to disk.
 
 Children are brought together with their parents, wherever both stand. So records are
-divided into `PARTS` by their keys, which are hashes and thus spread evenly, and one part
-of parents and children is taken into memory at a time.
+divided into `PARTS` by their keys, which are hashes and thus spread evenly, and one
+part of parents and children is taken into memory at a time.
 
 The file has no name: the operating system deletes it when the process ends, also by
 SIGKILL.

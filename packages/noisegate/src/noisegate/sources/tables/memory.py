@@ -1,4 +1,4 @@
-"""Tables in memory, and streams that can be read again, as Arrow some records at a time.
+"""Tables in memory, and streams that can be read again, as Arrow in batches.
 
 A cell becomes Arrow by itself (G-06). For columns of Python objects, arrays and lists
 that is not what Arrow does: it infers one type from all cells together, so that a date
