@@ -136,7 +136,7 @@ def _draft_plain(
     """Drafts a column from its cells, once they are translated from its format.
 
     Args:
-        column: The column, with its format; its bounds are of no account.
+        column: The column, with its format; its bounds are not used.
         plain_cells: Plain numbers or ISO text, (records,).
         missing: Whether a value may be missing.
     """
@@ -209,8 +209,17 @@ def _clock_columns(
 
 
 def _clock_column(name: str, text_format: str) -> ClockColumn:
-    """Returns a column in a format, with bounds that are of no account."""
-    has_time = "H" in text_format or "I" in text_format
+    """Returns a column by which texts in a format are read.
+
+    Its bounds are a day in 1970, and only there since a column must have some: texts
+    are parsed without them, and the drafted column has those of its values.
+
+    Args:
+        name: Name of the column.
+        text_format: One of the candidates of this file, with %H or %I where it has a
+            time of day.
+    """
+    has_time = "%H" in text_format or "%I" in text_format
     if has_time:
         return Datetime(
             name=name,
@@ -229,7 +238,7 @@ def _fits(column: ClockColumn, distinct_texts: pa.Array) -> bool:
     Of a format of digits alone, the times that it reads must also look like times.
 
     Args:
-        column: A column with the format; its bounds are of no account.
+        column: A column with the format; its bounds are not used.
         distinct_texts: The texts, at least one.
     """
     plain_texts = parse_formatted(column, distinct_texts)

@@ -162,7 +162,7 @@ def add_up(
             values[query] = grids[query].restore(unmasked(releases, query))
         variance = sum(release.noise_std[query] ** 2 for release in releases)
         noise_std[query] = variance**0.5
-    silos = _silos(releases, after, overlapping, stated_by)
+    silos = _state_silos(releases, after, overlapping, stated_by)
     if secure_sum is not None:
         silos = replace(silos, colluding=secure_sum.colluding)
     hashes = array_hashes(release_arrays(values, noise_std))
@@ -229,7 +229,7 @@ def _certificate(
     )
 
 
-def _silos(
+def _state_silos(
     releases: Sequence[Release],
     after: Release | None,
     overlapping: bool,
@@ -237,8 +237,14 @@ def _silos(
 ) -> Silos:
     """States what each silo has run, in this round and those before.
 
+    Args:
+        releases: One of each silo; the same silos as in `after`, see `_check_round`.
+        after: Merged release of the rounds before; None for the first.
+        overlapping: Whether a unit may have records in several silos.
+        stated_by: Who states that none has; None if nobody is named.
+
     Raises:
-        OptionError: if somebody states that silos are disjoint, and they overlap.
+        OptionError: if both options are given, which contradict each other.
     """
     if overlapping and stated_by is not None:
         raise OptionError(
@@ -249,14 +255,15 @@ def _silos(
     if after is not None and after.certificate.silos is not None:
         members_before = {silo.name: silo for silo in after.certificate.silos.members}
     members = [
-        _silo(release, members_before.get(_silo_name(release))) for release in releases
+        _state_silo(release, members_before.get(_silo_name(release)))
+        for release in releases
     ]
     if overlapping:
         return Silos(members=tuple(members), overlapping=True)
     return Silos(members=tuple(members), stated_by=stated_by or NOBODY)
 
 
-def _silo(release: Release, before: Silo | None) -> Silo:
+def _state_silo(release: Release, before: Silo | None) -> Silo:
     """States what one silo has run: its release, after that of the rounds before."""
     certificate = release.certificate
     certificates: tuple[str, ...] = (certificate.digest(),)

@@ -11,7 +11,6 @@ sum, with a masked share that nobody can read by itself (G-32).
 """
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,7 +56,7 @@ class Round:
     after: Release | None = None
     secure: SiloKey | None = None
 
-    def __call__(self, gate: Gate, plan: Any, /) -> Release:
+    def __call__(self, gate: Gate, plan: CalibratedPlan, /) -> Release:
         """Asks the queries of this round at a gate.
 
         Args:
@@ -67,29 +66,49 @@ class Round:
         Returns:
             The answers, with a certificate that names plan, silo and round.
         """
-        method = self.run.method
-        maps = self.maps(gate.schema, plan)
-        facts = self.facts(gate.schema, plan)
-        part = plan.restricted_to(maps)
+        queries = self.queries(gate.schema, plan)
+        # The budget is of all rounds; here only those of this round are answered.
+        round_plan = plan.restricted_to(queries)
+        certified_facts = self.certified_facts(gate.schema, plan)
         if self.secure is None:
-            opened: AbstractContextManager[SumSession] = gate.open(
-                part, method=method.name, public=facts
-            )
+            session = self._open(gate, round_plan, certified_facts)
         else:
-            part = part.with_shared_noise()
-            masking = self.secure.masking(
-                part, plan=facts["plan"], after=facts.get("after")
-            )
-            facts["secure_sum"] = facts_of(masking.sum)
-            opened = ShareSession(
-                gate.open(part, method=method.name, public=facts), masking
-            )
-        with opened as session:
-            session.ask(maps)
+            session = self._open_masked(gate, round_plan, certified_facts, self.secure)
+        with session:
+            session.ask(queries)
+        # The session is closed, so nothing more can be asked; its answers are kept.
         return session.release()
 
-    def maps(self, schema: Schema, plan: CalibratedPlan) -> Mapping[str, FeatureMap]:
-        """Returns what is asked in this round, by query; empty after the last one."""
+    def _open(
+        self, gate: Gate, round_plan: CalibratedPlan, facts: Mapping[str, Any]
+    ) -> SumSession:
+        """Opens a session that answers with this silo's own noise."""
+        return gate.open(round_plan, method=self.run.method.name, public=facts)
+
+    def _open_masked(
+        self,
+        gate: Gate,
+        round_plan: CalibratedPlan,
+        facts: Mapping[str, Any],
+        key: SiloKey,
+    ) -> ShareSession:
+        """Opens a session that answers with masked shares of a secure sum (G-32).
+
+        Masks follow from the plan with its shared noise, so that is made first; and the
+        certificate states the sum that they belong to, so it is known before the gate
+        is opened.
+        """
+        shared_plan = round_plan.with_shared_noise()
+        masking = key.masking(shared_plan, plan=facts["plan"], after=facts.get("after"))
+        facts_of_share = {**facts, "secure_sum": facts_of(masking.sum)}
+        return ShareSession(self._open(gate, shared_plan, facts_of_share), masking)
+
+    def queries(self, schema: Schema, plan: CalibratedPlan) -> Mapping[str, FeatureMap]:
+        """Returns the map of each query in this round, by name; none after the last.
+
+        They follow from public facts alone: the plan, and the merged release of the
+        rounds before with its noise.
+        """
         method = self.run.method
         if self.after is None:
             return method.next_round(schema, plan, {}, noise_by_query(plan))
@@ -98,8 +117,12 @@ class Round:
         noise = merged_noise(method, schema, silos, plan.budget)
         return method.next_round(schema, plan, self.after.values, noise)
 
-    def facts(self, schema: Schema, plan: CalibratedPlan) -> dict[str, Any]:
-        """Returns the public facts of this round, for its certificate."""
+    def certified_facts(self, schema: Schema, plan: CalibratedPlan) -> dict[str, Any]:
+        """Returns what the certificate of this round states as public.
+
+        That is what the method takes as public, the identifier of the plan, the name of
+        the silo and, after the first round, the digest of the merged release before.
+        """
         method = self.run.method
         facts = {
             **method.public_facts(schema),
@@ -142,7 +165,7 @@ def next_round(
             f"silo={name!r}: the key is of the silo {secure.silo!r}; give its own."
         )
     silo_round = Round(settled_run, name, after, secure)
-    if not silo_round.maps(schema, plan):
+    if not silo_round.queries(schema, plan):
         raise OptionError(
             "after: every round of this plan is answered in it; there is nothing more "
             "to release."

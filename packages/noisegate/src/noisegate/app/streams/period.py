@@ -6,9 +6,11 @@ the number of periods that are planned for, as if so many like it had come. Late
 periods ask the same, and choose nothing.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from noisegate.gate.gate import Gate
 from noisegate.gate.streams.session import StreamSession
@@ -92,26 +94,63 @@ class Period:
     def _ask_rounds(
         self, session: StreamSession, gate: Gate, plan: CalibratedPlan
     ) -> Release:
-        """Asks round after round, until the method asks nothing more."""
+        """Asks round after round, until the method asks nothing more.
+
+        What a round asks follows from the answers before. In the first period these are
+        multiplied by `Horizon.planning_periods`, and so is their noise: they stand for
+        the totals of as many periods like it, since cells and pairs are chosen for
+        those. (Real totals would have less noise, so no more is chosen than they bear.)
+
+        Args:
+            session: The session of this period.
+            gate: Has its records.
+            plan: The plan of `priced`.
+
+        Returns:
+            The totals after this period. Their certificate states what the first
+            period has chosen, which all later ones take over.
+        """
         method = self.method
+        schema = gate.schema
         periods = self.horizon.planning_periods
-        noise_of_one = self.horizon.noise_by_query(plan, 1)
-        # Of queries that are not yet answered it is the noise that cells and pairs are
-        # chosen for.
-        noise = self.horizon.noise_by_query(plan, periods)
-        values: dict[str, Any] = {}
-        decided_by = (values, noise)
-        maps = method.next_round(gate.schema, plan, values, noise)
-        while maps:
-            # What the last round asks is decided by the answers before it.
-            decided_by = (values, noise)
-            answers = session.ask(maps)
-            # One period stands for as many like it, with as many times its noise.
-            totals = {query: periods * answer for query, answer in answers.items()}
-            values = values | totals
-            noise = noise | {query: periods * noise_of_one[query] for query in maps}
-            maps = method.next_round(gate.schema, plan, values, noise)
-        decisions = self.fixed
-        if not decisions:
-            decisions = method.decisions(gate.schema, plan, *decided_by)
-        return session.close(decisions)
+        noise_of_one_period = self.horizon.noise_by_query(plan, 1)
+        # Queries that are not answered yet have the noise of a total of so many
+        # periods, by which the method decides what is worth asking.
+        state = _Answers({}, self.horizon.noise_by_query(plan, periods))
+        state_before_last_round = state
+        queries = method.next_round(schema, plan, state.values, state.noise)
+        while queries:
+            state_before_last_round = state
+            state = state.with_answers(
+                {
+                    query: periods * value
+                    for query, value in session.ask(queries).items()
+                },
+                {query: periods * noise_of_one_period[query] for query in queries},
+            )
+            queries = method.next_round(schema, plan, state.values, state.noise)
+        if self.fixed:
+            return session.close(self.fixed)
+        # What is chosen is complete before the last round, which asks by it.
+        choices = method.decisions(
+            schema, plan, state_before_last_round.values, state_before_last_round.noise
+        )
+        return session.close(choices)
+
+
+class _Answers(NamedTuple):
+    """What is known before a round.
+
+    Attributes:
+        values: The answers so far, by query.
+        noise: Standard deviation of the noise on each query, answered or not.
+    """
+
+    values: Mapping[str, Any]
+    noise: Mapping[str, float]
+
+    def with_answers(
+        self, values: Mapping[str, Any], noise: Mapping[str, float]
+    ) -> _Answers:
+        """Returns what is known after a round, in new mappings."""
+        return _Answers({**self.values, **values}, {**self.noise, **noise})

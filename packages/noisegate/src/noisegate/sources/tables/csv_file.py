@@ -262,7 +262,7 @@ class CsvFile:
         return header
 
     def _line_number(self, offset: int) -> int:
-        """Returns the number, from 1, of the line in which a byte of the file stands."""
+        """Returns the number, from 1, of the line that a byte of the file stands in."""
         line = 1
         bytes_left = offset
         ends_with_cr = False
