@@ -286,10 +286,15 @@ def _doubled(plant: Plant, seam: str) -> None:
 def gradients_round_by_place(plant: Plant) -> None:
     """Kernels that passed the probe on made-up records round real ones by their place in the block."""
 
-    right = "block_gradients(source, parameters, numeric, codes, self._task.device)"
+    right = (
+        "compute_block_gradients(source, parameters, numeric, codes, self._task.device)"
+    )
     by_place = "part * np.linspace(1, 1.0001, len(part), dtype=np.float32)[:, None]"
     plant.rewrite(
-        "samples.HeldGradients.total", right, f"tuple({by_place} for part in {right})"
+        "samples.HeldGradients.total",
+        right,
+        "(lambda block: replace(block, arrays=tuple("
+        f"{by_place} for part in block.arrays)))({right})",
     )
 
 
@@ -367,7 +372,7 @@ def draws_with_a_memory(plant: Plant) -> None:
 
 
 @wrong(
-    "gradients.RecordGradients.add",
+    "gradients.RecordGradients.add_clipped",
     "test_a_record_adds_at_most_the_norm_whatever_it_is_and_however_many_draws_it_has",
 )
 def draws_clipped_one_by_one(add: Any, source: Any, sums: Any, vectors: Any) -> None:
@@ -384,6 +389,6 @@ means-over-the-records-that-there-are: The noisy sum of a class is divided by th
         read in gate._source.batches()) + 1e-9
 means-bought-before-the-loss-is-tried: Whether gradients can be taken at all is found out when the means are paid for.
     by test_a_loss_that_the_gate_refuses_costs_nothing
-    wrap gradients_query.StepSession.prepare: lambda prepare, session, parameters: prepare(session, parameters) if
+    wrap gradients_query.StepSession.prepare_steps: lambda prepare, session, parameters: prepare(session, parameters) if
         session._values else None
 """)

@@ -197,7 +197,7 @@ def answers_before_a_loss_count_twice(plant: Plant) -> None:
         kept.extend(one for one in parts._shifts if one is not shift and number is None)
         return lost(parts, shift, number)
 
-    @plant.wrap("samples.HeldGradients.merged")
+    @plant.wrap("samples.HeldGradients.merge_totals")
     def _(merged: Any, held: Any, found: Any) -> Any:
         again, kept[:] = len(kept), []
         return merged(held, [*found, *found[:again]])
@@ -328,7 +328,7 @@ one-mask-for-all-queries: All queries of a round are masked alike.
     wrap keys.Masking._stream: lambda right, masking, other, query, size: right(masking, other, "any", size)
 masks-used-again: A silo may answer twice under the same masks.
     by test_masks_are_used_once test_a_second_answer_under_the_same_masks_is_refused_and_costs_nothing
-    wrap keys.Masking.begin: lambda right, masking: None
+    wrap keys.Masking.mark_used: lambda right, masking: None
 noise-for-all-shares: The shares of all silos make up the noise, those of silos that collude and know theirs among
         them.
     by test_shares_of_those_who_do_not_collude_suffice test_the_sum_has_one_noise_and_more_for_those_who_collude

@@ -59,12 +59,12 @@ LEGAL = {
 @pytest.mark.parametrize(("one", "other"), [*product(State, State)])
 def test_only_what_is_listed_follows(one, other):
     if (one, other) in LEGAL:
-        assert one.to(other) is other
+        assert one.followed_by(other) is other
     else:
         with pytest.raises(
             OptionError, match=r"nothing to release|has ended|handed out|reserved once"
         ):
-            one.to(other)
+            one.followed_by(other)
 
 
 class Kinds:

@@ -188,7 +188,9 @@ def test_only_the_vector_of_the_records_shard_changes(exactly, monkeypatch):
     for data in (frame(), frame()[:-1]):
         session = opened(data=data, shards=70)
         session.step(AT)
-        found.append(session._answers(session._held.all_records(), np.arange(70)))
+        found.append(
+            session._answers(session._held_records.all_records(), np.arange(70))
+        )
     assert (np.abs(found[0] - found[1]).sum(axis=1) > 0).sum() == 1
 
 

@@ -24,8 +24,8 @@ from noisegate.gate.session import (
     Access,
     Reservation,
     SingleUse,
-    check_public_records,
-    ledger_of,
+    check_public_record_count,
+    resolve_ledger,
 )
 from noisegate.gate.sessions.gradients import GradientSession
 from noisegate.gate.sessions.shards import (
@@ -36,7 +36,7 @@ from noisegate.gate.sessions.shards import (
 )
 from noisegate.gate.sessions.sums import SumSession
 from noisegate.gate.sums import Engine, LocalEngine, Progress
-from noisegate.gate.unbooked import Unbooked
+from noisegate.gate.unbooked import UnbookedRun
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import RECORD, Adjacency
@@ -170,7 +170,7 @@ class Gate(SingleUse):
             unit=certified_unit,
             contributions=contributions,
         )
-        check_public_records(records, relation)
+        check_public_record_count(records, relation)
         if relation is Adjacency.REPLACE_ONE and on_error == "skip":
             raise OptionError(
                 "on_error='skip': adjacency='replace-one' takes the number of records "
@@ -178,7 +178,7 @@ class Gate(SingleUse):
                 "adjacency='add-remove'."
             )
         self.schema: Any = schema.usable()
-        self._ledger = ledger_of(ledger, dataset)
+        self._ledger = resolve_ledger(ledger, dataset)
         self._dataset = dataset
         self.records = records
         units: UnitLimit | None = None
@@ -495,13 +495,13 @@ class Gate(SingleUse):
                 self._discovery, self.budget, plan.events
             )
 
-        unbooked: Unbooked | None = None
+        unbooked_run: UnbookedRun | None = None
         if self._ledger is None and self.counted:
-            unbooked = Unbooked(plan, self.schema.names)
+            unbooked_run = UnbookedRun(plan, self.schema.names)
         return Access(
             plan=plan,
             source=self._source,
-            records=self.records,
+            public_record_count=self.records,
             method=method,
             public=public_facts,
             reservation=Reservation(self._ledger, self._dataset),
@@ -509,7 +509,7 @@ class Gate(SingleUse):
             engine=self._engine,
             progress=self._progress,
             journal=self.journal,
-            unbooked=unbooked,
+            unbooked_run=unbooked_run,
         )
 
 

@@ -356,9 +356,9 @@ class Engine(Protocol):
             What has `records`, their number, and `total(step, parameters)`; by default
             `HeldGradients` in the memory of this process.
         """
-        held = HeldGradients(task)
-        held.add(0, source, progress)
-        return held
+        held_gradients = HeldGradients(task)
+        held_gradients.add_part(0, source, progress)
+        return held_gradients
 
 
 @dataclass(frozen=True, kw_only=True)

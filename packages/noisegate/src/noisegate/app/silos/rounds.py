@@ -28,7 +28,7 @@ from noisegate.app.silos.shared_plan import (
 from noisegate.errors import OptionError
 from noisegate.gate.gate import Gate
 from noisegate.gate.sessions.sums import SumSession
-from noisegate.gate.silos.keys import SiloKey, facts_of, silo_key
+from noisegate.gate.silos.keys import SiloKey, read_silo_key, secure_sum_to_json
 from noisegate.gate.silos.session import ShareSession
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.method import Method
@@ -77,10 +77,10 @@ class Round:
             )
         else:
             part = part.with_shared_noise()
-            masking = self.secure.masking(
+            masking = self.secure.masking_of_round(
                 part, plan=facts["plan"], after=facts.get("after")
             )
-            facts["secure_sum"] = facts_of(masking.sum)
+            facts["secure_sum"] = secure_sum_to_json(masking.sum)
             opened = ShareSession(
                 gate.open(part, method=method.name, public=facts), masking
             )
@@ -303,7 +303,7 @@ def release(
     before = after
     if before is not None and not isinstance(before, Release):
         before = read_release(Path(before))
-    secure = silo_key(secure_sum, key, colluding)
+    secure = read_silo_key(secure_sum, key, colluding)
     folder = RunFolder(None if out is None else Path(out), observer=observer)
     return release_round(folder, next_round(run, silo, before, secure), data)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from noisegate.gate.gate import Gate
-from noisegate.gate.streams.session import StreamSession
+from noisegate.gate.streams.session import DECISIONS_KEY, StreamSession
 from noisegate.gate.streams.state import StreamState
 from noisegate.methods.method import Method
 from noisegate.privacy.continual_plan import Horizon
@@ -61,7 +61,8 @@ class Period:
         """What the first period decided for all; empty in the first."""
         if self.after is None:
             return {}
-        decisions: Mapping[str, Any] = self.after.certificate.public.get("fixed", {})
+        public = self.after.certificate.public
+        decisions: Mapping[str, Any] = public.get(DECISIONS_KEY, {})
         return decisions
 
     def __call__(self, gate: Gate, plan: CalibratedPlan, /) -> Release:
@@ -74,10 +75,10 @@ class Period:
         Returns:
             The totals after this period.
         """
-        self.state.begin(self.facts.plan)
+        self.state.open_for_plan(self.facts.plan)
         # Finds something only where the period before was stopped, or ended by a
         # version that kept the seals.
-        self.state.forget(self.facts.period - self.horizon.band)
+        self.state.erase_secrets_until(self.facts.period - self.horizon.band)
         withdrawn = None
         if self.withdrawn is not None:
             withdrawn = open_records(self.withdrawn, gate.schema)
@@ -114,4 +115,4 @@ class Period:
         decisions = self.fixed
         if not decisions:
             decisions = method.decisions(gate.schema, plan, *decided_by)
-        return session.close(decisions)
+        return session.release_period(decisions)

@@ -39,11 +39,11 @@ from noisegate.gate.session import (
     Access,
     Reservation,
     Session,
-    check_public_records,
-    ledger_of,
+    check_public_record_count,
+    resolve_ledger,
 )
 from noisegate.gate.sums import Progress
-from noisegate.gate.unbooked import Unbooked
+from noisegate.gate.unbooked import UnbookedRun
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate
@@ -307,7 +307,7 @@ class SchemaGate(Session):
             adjacency=Adjacency.parse(adjacency),
             unit=unit,
         )
-        check_public_records(records, budget.adjacency)
+        check_public_record_count(records, budget.adjacency)
         self._table = RawTable(data, show_values=show_values)
         self._partial = self._table.described(
             kinds or {}, None if columns is None else Path(columns), label
@@ -325,17 +325,19 @@ class SchemaGate(Session):
             cells=FINE,
             texts=len(self._texts),
         )
-        unbooked = Unbooked(plan, self._partial.columns) if dataset is None else None
+        unbooked_run = (
+            UnbookedRun(plan, self._partial.columns) if dataset is None else None
+        )
         access = Access(
             plan=plan,
             source=self._table,
-            records=records,
+            public_record_count=records,
             method=METHOD,
             public={**self._partial.to_json(), "records": records},
-            reservation=Reservation(ledger_of(ledger, dataset), dataset),
+            reservation=Reservation(resolve_ledger(ledger, dataset), dataset),
             single_use_lock=threading.Lock(),
             progress=progress,
-            unbooked=unbooked,
+            unbooked_run=unbooked_run,
         )
         super().__init__(access)
         self._check_noise(epsilon)
@@ -593,7 +595,7 @@ class SchemaGate(Session):
     ) -> ExactCounts:
         """Counts bins and levels in one pass, and checks the number of records."""
         counts = read_counts(self._table, self._partial, edges, partitions, progress)
-        self._check_records(counts.records)
+        self._check_record_count(counts.records)
         return counts
 
     def _counts(

@@ -406,7 +406,7 @@ class Pass:
         if summed_parts != set(range(len(self._parts))):
             raise RuntimeError("a part of the records is in no sum")
         self._losses.clear()  # the next question counts anew
-        return self._job.merged(totals)
+        return self._job.merge_totals(totals)
 
 
 # By these, beside the processor, numerical libraries choose their kernels.
@@ -450,7 +450,7 @@ class SumJob:
         """
         return Totals(self._tasks)
 
-    def add(self, number: int, part: Part) -> int:
+    def add_part(self, number: int, part: Part) -> int:
         """Adds the records of a part to the sums.
 
         Args:
@@ -468,7 +468,7 @@ class SumJob:
         """Returns the sums so far; private."""
         return self._totals
 
-    def merged(self, totals_of_workers: Sequence[Totals]) -> Totals:
+    def merge_totals(self, totals_of_workers: Sequence[Totals]) -> Totals:
         """Adds up the sums of several workers."""
         merged_totals = Totals(self._tasks)
         for totals in totals_of_workers:
@@ -533,7 +533,7 @@ class Worker:
             Number of its records; or what stopped it.
         """
         if number not in self._parts:
-            result = _result_or_error(partial(self._job.add, number, part))
+            result = _result_or_error(partial(self._job.add_part, number, part))
             if isinstance(result, Exception):
                 return result
             self._parts[number] = result

@@ -91,7 +91,7 @@ class MarginalSession(Session):
         """
         with self._reading_records():
             codes = _read(self._access.source, self._bins, self._access.progress)
-            self._check_records(codes.shape[1])
+            self._check_record_count(codes.shape[1])
             frame = _frame(codes, self.plan)
             measure = _measurement(self.plan)
             self._confirm()

@@ -251,7 +251,7 @@ class ShardSession(SampleSession):
         Returns:
             Indices of shards, ascending; private.
         """
-        plan = self.plan.plan
+        plan = self._step_plan
         words = np.frombuffer(
             secrets.token_bytes(4 * plan.shards), dtype=np.uint32
         ).astype(np.uint64)
@@ -267,7 +267,7 @@ class ShardSession(SampleSession):
         Returns:
             The exact sum, (count,), in grid units; private.
         """
-        shards = self.plan.plan.shards
+        shards = self._step_plan.shards
         if self._split is None:
             # A word of each record decides on its shard: a record that comes or goes
             # moves no other one.
@@ -296,7 +296,7 @@ class ShardSession(SampleSession):
         """
         self._begin(words, seed)
         for _ in range(self._teacher.warm_up):
-            self._learn(records, np.arange(self.plan.plan.shards))
+            self._learn(records, np.arange(self._step_plan.shards))
 
     def _begin(self, words: npt.NDArray[np.uint64], seed: int) -> None:
         """Splits the records by their words, and starts every shard.
@@ -305,7 +305,7 @@ class ShardSession(SampleSession):
             words: A uniform word of each record, (records,).
             seed: Seeds the draws within shards.
         """
-        shards = self.plan.plan.shards
+        shards = self._step_plan.shards
         self._split = _Split.of(words, shards)
         self._random = np.random.Generator(np.random.Philox(seed))
         weights, kept = self._teacher.start(shards)
@@ -369,7 +369,7 @@ class ShardSession(SampleSession):
         Raises:
             OptionError: if the teacher returns other shapes than were planned.
         """
-        plan = self.plan.plan
+        plan = self._step_plan
         rows = [np.zeros((0, plan.count), dtype=np.int32)]
         for shard_indices, batch in self._batches(records, asked):
             weights = _rows(self._states[0], shard_indices)
@@ -419,7 +419,7 @@ class ShardSession(SampleSession):
 
         assert self._split is not None
         draws = self._teacher.records
-        uniform = self._random.random((self.plan.plan.shards, draws))
+        uniform = self._random.random((self._step_plan.shards, draws))
         drawn = self._split.drawn(uniform)
         for start in range(0, len(chosen), _SHARDS_PER_BLOCK):
             shard_indices = chosen[start : start + _SHARDS_PER_BLOCK]
@@ -481,7 +481,7 @@ class ShardSession(SampleSession):
             OptionError: if another shard's records change a vector, or it changes each
                 time, or the teacher returns other shapes than were planned.
         """
-        plan = self.plan.plan
+        plan = self._step_plan
         layout = self._access.source.schema.layout
         parameters = self._parameters
         random = np.random.Generator(np.random.Philox(_PARAMETERS_SEED))
@@ -522,7 +522,7 @@ class ShardSession(SampleSession):
         Returns:
             One row for each shard, (shards, count), in grid units.
         """
-        plan = self.plan.plan
+        plan = self._step_plan
         shards = min(plan.shards, _PROBE_SHARDS)
         record_count = _PROBE_RECORDS * shards
         usual_records = made_up_records(
@@ -612,7 +612,7 @@ class BatchSession(SampleSession):
         Returns:
             Indices of the records, ascending; private.
         """
-        shards = self.plan.plan.shards
+        shards = self._step_plan.shards
         if shards == 1:
             return super()._sample(records, number)
         if self._shards is None:
@@ -643,7 +643,7 @@ class BatchSession(SampleSession):
                     "a sample",
                 )
             except Exception:
-                return np.zeros(self.plan.plan.count, dtype=np.int64)
+                return np.zeros(self._step_plan.count, dtype=np.int64)
 
     def _clipped(
         self,
@@ -666,7 +666,7 @@ class BatchSession(SampleSession):
         Raises:
             OptionError: if the function returns other shapes than were planned.
         """
-        plan = self.plan.plan
+        plan = self._step_plan
         vector = self._vector(copied(parameters), numeric, codes)
         arrays = {key: _as_float_array(value) for key, value in vector.items()}
         shapes = {key: value.shape for key, value in arrays.items()}
@@ -687,7 +687,7 @@ class BatchSession(SampleSession):
                 shape.
         """
         layout = self._access.source.schema.layout
-        plan = self.plan.plan
+        plan = self._step_plan
         # Near the parameters of the first step, where less is zero than at them.
         random = np.random.Generator(np.random.Philox(_PARAMETERS_SEED))
         parameters = {

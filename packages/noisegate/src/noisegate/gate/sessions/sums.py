@@ -93,15 +93,15 @@ class SumSession(Session):
                 if open_tasks:
                     engine = self._started_engine()
                     totals = engine.sum(source, open_tasks, access.progress)
-                    self._check_records(totals.records, link)
+                    self._check_record_count(totals.records, link)
                 for name in open_tasks:
                     values[name] = self._answer(
                         totals.sums[name], self.plan.release(name)
                     )
                     if access.journal is not None:
-                        access.journal.answer(name, values[name])
+                        access.journal.write_answer(name, values[name])
             self._values |= values
-            self._close_if_answered()
+            self._stop_engine_if_answered()
             return values
 
     def release(self) -> Release:
@@ -162,7 +162,7 @@ class SumSession(Session):
         for name, task in tasks.items():
             if journal is None or name not in journal.answers:
                 continue
-            is_same_map = journal.begun[name] == self._map_digests[name]
+            is_same_map = journal.begun_maps[name] == self._map_digests[name]
             shape = (task.feature_map.dim, task.columns)
             if not is_same_map or journal.answers[name].shape != shape:
                 raise OptionError(
@@ -177,10 +177,10 @@ class SumSession(Session):
         """Writes into the journal that a query is begun, with the hash of its map."""
         journal = self._access.journal
         if journal is not None:
-            journal.begin(query, self._map_digests.get(query))
+            journal.begin_query(query, self._map_digests.get(query))
 
     @property
-    def _answered(self) -> bool:
+    def _is_answered(self) -> bool:
         """Whether nothing of the plan is left to answer."""
         return not self.open_questions
 
@@ -193,14 +193,14 @@ class SumSession(Session):
             )
         return self._engine
 
-    def _close_if_answered(self) -> None:
+    def _stop_engine_if_answered(self) -> None:
         """Stops the engine once it has no more to do."""
-        if self._answered:
+        if self._is_answered:
             self._engine_stack.close()
 
-    def _end(self) -> None:
+    def _end_session(self) -> None:
         """Ends the session, and stops its engine."""
-        super()._end()
+        super()._end_session()
         self._engine_stack.close()
 
     def _stds(self) -> dict[str, float]:

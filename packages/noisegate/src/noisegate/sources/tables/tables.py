@@ -256,6 +256,7 @@ class Source(ABC, Generic[_Origin]):
     in_parts: ClassVar[bool] = False
     links: ClassVar[tuple[str, ...]] = ()
 
+    # What the error of a source without records says; empty where it may have none.
     _empty = "there are no records, only column names; expected at least one record"
 
     def __init__(
@@ -427,6 +428,10 @@ class Source(ABC, Generic[_Origin]):
             return used
         own: Mask = np.arange(rows) % step == first
         return own if used is None else own & used
+
+    def allow_no_records(self) -> None:
+        """Lets this source have no records, which is an error otherwise."""
+        self._empty = ""
 
     def no_records(self) -> DataError:
         """Returns the error of a source that holds no record."""
