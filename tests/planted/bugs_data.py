@@ -181,7 +181,7 @@ csv-quote-never-closed: A file may end inside quotes, in a cell of many records.
     wrap csv_file._check_quotes: lambda check, *arguments, ended: check(*arguments, ended=False)
 record-quoted-as-header: The first line of a file is quoted, though it may be a record.
     by test_a_column_without_a_kind_is_asked_for
-    wrap raw.RawTable.quotable: lambda *_: True
+    wrap raw.RawTable.may_quote_names: lambda *_: True
 private-records-as-public-ones: Whether public data holds private records is not asked.
     by test_a_public_set_that_is_the_private_one_is_refused_before_anything_is_spent
     wrap gate.Gate.check_apart: lambda *_: None

@@ -129,7 +129,7 @@ ALIKE = (
 MOVED = "test_a_record_moves_the_exact_counts_by_at_most_the_sensitivity"
 
 
-@wrong("exact_counts.LevelCounter.counts", ALIKE, MOVED)
+@wrong("exact_counts.LevelCounter.counted_levels", ALIKE, MOVED)
 def level_counted_twice(counts: Any, counter: Any) -> Any:
     """A record adds two to the count of its level."""
     names, numbers = counts(counter)
@@ -145,7 +145,7 @@ def look_counted_twice(read_counts: Any, *arguments: Any, **options: Any) -> Any
 
 
 @wrong(
-    "raw.RawTable.described",
+    "raw.RawTable.describe_columns",
     "test_neighbours_whose_types_differ_publish_the_same_facts",
 )
 def kinds_from_the_types_of_the_data(
@@ -160,7 +160,7 @@ def kinds_from_the_types_of_the_data(
     return described(table, {**suggested, **kinds}, *more)
 
 
-@wrong("findings.from_levels", "test_bounds_and_levels_are_found")
+@wrong("findings.column_from_levels", "test_bounds_and_levels_are_found")
 def order_of_levels_from_the_data(
     from_levels: Any, gap: Any, levels: Any, *more: Any
 ) -> Any:
@@ -192,8 +192,8 @@ looks-without-noise: The counts along a column are exact.
     wrap noise.add_noise: lambda _, sums, **__: sums
 bounds-from-exact-counts: Bounds are found in exact counts.
     by test_a_record_with_an_extreme_value_hardly_moves_the_bounds
-    rewrite discovery.SchemaGate._bounds: findings.occupied(any_noisy, any_std, any_zero) =>
-        findings.occupied(first.bins[name].astype(float), any_std, any_zero)
+    rewrite discovery.SchemaGate._find_bounds: findings.find_occupied_bins(any_noisy, any_std, any_zero) =>
+        findings.find_occupied_bins(first_counts.bins[name].astype(float), any_std, any_zero)
 opendp-spends-twice: OpenDP is told to spend twice what was paid.
     by test_opendp_finds_the_cost_of_a_neighbour_within_the_plan
     wrap marginal_plan.MarginalPlan.spendable: lambda spendable, plan: 2 * spendable(plan)

@@ -220,7 +220,7 @@ def gradients_of_workers_not_clipped(plant: Plant) -> None:
 
 
 @wrong(
-    "ray_round.Pass._take",
+    "ray_round.Pass._take_result",
     "test_the_log_of_a_round_is_the_same_however_many_parts_there_are",
 )
 def a_line_of_the_log_for_each_part(take: Any, parts: Any, call: Any) -> Any:

@@ -12,7 +12,7 @@ from tests.shared.steps import SCHEMA, SHAPES, Folded, frame, loss
 
 from noisegate import Gate
 from noisegate.errors import DataError, OptionError
-from noisegate.gate.engines.ray import EVEN, RayEngine
+from noisegate.gate.engines.ray import MIN_PARTS_PER_WORKER, RayEngine
 from noisegate.gate.samples import HeldGradients
 from noisegate.gate.sums import LocalEngine
 from noisegate.ledger.ledger import Kind
@@ -61,7 +61,7 @@ def opened(
 
 def expected(session, parts, steps):
     """What the steps of a session come to over parts, by one process that holds them all."""
-    held = HeldGradients(session._held_records.parts._job._task)
+    held = HeldGradients(session._held_records.held_pass._job._task)
     for number, part in enumerate(parts):
         held.add(number, part)
     return [held.total(step, AT).tolist() for step in range(steps)]
@@ -72,7 +72,7 @@ def parts_of(engine, data, workers=3):
     parts = list(source.parts(engine.part_bytes, 1))
     return (
         parts
-        if len(parts) >= EVEN * workers
+        if len(parts) >= MIN_PARTS_PER_WORKER * workers
         else list(source.shares(workers, thinned=True))
     )
 
@@ -105,7 +105,7 @@ def test_samples_are_drawn_for_each_record_of_each_part(
         found = [session.step(AT).tolist() for _ in range(3)]
         assert found == expected(session, parts_of(engine, data), 3)
         assert (
-            session._held_records.parts._job._task.samples.rate
+            session._held_records.held_pass._job._task.samples.rate
             == session.plan.event.rate
         )
     assert len({tuple(one) for one in found}) == 3  # each has a sample of its own
@@ -212,7 +212,7 @@ def test_what_goes_wrong_in_a_worker_is_told_without_records(joined, data):
 
     with opened(data, TWO, loss=broken) as session:
         session.step(AT)
-        for actor in session._held_records.parts._pool.actors:
+        for actor in session._held_records.held_pass._pool.actors:
             actor.instance._job._task.gradients.compute_gradients = lambda *_: 1 / 0
         with pytest.raises(
             RuntimeError, match=r"^ZeroDivisionError in a worker, \w+\.py, line \d+$"

@@ -1,17 +1,17 @@
-"""What a discovery has occupied_bins: from noisy counts to a schema file.
+"""What a discovery has found: from noisy counts to a schema file.
 
 Everything here is made of released values (G-08). Of a numeric column::
 
     first look: noisy counts of powers of two or decades
-        ──► `occupied`     bins that stand out of the noise, alone or with neighbours
-        ──► `second_look`  even cells within these
+        ──► `find_occupied_bins`  which stand out of the noise, alone or together
+        ──► `choose_cells`        even cells within these
     second look: noisy counts of the cells
-        ──► `bounds`       ends that hold next to nothing are cut off
-        ──► `rounded`      outwards, to round numbers, days or years
-        ──► `from_bounds`  the column, with a note
+        ──► `find_bounds`         ends that hold next to nothing are cut off
+        ──► `round_bounds`        outwards, to round numbers, days or years
+        ──► `column_from_bounds`  the column, with a note
 
-Of a column of text, `from_levels` makes the column of the levels above the threshold.
-`schema_text` writes the file, with a note on each column.
+Of a column of text, `column_from_levels` makes the column of the levels above the
+threshold. `schema_text` writes the file, with a note on each column.
 """
 
 import json
@@ -73,7 +73,7 @@ _ROUNDING_PARTS = 10
 _LONG = timedelta(days=730)
 
 
-def threshold(std: float, bins: int) -> float:
+def noise_threshold(std: float, bins: int) -> float:
     """Returns the noisy count above which a bin is taken to hold records.
 
     Any of so many empty bins, or of their rows of neighbours, passes it with
@@ -91,7 +91,7 @@ def threshold(std: float, bins: int) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Occupied:
+class OccupiedBins:
     """Bins of a first look that are taken to hold records."""
 
     first: int
@@ -103,7 +103,9 @@ class Occupied:
     one."""
 
 
-def occupied(noisy: Counts, std: float, zero: int | None) -> Occupied | None:
+def find_occupied_bins(
+    noisy: Counts, std: float, zero: int | None
+) -> OccupiedBins | None:
     """Finds the bins of a first look that hold records.
 
     Beside rows of bins that stand out of the noise, neighbours are taken in while they
@@ -141,7 +143,7 @@ def occupied(noisy: Counts, std: float, zero: int | None) -> Occupied | None:
     ]
     widest = max(gaps, key=lambda gap: gap[1] - gap[0], default=(0, 0))
     is_wide = widest[1] - widest[0] > _WIDE_GAP
-    return Occupied(first=first, last=last, gap=widest if is_wide else None)
+    return OccupiedBins(first=first, last=last, gap=widest if is_wide else None)
 
 
 def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
@@ -156,7 +158,7 @@ def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
     Returns:
         First and last bin of each row, shortest rows first.
     """
-    min_height = threshold(1.0, len(noisy))
+    min_height = noise_threshold(1.0, len(noisy))
     sums = np.concatenate([[0.0], np.cumsum(noisy)])
     is_taken = np.zeros(len(noisy), dtype=np.bool_)
     rows: list[tuple[int, int]] = []
@@ -174,8 +176,8 @@ def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
     return rows
 
 
-def second_look(
-    coarse: BinEdges, occupied_bins: Occupied, noisy: Counts, std: float
+def choose_cells(
+    coarse: BinEdges, occupied_bins: OccupiedBins, noisy: Counts, std: float
 ) -> BinEdges:
     """Chooses the cells of the second look.
 
@@ -189,17 +191,19 @@ def second_look(
         Even cells within the occupied bins, the fewer the more noise there is; wide
         ones around zero if nothing but zero stands out.
     """
-    if occupied_bins.first == occupied_bins.last == coarse.zero:
+    if occupied_bins.first == occupied_bins.last == coarse.zero_bin:
         return coarse.around_zero()
     height = _record_count(coarse, occupied_bins, noisy) / std
     cells = next(
         (cells for min_height, cells in _CELLS_BY_RECORDS if height > min_height),
         _MIN_CELLS,
     )
-    return coarse.within(occupied_bins.first, occupied_bins.last, cells)
+    return coarse.divide_evenly(occupied_bins.first, occupied_bins.last, cells)
 
 
-def _record_count(coarse: BinEdges, occupied_bins: Occupied, noisy: Counts) -> float:
+def _record_count(
+    coarse: BinEdges, occupied_bins: OccupiedBins, noisy: Counts
+) -> float:
     """Estimates how many records are in the occupied bins, those of zero apart.
 
     Args:
@@ -209,16 +213,16 @@ def _record_count(coarse: BinEdges, occupied_bins: Occupied, noisy: Counts) -> f
     """
     inside = noisy[occupied_bins.first : occupied_bins.last + 1].sum()
     has_zero = (
-        coarse.zero is not None
-        and occupied_bins.first <= coarse.zero <= occupied_bins.last
+        coarse.zero_bin is not None
+        and occupied_bins.first <= coarse.zero_bin <= occupied_bins.last
     )
-    zeros = noisy[coarse.zero] if has_zero else 0.0
+    zeros = noisy[coarse.zero_bin] if has_zero else 0.0
     return float(max(inside - zeros, 0.0))
 
 
-def bounds(
+def find_bounds(
     coarse: BinEdges,
-    occupied_bins: Occupied,
+    occupied_bins: OccupiedBins,
     noisy: Counts,
     fine: BinEdges,
     cells: Counts,
@@ -237,23 +241,23 @@ def bounds(
     Returns:
         Lower and upper bound, in the unit of the edges; None if there are zeros alone.
     """
-    if occupied_bins.first == occupied_bins.last == coarse.zero:
+    if occupied_bins.first == occupied_bins.last == coarse.zero_bin:
         # As many cells lie on either side of that of zero.
         middle = fine.size // 2
-        is_high = cells > threshold(std, fine.size)
+        is_high = cells > noise_threshold(std, fine.size)
         occupied_cells = [middle, *np.flatnonzero(is_high).tolist()]
         first = min(occupied_cells)
         last = max(occupied_cells)
-        low, high = span(fine, first, last)
+        low, high = bin_bounds(fine, first, last)
         lower = 0 if first == middle else low
         upper = 0 if last == middle else high
         return None if (lower, upper) == (0, 0) else (lower, upper)
     records = max(_record_count(coarse, occupied_bins, noisy), std)
-    first, last = cells_after_cuts(cells, std, records)
-    return span(fine, first, last)
+    first, last = cut_sparse_ends(cells, std, records)
+    return bin_bounds(fine, first, last)
 
 
-def cells_after_cuts(noisy: Counts, std: float, records: float) -> tuple[int, int]:
+def cut_sparse_ends(noisy: Counts, std: float, records: float) -> tuple[int, int]:
     """Cuts off cells at both ends of a second look that hold next to nothing.
 
     The cuts are those with the least
@@ -284,7 +288,7 @@ def cells_after_cuts(noisy: Counts, std: float, records: float) -> tuple[int, in
     return int(left_cut), size - 1 - int(right_cut)
 
 
-def span(fine: BinEdges, first: int, last: int) -> tuple[Any, Any]:
+def bin_bounds(fine: BinEdges, first: int, last: int) -> tuple[Any, Any]:
     """Returns the bounds of some bins.
 
     Args:
@@ -304,7 +308,7 @@ def span(fine: BinEdges, first: int, last: int) -> tuple[Any, Any]:
     return int(low), max(int(high) - 1, int(low) + 1)
 
 
-def rounded(kind: str, low: Any, high: Any) -> tuple[Any, Any]:
+def round_bounds(kind: str, low: Any, high: Any) -> tuple[Any, Any]:
     """Rounds bounds outwards to round numbers, days or years.
 
     Args:
@@ -377,7 +381,7 @@ class Finding:
     """What is to be looked at before the column is used."""
 
 
-def from_bounds(
+def column_from_bounds(
     gap: Gap,
     ends: tuple[Any, Any] | None,
     missing: float,
@@ -385,7 +389,7 @@ def from_bounds(
     *,
     doubt: str = "",
 ) -> Finding:
-    """Makes a column of the bounds that were occupied_bins.
+    """Makes a column of the bounds that were found.
 
     Args:
         gap: The column, of which bounds are wanted.
@@ -403,7 +407,7 @@ def from_bounds(
             "bounds, if you know them"
         )
     else:
-        lower, upper = rounded(gap.kind, *ends)
+        lower, upper = round_bounds(gap.kind, *ends)
         final_doubt = doubt
     note = "values outside are moved to the nearer bound"
     if gap.missing:
@@ -424,7 +428,7 @@ def from_bounds(
     )
 
 
-def between(kind: str, coarse: BinEdges, occupied_bins: Occupied) -> str:
+def describe_wide_gap(kind: str, coarse: BinEdges, occupied_bins: OccupiedBins) -> str:
     """Describes a wide gap without values; what is beyond may be a code, or noise.
 
     Args:
@@ -437,16 +441,24 @@ def between(kind: str, coarse: BinEdges, occupied_bins: Occupied) -> str:
     """
     if occupied_bins.gap is None:
         return ""
-    low, _ = rounded(kind, *span(coarse, occupied_bins.gap[0], occupied_bins.gap[0]))
-    _, high = rounded(kind, *span(coarse, occupied_bins.gap[1], occupied_bins.gap[1]))
+    low, _ = round_bounds(
+        kind, *bin_bounds(coarse, occupied_bins.gap[0], occupied_bins.gap[0])
+    )
+    _, high = round_bounds(
+        kind, *bin_bounds(coarse, occupied_bins.gap[1], occupied_bins.gap[1])
+    )
     return (
         f"hardly a value lies between those of about {low} and of about {high}: maybe "
         "a code (atoms), or noise"
     )
 
 
-def beyond(
-    coarse: BinEdges, occupied_bins: Occupied, noisy: Counts, cells: Counts, std: float
+def describe_records_beyond(
+    coarse: BinEdges,
+    occupied_bins: OccupiedBins,
+    noisy: Counts,
+    cells: Counts,
+    std: float,
 ) -> str:
     """Describes that most records lie beyond all numbers that are counted.
 
@@ -468,7 +480,7 @@ def beyond(
     second_look_records = float(cells.sum())
     count_number = len(cells) + occupied_bins.last - occupied_bins.first + 1
     doubt = 2 * std * math.sqrt(count_number)
-    has_only_zeros = occupied_bins.first == occupied_bins.last == coarse.zero
+    has_only_zeros = occupied_bins.first == occupied_bins.last == coarse.zero_bin
     if has_only_zeros or second_look_records + doubt > first_look_records / 2:
         return ""
     return (
@@ -478,7 +490,7 @@ def beyond(
     )
 
 
-def from_levels(
+def column_from_levels(
     gap: Gap,
     levels: Mapping[str, float],
     missing: float | None,
@@ -486,7 +498,7 @@ def from_levels(
     missing_values: Collection[str],
     records: int | None = None,
 ) -> Finding:
-    """Makes a column of the levels that were occupied_bins.
+    """Makes a column of the levels that were found.
 
     Args:
         gap: The column, of which levels are wanted.
