@@ -23,19 +23,24 @@ from noisegate.privacy.grid import UNITS
 def a_first_half_of_another_block(plant: Plant) -> None:
     """What maps share is computed for the first block and kept for all."""
     kept: dict[Any, Any] = {}
-    plant.wrap("execution.parts_of")(
-        lambda parts_of, feature_map, block, _: parts_of(feature_map, block, kept)
+    plant.wrap("execution.compute_in_parts")(
+        lambda compute_in_parts, feature_map, block, _: compute_in_parts(
+            feature_map, block, kept
+        )
     )
 
 
-@wrong("execution.parts_of", "test_a_first_half_is_computed_once_for_all_that_share_it")
+@wrong(
+    "execution.compute_in_parts",
+    "test_a_first_half_is_computed_once_for_all_that_share_it",
+)
 def first_halves_mixed_up(
-    parts_of: Any, feature_map: Any, block: Any, shared: Any
+    compute_in_parts: Any, feature_map: Any, block: Any, shared: Any
 ) -> Any:
     """Any first half that was computed for a block is taken for that of every map."""
     if shared and hasattr(feature_map, "first_half"):
         shared[id(feature_map.first_half)] = next(iter(shared.values()))
-    return parts_of(feature_map, block, shared)
+    return compute_in_parts(feature_map, block, shared)
 
 
 # Exact sums.
@@ -130,7 +135,7 @@ def shards_that_overlap(right: Any, made: Any, words: Any, shards: int) -> Any:
 def learning_when_asked(right: Any, session: Any, records: Any, sample: Any) -> Any:
     """The shards that learn are those that were asked, as in GS-WGAN: their states remember the draws."""
     found = right(session, records, sample)
-    session._learn(records, sample)
+    session._train_shards(records, sample)
     return found
 
 

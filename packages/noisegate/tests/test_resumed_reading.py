@@ -532,7 +532,7 @@ def test_a_training_that_is_killed_while_it_reads_goes_on(desk, draws, monkeypat
         "device": "cpu",
         **options,
     }
-    with kill(monkeypatch, desk, (GradientSession, "_read"), "after"):
+    with kill(monkeypatch, desk, (GradientSession, "_read_records"), "after"):
         noisegate.fit(
             desk / "private.csv", dataset="clinic", ledger=desk / "ledger.db", **given
         )
@@ -608,7 +608,7 @@ def no_room_for_answers(journal, line):
 # Where the disk is full, how a fit ends: nothing is spent, the model is there, or it goes on when there is room.
 WRITES = [
     pytest.param((Run, "write"), full, "unspent", id="what is asked"),
-    pytest.param((journals, "_write"), full, "unspent", id="lines of the journal"),
+    pytest.param((journals, "_write_all"), full, "unspent", id="lines of the journal"),
     pytest.param((Transaction, "append"), full_database, "unspent", id="ledger"),
     pytest.param((AnswerJournal, "_append"), full, "unspent", id="begun queries"),
     pytest.param(

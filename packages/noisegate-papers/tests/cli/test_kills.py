@@ -236,7 +236,7 @@ def _goes_on(desk, play, *, whole, partial, stage):
 STEPS = [
     (f"{LEDGER}.reserve", "after"),
     ("noisegate.gate.journal:Journal.create", "after"),
-    ("noisegate.gate.journal:Journal.begin", "after"),
+    ("noisegate.gate.journal:Journal.begin_step", "after"),
     (f"{LEDGER}.confirm", "after"),
     ("noisegate.privacy.noise:add_noise", "after"),
     ("noisegate.gate.sessions.gradients:GradientSession.release", "before"),

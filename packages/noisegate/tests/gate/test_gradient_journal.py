@@ -123,15 +123,15 @@ def test_a_run_that_another_process_went_on_with_is_not_given_back(
     one = opened(journal, ledger=ledger, dataset="clinic")
     if where == "begin":
         # The other one is first: this one's own step is the second.
-        begin = Journal.begin
+        begin = Journal.begin_step
 
         def overtaken(self):
             with monkeypatch.context() as patch:
-                patch.setattr(Journal, "begin", begin)
+                patch.setattr(Journal, "begin_step", begin)
                 opened(journal, ledger=ledger, dataset="clinic").step(AT)
             return begin(self)
 
-        monkeypatch.setattr(Journal, "begin", overtaken)
+        monkeypatch.setattr(Journal, "begin_step", overtaken)
 
     right = samples.poisson_sample
 

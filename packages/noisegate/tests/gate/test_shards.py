@@ -189,7 +189,7 @@ def test_only_the_vector_of_the_records_shard_changes(exactly, monkeypatch):
         session = opened(data=data, shards=70)
         session.step(AT)
         found.append(
-            session._answers(session._held_records.all_records(), np.arange(70))
+            session._clipped_answers(session._held_records.all_records(), np.arange(70))
         )
     assert (np.abs(found[0] - found[1]).sum(axis=1) > 0).sum() == 1
 
@@ -261,7 +261,7 @@ def test_a_teacher_cannot_branch_on_what_it_sees():
 
 
 def test_a_session_that_mixes_shards_is_refused(monkeypatch):
-    right = shards.ShardSession._mapped
+    right = shards.ShardSession._map_over_shards
 
     def mixed(session, function, *given, dims=0):
         found = right(session, function, *given, dims=dims)
@@ -271,7 +271,7 @@ def test_a_session_that_mixes_shards_is_refused(monkeypatch):
             else found
         )
 
-    monkeypatch.setattr(shards.ShardSession, "_mapped", mixed)
+    monkeypatch.setattr(shards.ShardSession, "_map_over_shards", mixed)
     with pytest.raises(OptionError, match="another shard has other records"):
         opened().step(AT)
 

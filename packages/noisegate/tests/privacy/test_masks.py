@@ -98,8 +98,10 @@ def test_marks_are_on_disk_before_anything_is_masked(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", noted)
     one.mark_used()
-    mark = one.used / one.sum.identity
-    assert synced == [path.stat().st_ino for path in (mark, one.used, one.used.parent)]
+    mark = one.used_folder / one.sum.identity
+    assert synced == [
+        path.stat().st_ino for path in (mark, one.used_folder, one.used_folder.parent)
+    ]
 
 
 def test_masks_are_used_once(tmp_path):

@@ -63,7 +63,7 @@ def expected(session, parts, steps):
     """What the steps of a session come to over parts, by one process that holds them all."""
     held = HeldGradients(session._held_records.held_pass._job._task)
     for number, part in enumerate(parts):
-        held.add(number, part)
+        held.add_part(number, part)
     return [held.total(step, AT).tolist() for step in range(steps)]
 
 

@@ -29,11 +29,11 @@ import numpy.typing as npt
 from noisegate.errors import OptionError
 from noisegate.gate.execution import (
     Execution,
-    Probed,
+    ProbeResult,
     Representation,
     embedded_records,
+    find_sound_execution,
     made_up_records,
-    sound_execution,
 )
 from noisegate.gate.per_example.tracing import (
     Parameters,
@@ -605,7 +605,7 @@ def choose_execution(
 
     def compute(
         execution: Execution, records: EncodedTable, positions: range
-    ) -> Probed:
+    ) -> ProbeResult:
         """Computes a block; a record's bits are its gradient and what it adds."""
         source.execution = execution
         block_gradients = compute_block_gradients(
@@ -632,7 +632,7 @@ def choose_execution(
         "randomness of its own."
     )
     max_rows = source.execution.rows
-    source.execution = sound_execution(
+    source.execution = find_sound_execution(
         max_rows,
         compute,
         draw_records,

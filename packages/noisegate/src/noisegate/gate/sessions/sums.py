@@ -71,6 +71,9 @@ class SumSession(Session):
                 changed since the last round.
             BudgetRefusedError: if the ledger refuses.
         """
+        # First all that can be refused without the records, then the pass, then the
+        # noise of each question. An answer is in the journal before the next question
+        # has noise, and in this session's memory once all of them are there.
         access = self._access
         with self._lock:
             self._check_names(maps, link)
@@ -181,11 +184,11 @@ class SumSession(Session):
 
     @property
     def _is_answered(self) -> bool:
-        """Whether nothing of the plan is left to answer."""
+        """Whether the whole plan is answered."""
         return not self.open_questions
 
     def _started_engine(self) -> Engine:
-        """Returns the engine of all rounds, which starts with the first."""
+        """Returns the engine of all rounds, and starts it in the first call."""
         if self._engine is None:
             assert self._access.engine is not None
             self._engine = self._engine_stack.enter_context(
@@ -194,7 +197,7 @@ class SumSession(Session):
         return self._engine
 
     def _stop_engine_if_answered(self) -> None:
-        """Stops the engine once it has no more to do."""
+        """Stops the engine once the plan is answered; the session stays as it is."""
         if self._is_answered:
             self._engine_stack.close()
 
@@ -204,9 +207,11 @@ class SumSession(Session):
         self._engine_stack.close()
 
     def _stds(self) -> dict[str, float]:
-        """Returns the standard deviation of the noise of each released value.
+        """Returns the standard deviation of the noise in each released value.
 
-        By name, in the order of the plan, in the units of the values.
+        Returns:
+            Standard deviations in the units of the values, by name, in the order of the
+            plan.
         """
         return {
             release.query.name: release.noise_std_natural
@@ -270,7 +275,9 @@ class SumSession(Session):
         else:
             tried_map = feature_map
         rows = block_rows(feature_map, len(layout.numeric))
-        return replace(task, chosen=map_execution(name, tried_map, layout, rows))
+        return replace(
+            task, probed_execution=map_execution(name, tried_map, layout, rows)
+        )
 
 
 def _check_size(name: str, query: Query, dim: int, columns: int) -> None:
