@@ -203,11 +203,11 @@ opendp-not-booked: Marginals are not booked.
         reserve(session)
 keys-read-off-the-records: The cells of a column are those that occur.
     by test_every_record_becomes_its_public_cell
-    wrap marginals._read: lambda read, *given: np.stack([np.unique(codes, return_inverse=True)[1] for codes in
+    wrap marginals._read_cells: lambda read, *given: np.stack([np.unique(codes, return_inverse=True)[1] for codes in
         read(*given)])
 message-of-opendp-passed-on: What OpenDP says of the records is told.
     by test_when_opendp_stops_the_cost_stays_reserved
-    rewrite marginals._run: type(any_error).__name__ => str(any_error)
+    rewrite marginals._run_measurement: type(any_error).__name__ => str(any_error)
 """)
 
 

@@ -154,8 +154,12 @@ class WatchedGate(Gate):
         **options: Any,
     ) -> Any:
         """Returns a session of sums over shards whose steps are watched."""
-        access = self._access(
-            plan, CalibratedStepPlan, options["method"], options["public"], of=ShardPlan
+        access = self._grant_access(
+            plan,
+            CalibratedStepPlan,
+            options["method"],
+            options["public"],
+            step_plan_class=ShardPlan,
         )
         return _WatchedShards(access, teacher, self._watch, device=device)
 

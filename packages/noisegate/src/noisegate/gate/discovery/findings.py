@@ -46,13 +46,14 @@ Counts: TypeAlias = npt.NDArray[np.float64]
 
 _EPOCH = datetime(1970, 1, 1)
 # Probability that any empty bin, or row of empty bins, is taken for an occupied one.
-_FALSE_ALARM = 1e-3
+_FALSE_ALARM_PROBABILITY = 1e-3
 # Numbers of neighbouring bins whose counts are looked at together.
 _ROW_LENGTHS = (1, 2, 4, 8)
-# In standard deviations of the noise: bins below this are cut off at the ends of rows
-# that stand out together, and bins above that are taken in beside what stands out.
-_MIN_END = 1.0
-_MIN_BESIDE = 2.0
+# Bins at the ends of rows that stand out together are cut off below this count, in
+# standard deviations of the noise.
+_MIN_END_HEIGHT = 1.0
+# Bins beside what stands out are taken in above this count, in the same unit.
+_MIN_NEIGHBOUR_HEIGHT = 2.0
 # More empty bins than this between occupied ones are told to the reader.
 _WIDE_GAP = 10
 # Numbers of cells of the second look, each for more records than so many standard
@@ -73,21 +74,22 @@ _ROUNDING_PARTS = 10
 _LONG = timedelta(days=730)
 
 
-def noise_threshold(std: float, bins: int) -> float:
+def noise_threshold(std: float, bin_count: int) -> float:
     """Returns the noisy count above which a bin is taken to hold records.
 
     Any of so many empty bins, or of their rows of neighbours, passes it with
-    probability below 1/1000, by the union bound.
+    probability below 1/1000, by the union bound: each is one of several tests, and has
+    1/1000 divided by their number.
 
     Args:
         std: Standard deviation of the noise.
-        bins: Number of bins.
+        bin_count: Number of bins.
 
     Returns:
         The count, in the unit of `std`.
     """
-    tests = bins * len(_ROW_LENGTHS)
-    return -NormalDist().inv_cdf(_FALSE_ALARM / tests) * std
+    test_count = bin_count * len(_ROW_LENGTHS)
+    return -NormalDist().inv_cdf(_FALSE_ALARM_PROBABILITY / test_count) * std
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +106,7 @@ class OccupiedBins:
 
 
 def find_occupied_bins(
-    noisy: Counts, std: float, zero: int | None
+    noisy: Counts, std: float, zero_bin: int | None
 ) -> OccupiedBins | None:
     """Finds the bins of a first look that hold records.
 
@@ -115,7 +117,7 @@ def find_occupied_bins(
     Args:
         noisy: Noisy counts, (bins,).
         std: Standard deviation of their noise, in records.
-        zero: Index of the bin of zero; None for times.
+        zero_bin: Index of the bin of zero; None for times.
 
     Returns:
         The bins; None if nothing stands out.
@@ -125,21 +127,25 @@ def find_occupied_bins(
         return None
     first, end_of_first_row = rows[0]
     start_of_last_row, last = rows[-1]
-    while first < end_of_first_row and noisy[first] < _MIN_END * std:
+    # Inwards: a row stands out as a whole, and its ends may be empty.
+    min_end = _MIN_END_HEIGHT * std
+    while first < end_of_first_row and noisy[first] < min_end:
         first += 1
-    while last > start_of_last_row and noisy[last] < _MIN_END * std:
+    while last > start_of_last_row and noisy[last] < min_end:
         last -= 1
-    while first > 0 and first != zero and noisy[first - 1] > _MIN_BESIDE * std:
+    # Outwards: a tail may be too thin to stand out.
+    min_neighbour = _MIN_NEIGHBOUR_HEIGHT * std
+    while first > 0 and first != zero_bin and noisy[first - 1] > min_neighbour:
         first -= 1
     last_bin = len(noisy) - 1
-    while last < last_bin and last != zero and noisy[last + 1] > _MIN_BESIDE * std:
+    while last < last_bin and last != zero_bin and noisy[last + 1] > min_neighbour:
         last += 1
 
     # A gap beside zero tells nothing: many columns have zeros and large numbers.
     gaps = [
         (left[1], right[0])
         for left, right in pairwise(rows)
-        if zero not in (*left, *right)
+        if zero_bin not in (*left, *right)
     ]
     widest = max(gaps, key=lambda gap: gap[1] - gap[0], default=(0, 0))
     is_wide = widest[1] - widest[0] > _WIDE_GAP
@@ -278,21 +284,22 @@ def cut_sparse_ends(noisy: Counts, std: float, records: float) -> tuple[int, int
     cuts = np.arange(size + 1)  # numbers of cells cut off, at either end
     left_records = np.maximum(np.append(0.0, np.cumsum(noisy)), 0.0)
     right_records = np.maximum(np.append(0.0, np.cumsum(noisy[::-1])), 0.0)
+    # The noise of n cells together is √n times that of one.
     doubt = _CUT_DOUBT * std * np.sqrt(cuts)
     # For each pair of cuts, (left, right):
     records_cut = (left_records + doubt)[:, None] + (right_records + doubt)[None, :]
     width = size - cuts[:, None] - cuts[None, :]
     loss = records_cut / (_CUT_FRACTION * records) + np.log2(np.maximum(width, 1))
-    best = np.argmin(np.where(width > 0, loss, math.inf))
-    left_cut, right_cut = np.unravel_index(best, loss.shape)
+    best_pair = np.argmin(np.where(width > 0, loss, math.inf))
+    left_cut, right_cut = np.unravel_index(best_pair, loss.shape)
     return int(left_cut), size - 1 - int(right_cut)
 
 
-def bin_bounds(fine: BinEdges, first: int, last: int) -> tuple[Any, Any]:
-    """Returns the bounds of some bins.
+def bin_bounds(bins: BinEdges, first: int, last: int) -> tuple[Any, Any]:
+    """Returns the bounds of some neighbouring bins.
 
     Args:
-        fine: The bins.
+        bins: All bins.
         first: Index of the first bin.
         last: Index of the last bin.
 
@@ -300,9 +307,9 @@ def bin_bounds(fine: BinEdges, first: int, last: int) -> tuple[Any, Any]:
         Lower and upper bound, both included, as a schema has them: of integers, days
         and microseconds, the last one in the last bin.
     """
-    low = fine.edges[first]
-    high = fine.edges[last + 1]
-    if fine.edges.dtype != np.int64:
+    low = bins.edges[first]
+    high = bins.edges[last + 1]
+    if bins.edges.dtype != np.int64:
         return float(low), float(high)
     # A schema wants two different bounds.
     return int(low), max(int(high) - 1, int(low) + 1)
@@ -383,7 +390,7 @@ class Finding:
 
 def column_from_bounds(
     gap: Gap,
-    ends: tuple[Any, Any] | None,
+    bounds: tuple[Any, Any] | None,
     missing: float,
     std: float,
     *,
@@ -393,13 +400,13 @@ def column_from_bounds(
 
     Args:
         gap: The column, of which bounds are wanted.
-        ends: Lower and upper bound, as `bounds` returns them; None if nothing but zero
-            stood out.
+        bounds: Lower and upper bound, as `find_bounds` returns them; None if nothing
+            but zero stood out.
         missing: Noisy number of records without a value.
         std: Standard deviation of its noise, in records.
         doubt: What is to be looked at before the column is used.
     """
-    if ends is None:
+    if bounds is None:
         lower: Any = 0
         upper: Any = 1
         final_doubt = (
@@ -407,7 +414,7 @@ def column_from_bounds(
             "bounds, if you know them"
         )
     else:
-        lower, upper = round_bounds(gap.kind, *ends)
+        lower, upper = round_bounds(gap.kind, *bounds)
         final_doubt = doubt
     note = "values outside are moved to the nearer bound"
     if gap.missing:
@@ -516,6 +523,7 @@ def column_from_levels(
                 "text or identifiers, or too few records"
             ),
         )
+    # In brackets until no level and no missing value has that name.
     other = OTHER
     while other in levels or other in missing_values:
         other = f"({other})"

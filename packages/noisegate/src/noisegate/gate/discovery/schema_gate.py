@@ -181,7 +181,7 @@ def plan_discovery(
     else:
         odds = 0.0
     noise_epsilon = budget.epsilon + math.log1p(-odds)
-    # A little below, as a margin for rounding.
+    # μ of the Gaussian guarantee; a little below, as a margin for rounding.
     mu = accounting.mu_for(noise_epsilon, budget.delta - odds) * (1 - 1e-9)
 
     first_look: GaussianEvent | None = None
@@ -210,7 +210,9 @@ def plan_discovery(
             budget, mu, columns=texts, counts_per_record=counts_per_record
         )
         # A level of one record reaches the threshold if its noise reaches threshold −
-        # RECORD; see `accounting.threshold_odds`.
+        # RECORD. Discrete noise reaches m at most as often as continuous noise reaches
+        # m − 1 (`accounting.threshold_odds`): the 2 has one more as a margin, and the
+        # odds are a little below.
         quantile = -NormalDist().inv_cdf(odds / texts * (1 - 1e-6))
         levels = ThresholdedGaussianEvent(
             name="levels",
@@ -395,6 +397,9 @@ class SchemaGate(Session):
         """Asks for all bounds and levels, once.
 
         Reserves the cost, reads the records in two passes or more, and adds the noise.
+        The reservation is confirmed after the first pass, so that an error in it costs
+        nothing; later passes are chosen by noisy counts, and an error there leaves the
+        cost spent.
 
         Raises:
             DataError: if the data cannot be read, has no records, or a cell is not of
@@ -517,13 +522,15 @@ class SchemaGate(Session):
         bin_counts = noisy_counts[:-1]
         missing = float(noisy_counts[-1])
         cells = noisy_cells[: cell_edges.size]
-        ends = findings.find_bounds(edges, occupied, bin_counts, cell_edges, cells, std)
+        bounds = findings.find_bounds(
+            edges, occupied, bin_counts, cell_edges, cells, std
+        )
         doubt = findings.describe_records_beyond(
             edges, occupied, bin_counts, cells, std
         )
         if not doubt:
             doubt = findings.describe_wide_gap(gap.kind, edges, occupied)
-        return findings.column_from_bounds(gap, ends, missing, std, doubt=doubt)
+        return findings.column_from_bounds(gap, bounds, missing, std, doubt=doubt)
 
     def _find_levels(self, first_counts: ExactCounts) -> dict[str, Finding]:
         """Finds the levels of the columns of text.
