@@ -109,13 +109,16 @@ class BinEdges:
         return np.bincount(counted_bins, minlength=self.size).astype(np.int64)
 
     def divide_evenly(self, first: int, last: int, cells: int = FINE) -> BinEdges:
-        """Divides some bins into even cells.
+        """Divides some neighbouring bins into even cells.
 
         Args:
             first: Index of the first bin.
             last: Index of the last bin.
             cells: How many cells, at most `FINE`. Integers may have fewer, as cells
                 have integer edges.
+
+        Returns:
+            The cells; values outside of them count nowhere.
         """
         low = self.edges[first]
         high = self.edges[last + 1]
@@ -124,13 +127,14 @@ class BinEdges:
         # In Python's integers, which do not overflow.
         start = int(low)
         width = int(high) - start
-        steps = sorted({start + width * index // cells for index in range(cells + 1)})
-        return BinEdges(edges=np.array(steps, dtype=np.int64), is_clamped=False)
+        edges = sorted({start + width * index // cells for index in range(cells + 1)})
+        return BinEdges(edges=np.array(edges, dtype=np.int64), is_clamped=False)
 
     def around_zero(self) -> BinEdges:
         """Returns at most `FINE` bins on both sides of zero.
 
-        Each is four powers of two wide; the one in the middle has zero.
+        Each is four powers of two wide; the one in the middle has zero. Values beyond
+        count in the outermost bins.
         """
         if self.edges.dtype == np.int64:
             exponents = np.arange(
@@ -204,13 +208,21 @@ def _first_day(year: int) -> int:
 
 @dataclass(frozen=True)
 class HashPartition:
-    """The levels whose hash ends in the last `bits` bits of `ending`."""
+    """The levels whose hash ends in the last `bits` bits of `ending`.
+
+    All levels by default, as every hash ends in no bits.
+    """
 
     bits: int = 0
+    """How many bits of the hash decide."""
     ending: int = 0
+    """These bits, as an integer."""
 
     def contains(self, level: str) -> bool:
-        """Returns whether a level is in the partition. Hashes hold for one process."""
+        """Returns whether a level is in the partition.
+
+        Python's hashes differ between processes, so all passes are of one process.
+        """
         return hash(level) & ((1 << self.bits) - 1) == self.ending
 
     def halves(self) -> tuple[HashPartition, HashPartition]:
@@ -245,7 +257,9 @@ class LevelCounter:
         self.deferred: list[HashPartition] = []
 
     def count_texts(self, texts: pa.Array) -> None:
-        """Counts the levels of some records.
+        """Counts the levels of some records, but for too long and invisible ones.
+
+        Where there are more levels than are held, partitions are deferred at once.
 
         Args:
             texts: A text of each record, without nulls.
@@ -306,7 +320,7 @@ class ExactCounts:
 
 def read_counts(
     table: RawTable,
-    partial: PartialSchema,
+    partial_schema: PartialSchema,
     edges: Mapping[str, BinEdges],
     partitions: Mapping[str, HashPartition],
     progress: Progress | None = None,
@@ -315,7 +329,7 @@ def read_counts(
 
     Args:
         table: The private records.
-        partial: What is public of the columns.
+        partial_schema: What is public of the columns.
         edges: Bins of the numeric columns to be counted, by column.
         partitions: Levels of the columns of text to be counted, by column.
         progress: Called with the number of records read so far.
@@ -325,7 +339,9 @@ def read_counts(
             many for 64 bits.
     """
     counted_gaps = tuple(
-        gap for gap in partial.gaps if gap.name in edges or gap.name in partitions
+        gap
+        for gap in partial_schema.gaps
+        if gap.name in edges or gap.name in partitions
     )
     levels_per_column = max(LEVELS_HELD // max(len(partitions), 1), 1)
     counts = ExactCounts(
@@ -338,7 +354,7 @@ def read_counts(
         },
         missing={gap.name: 0 for gap in counted_gaps},
     )
-    for batch in table.batches(counted_gaps, partial.missing_values):
+    for batch in table.batches(counted_gaps, partial_schema.missing_values):
         for name, (values, missing_count) in batch.items():
             counts.missing[name] += missing_count
             if name in edges:

@@ -550,12 +550,12 @@ def column_from_levels(
 
 
 def schema_text(
-    partial: PartialSchema, findings: Mapping[str, Finding], headline: str
+    partial_schema: PartialSchema, findings: Mapping[str, Finding], headline: str
 ) -> str:
     """Writes a schema file.
 
     Args:
-        partial: What was public of the columns before.
+        partial_schema: What was public of the columns before.
         findings: What was found of those that were discovered, by name.
         headline: Lines for the top of the file.
 
@@ -564,7 +564,7 @@ def schema_text(
     """
     all_columns = {
         name: findings[name].column if name in findings else column
-        for name, column in partial.columns.items()
+        for name, column in partial_schema.columns.items()
     }
     columns = {
         name: column
@@ -574,10 +574,10 @@ def schema_text(
     ignored = [name for name in all_columns if name not in columns]
 
     top: dict[str, Any] = {}
-    if partial.label in columns:
-        top["label"] = partial.label
-    if partial.missing_values != DEFAULT_MISSING_VALUES:
-        top["missing_values"] = list(partial.missing_values)
+    if partial_schema.label in columns:
+        top["label"] = partial_schema.label
+    if partial_schema.missing_values != DEFAULT_MISSING_VALUES:
+        top["missing_values"] = list(partial_schema.missing_values)
     if ignored:
         top["ignore"] = ignored
 

@@ -315,10 +315,10 @@ class SchemaGate(Session):
         )
         check_public_record_count(records, budget.adjacency)
         self._table = RawTable(data, show_values=show_values)
-        self._partial = self._table.describe_columns(
+        self._partial_schema = self._table.describe_columns(
             kinds or {}, None if columns is None else Path(columns), label
         )
-        gaps = self._partial.gaps
+        gaps = self._partial_schema.gaps
         self._numeric = {gap.name: gap for gap in gaps if gap.numeric}
         self._texts = {gap.name: gap for gap in gaps if not gap.numeric}
         self._edges = {name: bin_edges(gap.kind) for name, gap in self._numeric.items()}
@@ -332,14 +332,14 @@ class SchemaGate(Session):
             texts=len(self._texts),
         )
         unbooked_run = (
-            UnbookedRun(plan, self._partial.columns) if dataset is None else None
+            UnbookedRun(plan, self._partial_schema.columns) if dataset is None else None
         )
         access = Access(
             plan=plan,
             source=self._table,
             public_record_count=records,
             method=METHOD,
-            public={**self._partial.to_json(), "records": records},
+            public={**self._partial_schema.to_json(), "records": records},
             reservation=Reservation(resolve_ledger(ledger, dataset), dataset),
             single_use_lock=threading.Lock(),
             progress=progress,
@@ -416,7 +416,9 @@ class SchemaGate(Session):
             found_columns = self._find_bounds(first_counts) | self._find_levels(
                 first_counts
             )
-            text = findings.schema_text(self._partial, found_columns, self._headline())
+            text = findings.schema_text(
+                self._partial_schema, found_columns, self._headline()
+            )
         doubts = {name: finding.doubt for name, finding in found_columns.items()}
         certificate = self._certify({SCHEMA_HASH: schema_hash(text.encode())})
         return Discovery(
@@ -568,7 +570,7 @@ class SchemaGate(Session):
             counted = self._count_records({}, partitions)
 
         threshold = event.threshold / RECORD
-        missing_markers = self._partial.missing_values
+        missing_markers = self._partial_schema.missing_values
         return {
             name: findings.column_from_levels(
                 gap,
@@ -615,7 +617,9 @@ class SchemaGate(Session):
         progress: Progress | None = None,
     ) -> ExactCounts:
         """Counts bins and levels in one pass, and checks the number of records."""
-        counts = read_counts(self._table, self._partial, edges, partitions, progress)
+        counts = read_counts(
+            self._table, self._partial_schema, edges, partitions, progress
+        )
         self._check_record_count(counts.records)
         return counts
 
