@@ -85,7 +85,7 @@ def fixed(monkeypatch, records, seed=1):
         return other
 
     monkeypatch.setattr(
-        shards.ShardSession, "_begin", begin(shards.ShardSession._begin)
+        shards.ShardSession, "_start_shards", begin(shards.ShardSession._start_shards)
     )
     monkeypatch.setattr(
         shards.ShardSession,
@@ -110,8 +110,8 @@ def test_a_record_is_in_one_shard_and_those_of_others_stay_where_they_are():
     old = [place for place in range(500) if place != 3]
     for shard in range(7):
         if shard != changed:
-            seen = [old[place] for place in without.drawn(uniform)[shard]]
-            assert seen == with_it.drawn(uniform)[shard].tolist()
+            seen = [old[place] for place in without.draw_records(uniform)[shard]]
+            assert seen == with_it.draw_records(uniform)[shard].tolist()
 
 
 def test_a_public_schedule_says_who_learns_whoever_is_asked():
