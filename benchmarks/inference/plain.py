@@ -214,6 +214,19 @@ def _odds(frame: pd.DataFrame, asked: Analysis) -> Found:
     ]
 
 
+def _crosstab(frame: pd.DataFrame, asked: Analysis) -> Found:
+    row, column = asked.columns
+    answers_of_cells = []
+    for row_level in _levels(frame[row]):
+        for column_level in _levels(frame[column]):
+            is_in_cell = (frame[row] == row_level) & (frame[column] == column_level)
+            share = is_in_cell.mean()
+            error = math.sqrt(share * (1 - share) / len(frame))
+            name = f"{row} = {row_level}, {column} = {column_level}"
+            answers_of_cells.append(_about(name, share, error))
+    return answers_of_cells
+
+
 def _chi2(frame: pd.DataFrame, asked: Analysis) -> Found:
     cells = pd.crosstab(*(frame[name] for name in asked.columns))
     statistic, p, *_ = stats.chi2_contingency(cells, correction=False)

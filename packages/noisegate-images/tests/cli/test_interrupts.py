@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from noisegate import Pairwise
-from noisegate.app.runs.work import held
+from noisegate.app.runs.work import hold_signals
 from noisegate_images.training.moment_matching import MomentMatching
 
 from .conftest import rows, said, states
@@ -118,12 +118,12 @@ def handlers():
 
 def test_signals_are_held_back_until_asked_for(handlers):
     before = signal.getsignal(signal.SIGINT)  # a shell's background job ignores it
-    with pytest.raises(KeyboardInterrupt), held() as may_stop:
+    with pytest.raises(KeyboardInterrupt), hold_signals() as may_stop:
         may_stop()
         signal.raise_signal(signal.SIGINT)
         may_stop()
         pytest.fail("the signal was lost")
-    with pytest.raises(KeyboardInterrupt), held():
+    with pytest.raises(KeyboardInterrupt), hold_signals():
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)
         pytest.fail("the second signal was held back too")
@@ -134,7 +134,7 @@ def test_outside_the_main_thread_signals_are_left_alone():
     before, seen = signal.getsignal(signal.SIGINT), []
 
     def work():
-        with held() as may_stop:
+        with hold_signals() as may_stop:
             may_stop()
             seen.append(signal.getsignal(signal.SIGINT))
 

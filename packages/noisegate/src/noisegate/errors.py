@@ -8,7 +8,7 @@
     │   ├── SchemaError       the schema file or object is wrong
     │   ├── DataError         the private data does not fit the schema
     │   ├── ModelError        a saved model is broken or was changed
-    │   ├── LedgerError       the ledger is locked, unreachable, corrupt or tampered with
+    │   ├── LedgerError       the ledger is locked, unreachable, corrupt or edited
     │   ├── CalibrationError  no noise level can give the asked guarantee
     │   ├── DivergedError     a training has left the finite numbers
     │   └── MissingExtraError an optional dependency is not installed

@@ -1,4 +1,4 @@
-"""Public randomness: what a seed may be, and the generators that samples are drawn with.
+"""Public randomness: seeds, and the generators that samples are drawn with.
 
 Samples are the same for a seed with torch or without. Where torch is loaded, they are
 drawn with its `torch.Generator`; elsewhere with `MersenneTwister`, which gives the same
@@ -93,10 +93,11 @@ class MersenneTwister:
 def _swap_in_turn(partners: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Swaps position i of 0, 1, 2, … with position partners[i], for each i in turn.
 
-    Does without a loop over positions. Swap i puts what lies at partners[i] to its final
-    place i, and what lies at i to partners[i]. So what i ends with is found by going
-    back: from partners[i] to the last swap before i that put something there, to what
-    lay at the position of that swap, and so on. Such chains are followed by doubling.
+    Does without a loop over positions. Swap i puts what lies at partners[i] to its
+    final place i, and what lies at i to partners[i]. So what i ends with is found by
+    going back: from partners[i] to the last swap before i that put something there, to
+    what lay at the position of that swap, and so on. Such chains are followed by
+    doubling.
 
     Args:
         partners: The position that each is swapped with, not before it, (count,).

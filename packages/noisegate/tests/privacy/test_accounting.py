@@ -231,6 +231,17 @@ def test_the_rounded_gaussian_is_charged_its_distance_on_every_coordinate():
     )
 
 
+def test_the_slack_of_several_events_adds_up():
+    rounded = gaussian_event(1.0, coordinates=1000, sampler=Sampler.ROUNDED_GAUSSIAN)
+    exact = gaussian_event(1.0, coordinates=1000)
+    _, delta_of_one = accounting.sampler_slack([rounded], 1.0)
+    _, delta_of_three = accounting.sampler_slack([rounded] * 3, 1.0)
+    assert delta_of_three == pytest.approx(3 * delta_of_one)
+    epsilon_of_one, _ = accounting.sampler_slack([exact], 1.0)
+    epsilon_of_three, _ = accounting.sampler_slack([exact] * 3, 1.0)
+    assert epsilon_of_three == pytest.approx(3 * epsilon_of_one)
+
+
 def test_every_step_of_a_sampled_event_is_charged_its_slack():
     event = sampled_event(
         1.0, 0.1, 50, coordinates=1000, sampler=Sampler.ROUNDED_GAUSSIAN

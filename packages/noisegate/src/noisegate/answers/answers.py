@@ -235,6 +235,7 @@ FORMS = (
     "partial(x, y | z)",
     "chi2(a, b)",
     "odds(a, b)",
+    "crosstab(a, b)",
     "y ~ x + g",
     "logit(y) ~ x + g",
     "poisson(y) ~ x + g",
@@ -255,6 +256,7 @@ _NUMBER_OF = {
     "corr": 2,
     "chi2": 2,
     "odds": 2,
+    "crosstab": 2,
     "survival": 2,
 }
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from noisegate.answers.cells import ends_of
 from noisegate.answers.evidence import Evidence, Sums
 from noisegate.answers.released import Floats
-from noisegate.models.within_cell import ends_of
 from noisegate.queries.binning import NumericBins
 from noisegate.schema import EncodedTable
 from noisegate.schema.layout import numbers_at
@@ -72,7 +72,7 @@ def cumulative(evidence: Evidence, place: int) -> Cumulative:
     if counted is None:
         counts, variance = np.zeros(bins.size), math.inf
     else:
-        counts, variance = counted.counts, counted.variance
+        counts, variance = counted.counts, float(counted.variance.max())
     cuts, fine, fine_variance = evidence.fine_counts(place)
     anchors = [(0, 0.0, 0.0)]
     total, total_variance = evidence.records

@@ -19,8 +19,15 @@ from noisegate.answers.answers import (
     spread_of_sums,
     wider,
 )
+from noisegate.answers.crosstab import crosstab
 from noisegate.answers.cumulative import calibrated, cumulative
-from noisegate.answers.evidence import DrownedError, Evidence, Sums
+from noisegate.answers.domain import Level, NumberRange
+from noisegate.answers.evidence import (
+    DrownedError,
+    Evidence,
+    NotMeasuredError,
+    Sums,
+)
 from noisegate.answers.released import Floats
 from noisegate.errors import OptionError
 from noisegate.schema import Date, Datetime
@@ -28,6 +35,8 @@ from noisegate.schema import Date, Datetime
 # Simulations of the null of a test, and draws of the noise for what is solved step by step.
 _NULLS, _FEW_DRAWS = 1999, 60
 _UNITS = {Date: "days", Datetime: "microseconds"}
+# Kinds of questions whose answers, or whose names, are in the units of columns.
+_IN_UNITS = ("mean", "quantile", "ols", "crosstab")
 
 
 class Estimands:
@@ -46,7 +55,7 @@ class Estimands:
         except DrownedError as drowned:
             why = f"the noise forbids an answer: it hides the range in which '{drowned}' lies"
             return [Estimate(question=asked.text, name=asked.text, refused=why)]
-        counted = asked.columns if asked.kind in ("mean", "quantile", "ols") else ()
+        counted = asked.columns if asked.kind in _IN_UNITS else ()
         kinds = {
             name: type(self._evidence.numeric(self._evidence.column(name)))
             for name in counted
@@ -351,11 +360,8 @@ class Estimands:
             tuple(self._evidence.column(name) for name in names)
         )
         if found is None:
-            says = f"query {asked.text!r}: {' and '.join(map(repr, names))} were not measured together in a table"
-            raise OptionError(
-                f"{says}; those of two columns and the label of the schema are, by the default method."
-            )
-        return found.counts, found.variance
+            raise self._not_measured_together(asked, names)
+        return found.counts, float(found.variance.max())
 
     def _odds(self, asked: Analysis) -> list[Estimate]:
         counts, variance = self._counts(asked, asked.columns)
@@ -382,6 +388,52 @@ class Estimands:
                 asked.text, [asked.text], log_odds, spread, level=self._level
             )
         ]
+
+    def _crosstab(self, asked: Analysis) -> list[Estimate]:
+        """Returns the share of all records in each cell of two columns."""
+        row, column = asked.columns
+        for name in asked.columns:
+            # Refuses a name that no column has.
+            self._evidence.column(name)
+        if row == column:
+            raise OptionError(f"query {asked.text!r} names a column twice.")
+        try:
+            table = crosstab(
+                self._evidence.measurements,
+                row,
+                column,
+                level=self._level,
+                finite=self._finite,
+            )
+        except LookupError:
+            raise self._not_measured_together(asked, asked.columns) from None
+        if table is None:
+            reason = "the noise forbids an answer: it hides how many records there are"
+            return [Estimate(question=asked.text, name=asked.text, refused=reason)]
+        row_cells, column_cells = table.domain.cells
+        return [
+            Estimate(
+                question=asked.text,
+                name=f"{row} = {_name_of(row_cell)}, {column} = {_name_of(column_cell)}",
+                value=float(table.shares[i, j]),
+                low=float(table.low[i, j]),
+                high=float(table.high[i, j]),
+                noise=float(table.noise[i, j]),
+                sampling=float(table.sampling[i, j]),
+            )
+            for i, row_cell in enumerate(row_cells)
+            for j, column_cell in enumerate(column_cells)
+        ]
+
+    def _not_measured_together(
+        self, asked: Analysis, names: Sequence[str]
+    ) -> NotMeasuredError:
+        """Returns the error for columns that no table of the release holds together."""
+        return NotMeasuredError(
+            f"query {asked.text!r}: {' and '.join(map(repr, names))} were not measured "
+            "together in a table; those of two columns and the label of the schema are, "
+            "by the default method."
+        )
 
     def _chi2(self, asked: Analysis) -> list[Estimate]:
         counts, variance = self._counts(asked, asked.columns)
@@ -514,6 +566,15 @@ class Estimands:
             wider(one, abs(float(end)) / 2)
             for one, end in zip(found, last - first, strict=True)
         ]
+
+
+def _name_of(cell: Level) -> str:
+    """Returns a cell in words: a level, "18 to 29", or "missing"."""
+    if not isinstance(cell, NumberRange):
+        return _spelled(cell)
+    if cell.low == cell.high:
+        return f"{cell.low:.6g}"
+    return f"{cell.low:.6g} to {cell.high:.6g}"
 
 
 def _spelled(level: Any) -> str:

@@ -7,13 +7,15 @@ for what margins share; what a table may be off by is the width of its cells (se
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.answers.measurements import Measurements
+from noisegate.answers.noisy_table import NoisyTable
 from noisegate.answers.released import Floats
 from noisegate.errors import OptionError, UserError
 from noisegate.methods.registry import method_of
@@ -35,6 +37,10 @@ _SAMPLE = 20_000  # records of the model, for how much sums vary between samples
 _MEAN_ERROR, _SQUARE_ERROR = 0.4, 0.5
 
 
+class NotMeasuredError(OptionError):
+    """The release has no answer, as columns were not measured, or not together."""
+
+
 class DrownedError(Exception):
     """The noise hides in which range a column lies; its name."""
 
@@ -43,14 +49,6 @@ Columns = tuple[int, ...]
 Causes = dict[
     Any, float
 ]  # what a value may be off by beside its noise: standard deviations, by what each comes from
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoisyCounts:
-    """A table of counts, with the variance of the noise on each."""
-
-    counts: Floats
-    variance: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +110,12 @@ class Evidence:
         ]
 
     @cached_property
+    def measurements(self) -> Measurements:
+        """All that the release states, as tables of named columns."""
+        measurements: Measurements = self._method.measurements(self._model.release)
+        return measurements
+
+    @cached_property
     def records(self) -> tuple[float, float]:
         """The number of records, and the variance of its noise."""
         if self._known is not None:
@@ -148,47 +152,27 @@ class Evidence:
         coded = self.layout.coded[column - len(self.layout.numeric)]
         return [*coded.levels, *([None] * (coded.size - len(coded.levels)))]
 
-    def table(self, columns: Columns) -> NoisyCounts | None:
-        """Returns the counts of some columns, by all tables that hold them; None where no table does."""
-        found: list[tuple[Any, float, Causes]] = []
-        for table in self.tables:
-            if set(columns) <= set(table.columns):
-                others = tuple(
-                    axis
-                    for axis, column in enumerate(table.columns)
-                    if column not in columns
-                )
-                size = math.prod(table.counts.shape[axis] for axis in others)
-                counts = table.counts.sum(axis=others)
-                kept = [column for column in table.columns if column in columns]
-                found.append(
-                    (
-                        counts.transpose([kept.index(one) for one in columns]),
-                        size * table.noise_std**2,
-                        {},
-                    )
-                )
-        if not found and len(columns) == 1 and columns[0] in self._first_round:
-            found = [self._by_histogram(columns[0])]
-        if not found:
-            return None
-        counts, variance, _ = _weighed(found)
-        return NoisyCounts(counts=np.asarray(counts), variance=variance)
+    @cached_property
+    def _tables_alone(self) -> Measurements:
+        """What the release states without second moments.
 
-    def _by_histogram(self, place: int) -> tuple[Floats, float, Causes]:
-        """Returns the counts of a numeric column's cells by its histogram, where no table holds them."""
-        cuts, fine, variance = self._first_round[place][0]
-        bins = self.bins[place]
-        begins = np.r_[0, np.searchsorted(cuts, bins.cuts) + 1]
-        counts = np.add.reduceat(fine, begins)
-        missing = (
-            [max(self.records[0] - float(counts.sum()), 0.0)] if bins.nullable else []
-        )
-        return (
-            np.append(counts, missing),
-            variance * float(np.diff(np.r_[begins, len(fine)]).max()),
-            {},
-        )
+        `sums` weighs these against estimates by tables, which must not hold them.
+        """
+        return replace(self.measurements, moments=None)
+
+    def table(self, columns: Columns) -> NoisyTable | None:
+        """Returns the counts of some columns by all tables that hold them.
+
+        Args:
+            columns: Numbers of the columns, in the order of the axes to be.
+
+        Returns:
+            The counts; None where no table holds the columns.
+        """
+        try:
+            return self._tables_alone.best([self.names[column] for column in columns])
+        except LookupError:
+            return None
 
     def fine_counts(self, place: int) -> tuple[tuple[float, ...], Floats, float]:
         """Returns cuts, noisy counts and variance of the finest cells of a numeric column, missing left out."""
@@ -197,8 +181,9 @@ class Evidence:
             return found[0]
         bins, counted = self.bins[place], self.table((place,))
         if counted is None:
-            raise OptionError(f"{self.names[place]!r} was not measured.")
-        return bins.cuts, counted.counts[: len(bins.cuts) + 1], counted.variance
+            raise NotMeasuredError(f"{self.names[place]!r} was not measured.")
+        variance = float(counted.variance.max())
+        return bins.cuts, counted.counts[: len(bins.cuts) + 1], variance
 
     def coarse_counts(self, place: int) -> list[tuple[NumericBins, Floats, float]]:
         """Returns the same of coarser histograms."""
@@ -265,7 +250,7 @@ class Evidence:
                     if len(names) == 1
                     else "were not measured together"
                 )
-                raise OptionError(
+                raise NotMeasuredError(
                     f"{' and '.join(names)} {how}, so this release has no answer. Ask for second moments next time, by "
                     "the setting moments_share=0.43 of method='pairwise', or for all pairs, by pairs='all'."
                 )
@@ -335,9 +320,8 @@ class Evidence:
     ) -> tuple[float, float, Causes] | None:
         """Returns value, variance of the noise and possible bias of an entry by the tables of its columns."""
         columns = tuple(dict.fromkeys(column for column, _ in key))
-        if columns not in self._cache:
-            self._cache[columns] = self.table(columns)
-        if (counted := self._cache[columns]) is None:
+        counted = self.table(columns)
+        if counted is None:
             return None
         each = [self._cells(column, code, terms) for column, code in key]
         if len(key) == 2 and len(columns) == 1:  # z²
@@ -354,11 +338,8 @@ class Evidence:
         if len(each) == 1:
             means, errors, _ = each[0]
             off = _of_cells(columns[0], key, counted.counts * errors)
-            return (
-                float(means @ counted.counts),
-                counted.variance * float(means @ means),
-                off,
-            )
+            sums, variance = counted.contract({self.names[columns[0]]: means[:, None]})
+            return float(sums[0]), float(variance[0]), off
         (a, a_off, a_std), (b, b_off, b_std) = each
         # Errors of means differ from cell to cell; that two numbers go together within cells is everywhere the same.
         off = _of_cells(columns[0], None, counted.counts @ b * a_off)
@@ -369,15 +350,9 @@ class Evidence:
             off[key] = _CELL_CORRELATION * float(
                 a_std @ np.maximum(counted.counts, 0) @ b_std
             )
-        return (
-            float(a @ counted.counts @ b),
-            counted.variance * float(a @ a) * float(b @ b),
-            off,
-        )
-
-    @cached_property
-    def _cache(self) -> dict[Columns, NoisyCounts | None]:
-        return {}
+        first, second = (self.names[column] for column in columns)
+        sums, variance = counted.contract({first: a[:, None], second: b[:, None]})
+        return float(sums[0, 0]), float(variance[0, 0]), off
 
     def _cells(
         self, column: int, code: int | None, terms: Moments

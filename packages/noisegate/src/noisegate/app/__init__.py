@@ -1,4 +1,6 @@
-"""The application: what a user calls, by command or in Python. It hands files to the gate and releases to models.
+"""The application: what a user calls, by command or in Python.
+
+It hands files to the gate, and releases to models.
 
 - `cli`: the command line, one file a verb.
 - `runs`: one run: what is asked for, the folder it is written to, and its progress.

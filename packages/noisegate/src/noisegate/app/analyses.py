@@ -2,14 +2,14 @@
 
 Two questions are answered before anything is spent:
 
-- `price`: the least ε at which the interval of every answer is as narrow as it is wanted
-  (``plan --want``);
+- `price`: the least ε at which the interval of every answer is as narrow as it is
+  wanted (``plan --want``);
 - `expected`: the widths of the intervals at a given ε (``plan --analyses``).
 
 Both make trial releases of records that stand in for private ones, through the same
 method and gate, so no private record is read::
 
-    wants ──► trial release of stand-in records ──► `infer` ──► half-width of each answer
+    wants ──► trial release of stand-in records ──► `infer` ──► half-width of answers
               (three of them; the widest counts, and a fifth more)
 
 The stand-in is public records, or records that are made up from the schema: numbers
@@ -183,11 +183,12 @@ class Price:
 def read_want(text: str, schema: Schema) -> Want:
     """Parses a want, such as ``mean(wage) by sex ±2 % at 95 %``.
 
-    Percent are hundredths of a share or of a correlation; for a mean or a quantile, they
-    are hundredths of the range of its column.
+    Percent are hundredths of a share or of a correlation; for a mean or a quantile,
+    they are hundredths of the range of its column.
 
     Args:
-        text: The question, ``±`` (or ``+-``), a half-width, and a level unless it is 95 %.
+        text: The question, ``±`` (or ``+-``), a half-width, and a level unless it is
+            95 %.
         schema: Has the ranges of the columns.
 
     Raises:
@@ -464,9 +465,9 @@ def _enough_records(want: Want, answer: Estimate, records: int) -> int:
     """Computes about how many records make an answer as exact as it is wanted.
 
     With m records in place of n the variance is about
-    (sampling² + bias²)·n/m + noise²·(n/m)²: the noise on a sum does not grow with m, and
-    cells are the finer the more records there are. Set equal to the variance that is
-    wanted, this is a quadratic equation in m/n.
+    (sampling² + bias²)·n/m + noise²·(n/m)²: the noise on a sum does not grow with m,
+    and cells are the finer the more records there are. Set equal to the variance that
+    is wanted, this is a quadratic equation in m/n.
     """
     quantile = NormalDist().inv_cdf(0.5 + want.level / 2)
     wanted_variance = (want.half / quantile / _MARGIN) ** 2

@@ -153,7 +153,7 @@ def fit(
         if seed:
             settings = settings | {"seed": seed}
         changed["settings"] = settings
-        return resume_run(folder, data, given=changed, device=device, engine=engine)
+        return resume_run(folder, data, options=changed, device=device, engine=engine)
 
     run = Run.of(**options, settings={"seed": seed, **settings})
     rarity_warning = run.schema.usable().hardly_satisfiable

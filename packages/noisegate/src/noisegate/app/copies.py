@@ -102,8 +102,8 @@ def _check_model(model: Synthesizer) -> None:
     """Requires a model of one table, of whose records each is a privacy unit."""
     if model.certificate.unit != RECORD or model.schema.images is not None:
         raise OptionError(
-            "copies are made of models of one table, in whose release a privacy unit is "
-            "one record."
+            "copies are made of models of one table, in whose release a privacy unit "
+            "is one record."
         )
     taken_names = _ADDED_COLUMNS & {column.name for column in model.schema.columns}
     if taken_names:

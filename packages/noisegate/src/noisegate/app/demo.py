@@ -153,7 +153,7 @@ def _lines_of_survey(folder: Path) -> list[str]:
 
 
 def _lines_of_images(folder: Path) -> list[str]:
-    """Returns where a reader finds synthetic images, the certificate and the originals."""
+    """Returns where a reader finds the images, their certificate and the originals."""
     return [
         f"Synthetic images:  {folder / 'synthetic.png'}, and all of them in "
         f"{folder / 'synthetic.parquet'}",
@@ -288,8 +288,8 @@ def _remove_earlier(folder: Path, demo_files: set[str]) -> None:
         is_demo = FIGURES in names and names <= demo_files
     if not is_demo:
         raise OptionError(
-            f"--out {folder} exists and holds more than an earlier demo; choose another "
-            "folder."
+            f"--out {folder} exists and holds more than an earlier demo; choose "
+            "another folder."
         )
     try:
         shutil.rmtree(folder)

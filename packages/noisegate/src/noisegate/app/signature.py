@@ -162,8 +162,8 @@ def _read_signed_envelope(path: Path, public_key: Path) -> _Envelope:
         )
     except InvalidSignature:
         raise ModelError(
-            f"{path} was changed, or not made with the key of {public_key}: do not rely "
-            "on it."
+            f"{path} was changed, or not made with the key of {public_key}: do not "
+            "rely on it."
         ) from None
     except (OSError, TypeError, ValueError, LookupError, AttributeError) as error:
         raise ModelError(
@@ -285,8 +285,8 @@ def _load_or_generate_key(path: Path) -> Ed25519PrivateKey:
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise OptionError(
-            f"{said('key', path)} must be an unencrypted Ed25519 private key in PEM, or "
-            "a new file."
+            f"{said('key', path)} must be an unencrypted Ed25519 private key in PEM, "
+            "or a new file."
         )
     check_private(path, "key")
     return key

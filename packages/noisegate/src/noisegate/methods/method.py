@@ -10,6 +10,8 @@ from dataclasses import astuple, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
+from noisegate.answers.measurements import Measurements
+from noisegate.answers.reading import read_measurements
 from noisegate.answers.released import Table
 from noisegate.answers.verdict import Verdict
 from noisegate.cards import ResultCard, Shown
@@ -271,6 +273,15 @@ class Method(Settings, ABC):
                 noise_std=release.noise_std["counts"],
             )
         ]
+
+    def measurements(self, release: Release) -> Measurements:
+        """Returns all that a release of this method states of its table of records.
+
+        Args:
+            release: A release of this method, of one table.
+        """
+        bins, tables = self.released_tables(release)
+        return read_measurements(release, bins, tables)
 
     def unfitted_tables(
         self, release: Release

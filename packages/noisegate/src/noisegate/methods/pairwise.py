@@ -27,6 +27,8 @@ import numpy as np
 
 from noisegate.answers import design as rounds
 from noisegate.answers.design import Columns, Design
+from noisegate.answers.measurements import Measurements
+from noisegate.answers.reading import read_measurements
 from noisegate.answers.released import (
     COARSE,
     HISTOGRAMS,
@@ -363,6 +365,17 @@ class Pairwise(Method):
         """Returns the histograms of each bought column as they were released, the fine one first."""
         return self._design_of(release).released_histograms(
             release.values, release.noise_std
+        )
+
+    def measurements(self, release: Release) -> Measurements:
+        """Returns all that a release states, histograms and second moments among it."""
+        bins, tables = self.released_tables(release)
+        return read_measurements(
+            release,
+            bins,
+            tables,
+            histograms=self.released_histograms(release),
+            moments=self.released_moments(release),
         )
 
     def decisions(

@@ -70,8 +70,8 @@ HASHED = (CERTIFICATE_FILE, PAGE_FILE, VALUES_FILE, GENERATOR_FILE)
 """The files whose hashes `model.json` has."""
 _RELEASED = HASHED[:3]
 
-# What `model.json` must have, and may have: the digest of the others, which older models
-# lack.
+# What `model.json` must have, and may have: the digest of the others, which older
+# models lack.
 _FIELDS = {"format", "model", "certificate", "files"}
 _DIGEST = "digest"
 
@@ -289,8 +289,8 @@ def _check_page(certificate: Certificate, folder: Path) -> None:
     if is_of_other_version and headline(certificate) in page:
         return
     raise ModelError(
-        f"{folder / PAGE_FILE} does not say what {CERTIFICATE_FILE} states: do not rely "
-        "on it."
+        f"{folder / PAGE_FILE} does not say what {CERTIFICATE_FILE} states: do not "
+        "rely on it."
     )
 
 
@@ -461,13 +461,13 @@ def _check_sensitivity(
         minimum = UNITS
     else:
         minimum = smallest_bound.sensitivity(certificate.adjacency)
-    # The event of a stream states a record's norm beside the sensitivity of all periods.
+    # The event of a stream states a record's norm beside that of all periods.
     sensitivity = getattr(event, "record", event.sensitivity)
     if sensitivity < minimum:
         raise ModelError(
             f"{folder / CERTIFICATE_FILE}: event {event.name!r} states "
-            f"sensitivity={sensitivity:g}, below the {minimum} that a record has on the "
-            f"grid under {certificate.adjacency.value}."
+            f"sensitivity={sensitivity:g}, below the {minimum} that a record has on "
+            f"the grid under {certificate.adjacency.value}."
         )
 
 

@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     import torch
 
     from noisegate.answers.answers import Estimate
+    from noisegate.answers.measurements import Measurements
     from noisegate.answers.worth import Worth
 
 _PROBE_ROWS = 4096
@@ -85,7 +86,7 @@ _PROBE_ROWS = 4096
 _BATCH_NUMBERS = 2**23
 """The most numbers in a batch of images: 64 MB as float64."""
 
-MOST_ROWS = 2**53
+SAMPLE_LIMIT = 2**53
 """A sample has fewer records than this: more are not counted exactly in float64, and no
 disk holds them."""
 
@@ -306,6 +307,24 @@ class Synthesizer(Shown):
 
         return infer(self, *questions, level=level, finite=finite)
 
+    @property
+    def answers(self) -> Measurements:
+        """All that the release states about its records: noisy tables, with the noise.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> from noisegate import Schema, synthesize
+            >>> from noisegate.schema import Boolean
+            >>> patients = pa.table({"ill": [True, False, False, False] * 500})
+            >>> schema = Schema([Boolean(name="ill")])
+            >>> model = synthesize(patients, schema=schema, epsilon=1.0)
+            >>> model.answers.best(["ill"]).to_pandas().columns.tolist()
+            ['ill', 'count', 'noise_std']
+        """
+        from noisegate.answers.infer import measurements_of
+
+        return measurements_of(self)
+
     def effective_n(self) -> list[Worth]:
         """Returns how many real records the rows of this model are worth.
 
@@ -454,10 +473,10 @@ class Synthesizer(Shown):
             RejectionError: as `sample` does, from the iterator.
         """
         check_record_count(n)
-        if n >= MOST_ROWS:
+        if n >= SAMPLE_LIMIT:
             raise OptionError(
-                f"n={n:,}: at most {MOST_ROWS - 1:,} records are sampled at once; ask "
-                "for fewer."
+                f"n={n:,}: at most {SAMPLE_LIMIT - 1:,} records are sampled at once; "
+                "ask for fewer."
             )
         if seed is not None:
             check_seed(seed)

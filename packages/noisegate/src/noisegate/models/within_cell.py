@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.answers.cells import ends_of
 from noisegate.models.stratified import (
     CellSampler,
     draws_independently,
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
     import torch
 
 Floats = npt.NDArray[np.float64]
-
-# Rounding may put the nearest step of an edge this many steps off.
-_RANK_ERROR = 2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -305,32 +303,3 @@ def _fill_empty_bins(
         is_in_empty_bin = np.bincount(bin_of, filled)[bin_of] == 0
         filled = np.where(is_in_empty_bin, fallback, filled)
     return filled
-
-
-def ends_of(column: NumericColumn, edges: Floats) -> tuple[Floats, Floats, Floats]:
-    """Finds which positions lie between edges.
-
-    Args:
-        column: The column.
-        edges: Ends of right-open cells, ascending from 0 to 1, (cells + 1,).
-
-    Returns:
-        Lowest and highest position in each cell, (cells,) each, and how large it is,
-        (cells,): its width, or in a column of steps how many it holds, which may be
-        none.
-    """
-    if isinstance(column, Continuous):
-        return edges[:-1], edges[1:], np.diff(edges)
-    # The first step at or above each edge, by the comparison that puts encoded steps
-    # into bins.
-    start: npt.NDArray[np.int64] = np.maximum(
-        ranks_at(column, edges[:-1]) - _RANK_ERROR, 0
-    )
-    for _ in range(2 * _RANK_ERROR):
-        start += positions_of_ranks(column, start) < edges[:-1]
-    stop = np.append(start[1:], column.last_rank + 1) - 1
-    return (
-        positions_of_ranks(column, start),
-        positions_of_ranks(column, stop),
-        (stop - start + 1).astype(np.float64),
-    )

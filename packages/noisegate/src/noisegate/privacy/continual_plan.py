@@ -1,4 +1,4 @@
-"""Plans a stream: queries that every period answers, and noise that partly cancels (G-34).
+"""Plans a stream: queries of every period, and noise that partly cancels (G-34).
 
 Let x be the exact sums of the periods, one row each. What is wanted are the totals A x,
 with ones on and below the diagonal of A (or in a band of it, for totals of a window).
@@ -213,8 +213,8 @@ class Horizon:
         budget = once.budget
         if budget.adjacency is not Adjacency.ADD_REMOVE:
             raise OptionError(
-                "adjacency='replace-one': how many records a period has is private; use "
-                "'add-remove'."
+                "adjacency='replace-one': how many records a period has is private; "
+                "use 'add-remove'."
             )
         if budget.contributions is not None:
             raise OptionError(
@@ -262,7 +262,7 @@ class Horizon:
         }
 
     def at_once(self, budget: Budget) -> Budget:
-        """Returns a budget for asking once, with the noise of the stream's last release.
+        """Returns a budget for asking once, at the noise of the stream's last release.
 
         It tells what quality to expect: as that of a fit at this smaller ε.
 

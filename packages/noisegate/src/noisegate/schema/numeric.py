@@ -208,7 +208,7 @@ class Stepped(Bounded):
         return (last - first) // self.spacing + len(below) + len(above)
 
     def _check(self) -> None:
-        """Checks the step, and that bounds and atoms are whole numbers of steps apart."""
+        """Checks the step, and that bounds and atoms are whole steps apart."""
         super()._check()
         self._check_step()
         first, last = self.unit_bounds

@@ -152,7 +152,7 @@ def fit_command(
         model = resume_run(
             folder,
             one_path(data),
-            given=options.explicit_options(context),
+            options=options.explicit_options(context),
             device=device,
             ledger=options.ledger,
             show_values=show_values,

@@ -255,7 +255,7 @@ def _check_request(
         OptionError: if there is no place to write to, a licence has no description to
             stand in, or the number of records is out of range.
     """
-    from noisegate.models.synthesizer import MOST_ROWS
+    from noisegate.models.synthesizer import SAMPLE_LIMIT
 
     if out is None and package is None:
         raise OptionError(
@@ -267,9 +267,9 @@ def _check_request(
             f"--license {licence} stands in the descriptions of --package DIR; give "
             "it, or leave it out."
         )
-    if n >= MOST_ROWS:
+    if n >= SAMPLE_LIMIT:
         raise OptionError(
-            f"-n {n:,}: at most {MOST_ROWS - 1:,} records are made at once; ask for "
+            f"-n {n:,}: at most {SAMPLE_LIMIT - 1:,} records are made at once; ask for "
             "fewer."
         )
     if n < 1:

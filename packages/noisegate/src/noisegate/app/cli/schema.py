@@ -148,7 +148,7 @@ def discover(
     Example: `noisegate schema discover private.csv --epsilon 0.1
     --kinds "age=integer,job=categorical" -o schema.toml`
     """
-    from noisegate.app.runs.work import held
+    from noisegate.app.runs.work import hold_signals
     from noisegate.gate.discovery.schema_gate import SchemaGate
     from noisegate.ledger.ledger import Ledger
     from noisegate.privacy.schema_certificate import certificate_path
@@ -158,7 +158,7 @@ def discover(
     certificate_file = certificate_path(out)
     announce_files(data)
     # Signals are held back, so that none comes between the noise and the files.
-    with held() as may_stop:
+    with hold_signals() as may_stop:
         gate = SchemaGate(
             data,
             epsilon=epsilon,

@@ -61,7 +61,7 @@ _CHECKPOINT_CURE = "Remove it to start the fit again from the release."
 
 
 @contextmanager
-def held() -> Iterator[Callable[[], None]]:
+def hold_signals() -> Iterator[Callable[[], None]]:
     """Holds back Ctrl-C and SIGTERM until the work can stop without loss.
 
     A second signal is let through at once. A SIGTERM that would have ended the process
@@ -135,7 +135,7 @@ def start_run(
         UserError, BudgetRefusedError: before anything is spent, if the run is not
             possible.
     """
-    with held() as may_stop:
+    with hold_signals() as may_stop:
         execution = _Execution(
             folder=folder, device=device, may_stop=may_stop, data=data
         )
@@ -167,7 +167,7 @@ def release_run(
     Raises:
         UserError, BudgetRefusedError: as `start_run` does.
     """
-    with held() as may_stop:
+    with hold_signals() as may_stop:
         execution = _Execution(
             folder=folder, device="cpu", may_stop=may_stop, data=data
         )
@@ -188,7 +188,7 @@ def fit_run(release: Release, folder: RunFolder, *, device: str) -> FittedModel:
             has one.
         device: Where the model is fitted.
     """
-    with held() as may_stop:
+    with hold_signals() as may_stop:
         method = method_of(release.certificate)
         method.check_fit(device)
         coordinates = sum(values.size for values in release.values.values())
@@ -202,7 +202,7 @@ def resume_run(
     folder: RunFolder,
     data: Any = None,
     *,
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
     device: str,
     ledger: Any = None,
     show_values: bool = False,
@@ -214,10 +214,11 @@ def resume_run(
         folder: The folder of the run.
         data: The records, which are needed only if the run was stopped before its
             release was complete; None for those that it began with.
-        given: Options that the caller gave beside the folder: see
+        options: Options that the caller gave beside the folder: see
             `Run.check_unchanged`.
         device: Where the model is fitted.
-        ledger: The ledger if the run has none of its own, and none is in `given`.
+        ledger: The ledger if the run has none of its own, and none is in
+            `options`.
         show_values: Whether errors may show cells of the records.
         engine: Where records are summed; None for this machine.
 
@@ -227,7 +228,7 @@ def resume_run(
     """
     observer = folder.observer
     name = folder.out or folder.path
-    with held() as may_stop:
+    with hold_signals() as may_stop:
         execution = _Execution(
             folder=folder, device=device, may_stop=may_stop, data=data
         )
@@ -239,16 +240,18 @@ def resume_run(
                     f"leave it out with {observer.option('resume')}."
                 )
             release = folder.load_release()
-            method = method_of(release.certificate, seed=given["settings"].get("seed"))
+            method = method_of(
+                release.certificate, seed=options["settings"].get("seed")
+            )
             method.check_fit(device)
             observer.say(f"Going on with {name}: nothing is read or spent.")
             return execution.fit_model(method, release)
 
         execution = replace(execution, data=folder.records_to_resume(data))
         run = Run.read(
-            folder.path, ledger=given.get("ledger"), default=ledger, observer=observer
+            folder.path, ledger=options.get("ledger"), default=ledger, observer=observer
         )
-        run.check_unchanged(given, observer)
+        run.check_unchanged(options, observer)
         if folder.is_training:
             observer.say(
                 f"Going on with {name} after {folder.steps_begun} steps: nothing more "

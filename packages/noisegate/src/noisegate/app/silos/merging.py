@@ -79,8 +79,10 @@ def merge(
         >>> from noisegate import Schema, merge, release
         >>> from noisegate.schema import Boolean
         >>> plan = {"schema": Schema([Boolean(name="ill")]), "epsilon": 1.0}
-        >>> north = release(pa.table({"ill": [True, False] * 100}), silo="north", **plan)
-        >>> south = release(pa.table({"ill": [True, True] * 100}), silo="south", **plan)
+        >>> northern_patients = pa.table({"ill": [True, False] * 100})
+        >>> southern_patients = pa.table({"ill": [True, True] * 100})
+        >>> north = release(northern_patients, silo="north", **plan)
+        >>> south = release(southern_patients, silo="south", **plan)
         >>> model = merge([north, south], stated_by="the registry")
         >>> model.certificate.epsilon, len(model.certificate.silos.members)
         (1.0, 2)
@@ -292,7 +294,7 @@ def _silo_name(release: Release) -> str:
 
 
 def _budget_of(certificate: Certificate) -> Budget:
-    """Returns the budget of the silo that made a release, or of the first in a merged one.
+    """Returns the budget of a release's silo, or of the first silo of a merged release.
 
     Silos may pay different prices; what they ask does not depend on it.
     """
@@ -353,8 +355,8 @@ def _check_silos(releases: Sequence[Release]) -> None:
             is_same_release = digests[name] == digest
             repeated = "the same release" if is_same_release else "two releases"
             raise OptionError(
-                f"silo {name!r} is there twice, with {repeated}: its records would count "
-                "twice. Give one."
+                f"silo {name!r} is there twice, with {repeated}: its records would "
+                "count twice. Give one."
             )
         digests[name] = digest
 
@@ -396,23 +398,23 @@ def _check_after(release: Release, after: Release | None) -> None:
     given = "none is given" if digest is None else f"what is given is {digest[:16]}"
     raise OptionError(
         f"after: silo {silo!r} went on from the merged release "
-        f"{str(stated_digest)[:16]}, and {given}. Give the folder that `noisegate merge` "
-        "made of the round before."
+        f"{str(stated_digest)[:16]}, and {given}. Give the folder that `noisegate "
+        "merge` made of the round before."
     )
 
 
 def _check_same_plan(first: Certificate, other: Certificate) -> None:
-    """Requires that two silos asked by the same plan; else says in what plans differ."""
+    """Requires that two silos asked by the same plan; else says how plans differ."""
     if first.public["plan"] == other.public["plan"]:
         return
     problem = (
-        f"silos {first.public['silo']!r} and {other.public['silo']!r} asked by different "
-        f"plans, {first.public['plan'][:16]} and {other.public['plan'][:16]}"
+        f"silos {first.public['silo']!r} and {other.public['silo']!r} asked by "
+        f"different plans, {first.public['plan'][:16]} and {other.public['plan'][:16]}"
     )
     if canonical_json(first.public["schema"]) != canonical_json(other.public["schema"]):
         raise OptionError(
-            f"{problem}: their schemas differ. Give all silos one published plan, which "
-            "holds the schema."
+            f"{problem}: their schemas differ. Give all silos one published plan, "
+            "which holds the schema."
         )
     first_facts = _compared_facts(first)
     other_facts = _compared_facts(other)
@@ -446,8 +448,8 @@ def _check_plan(release: Release) -> None:
     stated = certificate.public["plan"]
     if identifier != stated:
         raise ModelError(
-            f"silo {certificate.public['silo']!r} states the plan {stated[:16]}, and its "
-            f"settings are those of {identifier[:16]}: do not rely on it. If it was "
-            f"released by another version, which is {certificate.version}, merge with "
-            "that one."
+            f"silo {certificate.public['silo']!r} states the plan {stated[:16]}, and "
+            f"its settings are those of {identifier[:16]}: do not rely on it. If it "
+            f"was released by another version, which is {certificate.version}, merge "
+            "with that one."
         )

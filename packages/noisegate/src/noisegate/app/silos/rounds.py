@@ -144,8 +144,8 @@ def next_round(
     silo_round = Round(settled_run, name, after, secure)
     if not silo_round.maps(schema, plan):
         raise OptionError(
-            "after: every round of this plan is answered in it; there is nothing more to "
-            "release."
+            "after: every round of this plan is answered in it; there is nothing more "
+            "to release."
         )
     return silo_round
 
@@ -169,9 +169,9 @@ def _check_after(
     stated_plan = after.certificate.public.get("plan")
     if silos is None or stated_plan != identifier:
         raise OptionError(
-            f"after: its plan is {str(stated_plan)[:16]}, and this silo asks by the plan "
-            f"{identifier[:16]}; give what `noisegate merge` made of the first round of "
-            "this plan."
+            f"after: its plan is {str(stated_plan)[:16]}, and this silo asks by the "
+            f"plan {identifier[:16]}; give what `noisegate merge` made of the first "
+            "round of this plan."
         )
     members = {member.name: member for member in silos.members}
     if silo not in members:

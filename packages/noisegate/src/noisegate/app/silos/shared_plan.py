@@ -236,8 +236,8 @@ def read_plan(path: Path, *, settle: bool = True, **changes: Any) -> Run:
     if published.identifier != identifier:
         raise ModelError(
             f"{path} states the plan {str(published.identifier)[:16]}, and what stands "
-            f"in it is the plan {identifier[:16]}: it was changed, or written by another "
-            "version. Get it anew from whoever published it."
+            f"in it is the plan {identifier[:16]}: it was changed, or written by "
+            "another version. Get it anew from whoever published it."
         )
     if not _is_same_noise(published.noise, noise_by_query(plan)):
         raise ModelError(

@@ -248,8 +248,8 @@ def _recorded_ledger(state: StreamState, ledger: Any) -> tuple[str, Any]:
         )
     if used_ledger == recorded_ledger and not Path(used_ledger).exists():
         raise OptionError(
-            f"ledger: the stream is recorded in {used_ledger} under {dataset!r}, and this "
-            "file is not there. Where it was moved or copied, give its new place: "
+            f"ledger: the stream is recorded in {used_ledger} under {dataset!r}, and "
+            "this file is not there. Where it was moved or copied, give its new place: "
             f"{said('ledger', 'FILE')} and {said('dataset', dataset)}."
         )
     return dataset, used_ledger

@@ -2,7 +2,7 @@
 
 The records of the first table come from its link's mixture. All others are children::
 
-    sample_roots ──► parents ──► sample_children ──► SampledFamilies: the next link's parents
+    sample_roots ──► parents ──► sample_children ──► families: the next link's parents
                                     ▲         │
                                     ╰─────────╯ families that break a rule, 30 times
 
@@ -68,7 +68,7 @@ _CANDIDATES_PER_PARENT = 20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SampledFamilies:
+class EncodedFamilies:
     """The children of some parents, encoded."""
 
     child_counts: Counts  # of each parent, (parents,)
@@ -87,8 +87,8 @@ class SampledFamilies:
         return np.unique(self.parents[self.is_broken])
 
     def with_families(
-        self, parents: Counts, redrawn: SampledFamilies
-    ) -> SampledFamilies:
+        self, parents: Counts, redrawn: EncodedFamilies
+    ) -> EncodedFamilies:
         """Replaces the children of some parents.
 
         Args:
@@ -102,15 +102,15 @@ class SampledFamilies:
         order = np.argsort(parent_of_child, kind="stable")
         children = Rows.concatenate([self.children.rows(is_kept), redrawn.children])
         is_broken = np.concatenate([self.is_broken[is_kept], redrawn.is_broken])
-        return SampledFamilies(
+        return EncodedFamilies(
             child_counts=np.bincount(parent_of_child, minlength=len(self.child_counts)),
             children=children.rows(order),
             is_broken=is_broken[order],
         )
 
-    def select(self, is_kept: Flags) -> SampledFamilies:
+    def select(self, is_kept: Flags) -> EncodedFamilies:
         """Returns the families with some of their children, (children,)."""
-        return SampledFamilies(
+        return EncodedFamilies(
             child_counts=np.bincount(
                 self.parents[is_kept], minlength=len(self.child_counts)
             ),
@@ -201,7 +201,7 @@ class LinkModel:
 
     def sample_children(
         self, parents: Rows, random: torch.Generator
-    ) -> tuple[SampledFamilies, int]:
+    ) -> tuple[EncodedFamilies, int]:
         """Samples the children of parents, by the rules of the link.
 
         A family with a child that breaks a rule, or comes after the last date, is drawn
@@ -379,7 +379,7 @@ class LinkModel:
         parents: Rows,
         random: torch.Generator,
         child_counts: Counts | None = None,
-    ) -> SampledFamilies:
+    ) -> EncodedFamilies:
         """Draws families once, whether they keep to the rules or not.
 
         Args:
@@ -393,7 +393,7 @@ class LinkModel:
         )
         children, is_late = self._encode_children(family_cells, parents, random)
         breaks_rule = self._breaks_rule(parents.rows(family_cells.parents), children)
-        return SampledFamilies(
+        return EncodedFamilies(
             child_counts=family_cells.child_counts,
             children=children,
             is_broken=is_late | breaks_rule,

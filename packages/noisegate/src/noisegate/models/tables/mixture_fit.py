@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.answers.cells import ends_of
 from noisegate.answers.design import Design
 from noisegate.answers.released import Table
 from noisegate.answers.tables import (
@@ -55,7 +56,7 @@ from noisegate.models.labelled import LabelledMixture
 from noisegate.models.mixture import Mixture
 from noisegate.models.tables.descent import MixtureSettings, Search
 from noisegate.models.tables.label_fit import MOST_LABELS, LabelFit
-from noisegate.models.within_cell import WithinCell, ends_of
+from noisegate.models.within_cell import WithinCell
 from noisegate.privacy.release import Release
 from noisegate.queries.binning import (
     Histogram,

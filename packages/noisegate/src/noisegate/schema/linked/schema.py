@@ -6,8 +6,8 @@
       └── visits       each belongs to a patient
             └── diagnoses
 
-Each table but the root has one table of parents (`LinkedTable`), and each such pair is a
-`Link`. Rules between a table and that of its parents stand in `LinkedSchema`; those
+Each table but the root has one table of parents (`LinkedTable`), and each such pair is
+a `Link`. Rules between a table and that of its parents stand in `LinkedSchema`; those
 about one table stand in its own schema.
 """
 
@@ -177,7 +177,7 @@ class LinkedSchema(StoredSchema):
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> LinkedSchema:
-        """Reads the schema that `to_json` wrote, whose tables and columns are listed."""
+        """Reads a schema as `to_json` writes it, with lists of tables and columns."""
         items = form.get("tables") if isinstance(form, Mapping) else None
         is_list_of_tables = isinstance(items, list) and all(
             isinstance(item, Mapping) and "name" in item for item in items
@@ -216,7 +216,7 @@ class LinkedSchema(StoredSchema):
 
     @property
     def hardly_satisfiable(self) -> str | None:
-        """Why sampling may come to nothing, or None; see `Schema.hardly_satisfiable`."""
+        """Why sampling may fail, or None; see `Schema.hardly_satisfiable`."""
         for link in self.links:
             reason = link.records.hardly_satisfiable
             if reason is not None:
@@ -374,7 +374,7 @@ def _parents_first(tables: Any) -> tuple[LinkedTable, ...]:
 
 
 def _check_tree(tables: Sequence[Any]) -> None:
-    """Requires at least two tables, with different names, one of them without a parent."""
+    """Requires two tables or more with different names, one of them without parents."""
     for table in tables:
         if not isinstance(table, LinkedTable):
             raise SchemaError(
@@ -404,13 +404,13 @@ def _detached(table: LinkedTable, names: Sequence[str]) -> SchemaError:
     """
     if table.parent == table.name:
         return SchemaError(
-            f"table {table.name!r}: parent = {table.parent!r} is the table itself, whose "
-            "records would have no first one; put the column that names another record "
-            "under ignore"
+            f"table {table.name!r}: parent = {table.parent!r} is the table itself, "
+            "whose records would have no first one; put the column that names another "
+            "record under ignore"
         )
     return SchemaError(
-        f"table {table.name!r}: parent = {table.parent!r} is not a table of the schema, "
-        "or links to this one in a circle; the tables are "
+        f"table {table.name!r}: parent = {table.parent!r} is not a table of the "
+        "schema, or links to this one in a circle; the tables are "
         f"{choices(str(table.parent), names)}"
     )
 
@@ -436,8 +436,8 @@ def _with_parent_key(
     parent = parents[table.parent]
     if parent.key is None:
         raise SchemaError(
-            f"table {parent.name!r}: key is missing; {table.name!r} is linked to it, so "
-            "name its key"
+            f"table {parent.name!r}: key is missing; {table.name!r} is linked to it, "
+            "so name its key"
         )
     if parent.orphans == "drop" and table.orphans != "drop":
         raise SchemaError(
@@ -449,8 +449,8 @@ def _with_parent_key(
         keyed_table = replace(table, parent_key=parent.key)
     if len(key_parts(keyed_table.parent_key)) != len(key_parts(parent.key)):
         raise SchemaError(
-            f"table {table.name!r}: parent_key = {keyed_table.parent_key!r}, and the key "
-            f"of {parent.name!r} is {parent.key!r}; name a column for each of its "
+            f"table {table.name!r}: parent_key = {keyed_table.parent_key!r}, and the "
+            f"key of {parent.name!r} is {parent.key!r}; name a column for each of its "
             "columns, in its order"
         )
     return keyed_table

@@ -1,4 +1,4 @@
-"""One table of several that are linked: its columns, and how its records belong to others.
+"""One of several linked tables: its columns, and how its records belong to others.
 
 Children of one parent may have an order, by a column of numbers or dates. Then a child
 is described by a distance in place of that column, so that dates never decrease::
@@ -130,8 +130,8 @@ class LinkedTable:
         """Checks the fields, and brings them into their usual form."""
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise SchemaError(
-                f"table {self.name!r}: the name of a table is also that of its file and "
-                "stands before a dot; use letters, digits, _ and -"
+                f"table {self.name!r}: the name of a table is also that of its file "
+                "and stands before a dot; use letters, digits, _ and -"
             )
         try:
             self._check()
@@ -173,8 +173,8 @@ class LinkedTable:
         for name in self.keys:
             if name in self.schema.names:
                 raise SchemaError(
-                    f"{name!r} is a key and also a column; keys are made afresh, so take "
-                    "it out of these"
+                    f"{name!r} is a key and also a column; keys are made afresh, so "
+                    "take it out of these"
                 )
         if self.child:
             self._check_children()
@@ -204,8 +204,8 @@ class LinkedTable:
         key_columns = set(key_parts(self.key))
         if self.key is not None and key_columns <= set(key_parts(self.parent_key)):
             raise SchemaError(
-                f"key = {self.key!r} names a record by no more than its parent; name its "
-                "own column too"
+                f"key = {self.key!r} names a record by no more than its parent; name "
+                "its own column too"
             )
 
     def _check_order(self) -> None:
@@ -426,8 +426,8 @@ def check_order(order: Any, description: str) -> NumericColumn:
         )
     if order.missing:
         raise SchemaError(
-            f"{description} {order.name!r} may be missing in the schema; leave missing = "
-            "true out there"
+            f"{description} {order.name!r} may be missing in the schema; leave missing "
+            "= true out there"
         )
     if any(order.outer_atoms):
         raise SchemaError(
@@ -456,14 +456,14 @@ def check_origin(order: NumericColumn, since: NumericColumn, where: str) -> None
     if not both_are_numbers and _scale_of(order) != _scale_of(since):
         raise SchemaError(
             f"{where}: since = {since.name!r} is {since.kind} and order = "
-            f"{order.name!r} is {order.kind}; name columns of one kind, moments with or "
-            "without a time zone both"
+            f"{order.name!r} is {order.kind}; name columns of one kind, moments with "
+            "or without a time zone both"
         )
     if since.missing or any(since.outer_atoms):
         raise SchemaError(
-            f"{where}: since = {since.name!r} must be a column that is never missing and "
-            "has no atoms outside its bounds; leave since out to count from the lower "
-            "bound of order"
+            f"{where}: since = {since.name!r} must be a column that is never missing "
+            "and has no atoms outside its bounds; leave since out to count from the "
+            "lower bound of order"
         )
     earliest_origin, _ = bounds_of(since)
     _, latest_child = bounds_of(order)

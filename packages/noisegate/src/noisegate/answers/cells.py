@@ -1,0 +1,76 @@
+"""Cells of numeric columns, as positions and as numbers.
+
+Models and answers know of a number only its cell: an interval between public cuts
+(`NumericBins`), in which a column of steps has only some values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.answers.domain import Level, NumberRange
+from noisegate.queries.binning import NumericBins
+from noisegate.schema import Continuous, NumericColumn
+from noisegate.schema.layout import numbers_at, positions_of_ranks, ranks_at
+
+Floats = npt.NDArray[np.float64]
+
+# Rounding may put the nearest step of an edge this many steps off.
+_RANK_ERROR = 2
+
+
+def ends_of(column: NumericColumn, edges: Floats) -> tuple[Floats, Floats, Floats]:
+    """Finds which positions lie between edges.
+
+    Args:
+        column: The column.
+        edges: Ends of right-open cells, ascending from 0 to 1, (cells + 1,).
+
+    Returns:
+        Lowest and highest position in each cell, (cells,) each, and how large it is,
+        (cells,): its width, or in a column of steps how many it holds, which may be
+        none.
+    """
+    if isinstance(column, Continuous):
+        return edges[:-1], edges[1:], np.diff(edges)
+    # The first step at or above each edge, by the comparison that puts encoded steps
+    # into bins.
+    start: npt.NDArray[np.int64] = np.maximum(
+        ranks_at(column, edges[:-1]) - _RANK_ERROR, 0
+    )
+    for _ in range(2 * _RANK_ERROR):
+        start += positions_of_ranks(column, start) < edges[:-1]
+    stop = np.append(start[1:], column.last_rank + 1) - 1
+    return (
+        positions_of_ranks(column, start),
+        positions_of_ranks(column, stop),
+        (stop - start + 1).astype(np.float64),
+    )
+
+
+def number_ranges(column: NumericColumn, bins: NumericBins) -> tuple[Level, ...]:
+    """Returns the numbers in each cell of a column, and None last if it may be missing.
+
+    Args:
+        column: The column.
+        bins: Its cells.
+
+    Examples:
+        >>> from noisegate.answers.cells import number_ranges
+        >>> from noisegate.queries.binning import NumericBins
+        >>> from noisegate.schema import Integer
+        >>> age = Integer(name="age", lower=0, upper=99)
+        >>> low, high = number_ranges(age, NumericBins((0.5,)))
+        >>> low
+        NumberRange(low=0.0, high=49.0)
+    """
+    low, high, _ = ends_of(column, np.array([0.0, *bins.cuts, 1.0]))
+    lows = numbers_at(column, low).tolist()
+    highs = numbers_at(column, high).tolist()
+    ranges = [
+        NumberRange(float(first), float(last))
+        for first, last in zip(lows, highs, strict=True)
+    ]
+    missing = [None] if bins.nullable else []
+    return (*ranges, *missing)

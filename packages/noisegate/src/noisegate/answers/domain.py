@@ -1,0 +1,154 @@
+"""Domains: named columns and the cells that records are counted in.
+
+A table of counts has one axis for each column, and one entry on it for each cell. A
+`Domain` says what the axes and entries are::
+
+    Domain.of({"sex": ("f", "m"), "age": (NumberRange(0, 49), NumberRange(50, 99), None)})
+
+    axis 0: sex   f, m
+    axis 1: age   0 to 49, 50 to 99, missing
+
+The model is `Domain` of mbi (McKenna, Sheldon and Miklau, ICML 2019,
+https://github.com/ryan112358/mbi), whose axes have sizes; here they have cells, so that
+tables of one column on different cells are not taken for each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+class NumberRange(NamedTuple):
+    """The numbers that share a cell.
+
+    Attributes:
+        low: The lowest, in the unit of the column.
+        high: The highest, which is in the cell too. In a column of real numbers, it
+            is the lowest of the next cell, and belongs to that.
+    """
+
+    low: float
+    high: float
+
+
+Level: TypeAlias = str | bool | float | NumberRange | None
+"""What a cell holds: a level, a span of numbers, or None for missing values."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Named columns and their cells, in the order of the axes of an array.
+
+    Attributes:
+        names: Name of each column.
+        cells: What each cell of each column holds, in the order of its axis.
+
+    Examples:
+        >>> from noisegate.answers.domain import Domain
+        >>> domain = Domain.of({"sex": ("f", "m"), "job": ("cook", "nurse", None)})
+        >>> domain.shape, domain.size, domain.axes(["job"])
+        ((2, 3), 6, (1,))
+        >>> domain.project(["job"]).names, domain.position("job", None)
+        (('job',), 2)
+    """
+
+    names: tuple[str, ...]
+    cells: tuple[tuple[Level, ...], ...]
+
+    @classmethod
+    def of(cls, cells: Mapping[str, Sequence[Level]]) -> Domain:
+        """Returns the domain of columns, given their cells by name."""
+        return cls(tuple(cells), tuple(tuple(levels) for levels in cells.values()))
+
+    @cached_property
+    def by_name(self) -> dict[str, tuple[Level, ...]]:
+        """The cells of each column, by its name."""
+        return dict(zip(self.names, self.cells, strict=True))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of cells of each column."""
+        return tuple(len(levels) for levels in self.cells)
+
+    @property
+    def size(self) -> int:
+        """Number of cells of a table of all columns; 1 without columns."""
+        return math.prod(self.shape)
+
+    def axes(self, names: Sequence[str]) -> tuple[int, ...]:
+        """Returns the axis of each of some columns."""
+        return tuple(self.names.index(name) for name in names)
+
+    def project(self, names: Sequence[str]) -> Domain:
+        """Returns the domain of some columns, in the order of `names`."""
+        return Domain.of({name: self.by_name[name] for name in names})
+
+    def contains(self, other: Domain) -> bool:
+        """Tells whether every column of another domain is here, with the same cells."""
+        return other.by_name.items() <= self.by_name.items()
+
+    def position(self, name: str, level: Level) -> int:
+        """Returns the index of a level's cell on the axis of a column.
+
+        Raises:
+            LookupError: if the column has no such cell.
+        """
+        levels = self.by_name[name]
+        if level not in levels:
+            raise LookupError(f"{name!r} has no cell {level!r}; it has {levels}")
+        return levels.index(level)
+
+
+def nest(cells: Sequence[Level], wider: Sequence[Level]) -> npt.NDArray[np.intp]:
+    """Finds the wider cell that each cell of a number lies in.
+
+    A value that ends one wider cell and begins the next lies in the next one. Missing
+    values nest in missing values.
+
+    Args:
+        cells: Spans, and None for missing values.
+        wider: Wider spans, and None.
+
+    Returns:
+        The index of the wider cell, (cells,).
+
+    Raises:
+        ValueError: if a cell lies in none of the wider ones.
+
+    Examples:
+        >>> from noisegate.answers.domain import NumberRange, nest
+        >>> fine = [NumberRange(0, 4), NumberRange(5, 9), NumberRange(10, 19), None]
+        >>> nest(fine, [NumberRange(0, 9), NumberRange(10, 19), None])
+        array([0, 0, 1, 2])
+    """
+    starts, ends = _ends(cells)
+    wider_starts, wider_ends = _ends(wider)
+    begins_inside = wider_starts <= starts[:, None]
+    ends_inside = ends[:, None] <= wider_ends
+    is_inside = begins_inside & ends_inside
+    if not is_inside.any(axis=1).all():
+        raise ValueError("The cells do not nest in the wider ones.")
+    # Of several, the one that begins last; of these, the one that ends first.
+    order = np.lexsort((-wider_ends, wider_starts))
+    is_inside_in_order = is_inside[:, order]
+    last = len(order) - 1 - is_inside_in_order[:, ::-1].argmax(axis=1)
+    nesting: npt.NDArray[np.intp] = order[last]
+    return nesting
+
+
+def _ends(cells: Sequence[Level]) -> tuple[Floats, Floats]:
+    """Returns both ends of each cell of a number; missing values are at infinity."""
+    nowhere = NumberRange(math.inf, math.inf)
+    spans = [cell if isinstance(cell, NumberRange) else nowhere for cell in cells]
+    starts = np.array([span.low for span in spans])
+    ends = np.array([span.high for span in spans])
+    return starts, ends
