@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 import noisegate
-from noisegate.gate.streams.session import Period
+from noisegate.app.streams.period import Period
 from noisegate.gate.streams.state import StreamState
 from noisegate.privacy import accounting
 from noisegate.privacy import continual_plan as plans

@@ -26,8 +26,8 @@ from torch import nn
 from noisegate.gate.execution import made_up_records
 from noisegate.gate.per_example.gradients import (
     GradientSource,
-    block_gradients,
     choose_execution,
+    compute_block_gradients,
     gradient_source,
     label_loss,
 )
@@ -114,11 +114,11 @@ def integers(
     for start in range(0, len(order), rows):
         block = order[start : start + rows]
         padded = np.array(block)[np.minimum(np.arange(rows), len(block) - 1)]
-        vectors = block_gradients(
+        vectors = compute_block_gradients(
             source, parameters, records.numeric[padded], records.codes[padded], device
         )
         for place, image in enumerate(block):
-            source.add(found[image], tuple(part[place : place + 1] for part in vectors))
+            source.add_clipped(found[image], vectors.take(slice(place, place + 1)))
     return found
 
 

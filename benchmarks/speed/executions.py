@@ -21,7 +21,7 @@ from rich.table import Table
 
 from noisegate.gate.execution import Execution
 from noisegate.gate.per_example.gradients import (
-    block_gradients,
+    compute_block_gradients,
     gradient_source,
     module_loss,
 )
@@ -83,9 +83,9 @@ def _seconds(name: str, rounds: int) -> dict[str, float]:
             )
             for first in range(0, BLOCK, execution.rows):
                 rows = slice(first, first + execution.rows)
-                source.add(
+                source.add_clipped(
                     sums,
-                    block_gradients(
+                    compute_block_gradients(
                         source, parameters, images[rows], labels[rows, None], "cpu"
                     ),
                 )

@@ -129,8 +129,8 @@ def use(monkeypatch, blind):
     monkeypatch.setattr(
         noise, "noisy_counts_above", lambda counts, **_: (nothing, nothing)
     )
-    monkeypatch.setattr(marginals, "_measurement", lambda plan: plan)
-    monkeypatch.setattr(marginals, "_run", blind.marginals)
+    monkeypatch.setattr(marginals, "_build_measurement", lambda plan: plan)
+    monkeypatch.setattr(marginals, "_run_measurement", blind.marginals)
     monkeypatch.setattr(
         "noisegate.progress.EVERY", 0.0
     )  # every line of the log, however long the work takes

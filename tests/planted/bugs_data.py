@@ -187,7 +187,7 @@ csv-quote-never-closed: A file may end inside quotes, in a cell of many records.
     wrap csv_file._check_quotes: lambda check, *arguments, is_last: check(*arguments, is_last=False)
 record-quoted-as-header: The first line of a file is quoted, though it may be a record.
     by test_a_column_without_a_kind_is_asked_for
-    wrap raw.RawTable.quotable: lambda *_: True
+    wrap raw.RawTable.may_quote_names: lambda *_: True
 private-records-as-public-ones: Whether public data holds private records is not asked.
     by test_a_public_set_that_is_the_private_one_is_refused_before_anything_is_spent
     wrap gate.Gate.check_apart: lambda *_: None
@@ -293,10 +293,15 @@ def _doubled(plant: Plant, seam: str) -> None:
 def gradients_round_by_place(plant: Plant) -> None:
     """Kernels that passed the probe on made-up records round real ones by their place in the block."""
 
-    right = "block_gradients(source, parameters, numeric, codes, self._task.device)"
+    right = (
+        "compute_block_gradients(source, parameters, numeric, codes, self._task.device)"
+    )
     by_place = "part * np.linspace(1, 1.0001, len(part), dtype=np.float32)[:, None]"
     plant.rewrite(
-        "samples.HeldGradients.total", right, f"tuple({by_place} for part in {right})"
+        "samples.HeldGradients.total",
+        right,
+        "(lambda block: replace(block, arrays=tuple("
+        f"{by_place} for part in block.arrays)))({right})",
     )
 
 
@@ -374,7 +379,7 @@ def draws_with_a_memory(plant: Plant) -> None:
 
 
 @wrong(
-    "gradients.RecordGradients.add",
+    "gradients.RecordGradients.add_clipped",
     "test_a_record_adds_at_most_the_norm_whatever_it_is_and_however_many_draws_it_has",
 )
 def draws_clipped_one_by_one(add: Any, source: Any, sums: Any, vectors: Any) -> None:
@@ -391,6 +396,6 @@ means-over-the-records-that-there-are: The noisy sum of a class is divided by th
         read in gate._source.batches()) + 1e-9
 means-bought-before-the-loss-is-tried: Whether gradients can be taken at all is found out when the means are paid for.
     by test_a_loss_that_the_gate_refuses_costs_nothing
-    wrap gradients_query.StepSession.prepare: lambda prepare, session, parameters: prepare(session, parameters) if
+    wrap gradients_query.StepSession.prepare_steps: lambda prepare, session, parameters: prepare(session, parameters) if
         session._values else None
 """)

@@ -57,7 +57,7 @@ DISCOVERED, UNITS = (
 def _of_the_number(plant: Plant, tell: Callable[[int], Any]) -> None:
     """Tells the private number of records of every pass."""
 
-    @plant.wrap("session.Session._check_records")
+    @plant.wrap("session.Session._check_record_count")
     def _(right: Any, session: Any, seen: int, link: Any = None) -> Any:
         tell(seen)
         return right(session, seen, link)

@@ -129,7 +129,7 @@ ALIKE = (
 MOVED = "test_a_record_moves_the_exact_counts_by_at_most_the_sensitivity"
 
 
-@wrong("exact_counts.LevelCounter.counts", ALIKE, MOVED)
+@wrong("exact_counts.LevelCounter.counted_levels", ALIKE, MOVED)
 def level_counted_twice(counts: Any, counter: Any) -> Any:
     """A record adds two to the count of its level."""
     names, numbers = counts(counter)
@@ -145,7 +145,7 @@ def look_counted_twice(read_counts: Any, *arguments: Any, **options: Any) -> Any
 
 
 @wrong(
-    "raw.RawTable.described",
+    "raw.RawTable.describe_columns",
     "test_neighbours_whose_types_differ_publish_the_same_facts",
 )
 def kinds_from_the_types_of_the_data(
@@ -160,7 +160,7 @@ def kinds_from_the_types_of_the_data(
     return described(table, {**suggested, **kinds}, *more)
 
 
-@wrong("findings.from_levels", "test_bounds_and_levels_are_found")
+@wrong("findings.column_from_levels", "test_bounds_and_levels_are_found")
 def order_of_levels_from_the_data(
     from_levels: Any, gap: Any, levels: Any, *more: Any
 ) -> Any:
@@ -192,8 +192,8 @@ looks-without-noise: The counts along a column are exact.
     wrap noise.add_noise: lambda _, sums, **__: sums
 bounds-from-exact-counts: Bounds are found in exact counts.
     by test_a_record_with_an_extreme_value_hardly_moves_the_bounds
-    rewrite discovery.SchemaGate._bounds: findings.occupied(any_noisy, any_std, any_zero) =>
-        findings.occupied(first.bins[name].astype(float), any_std, any_zero)
+    rewrite discovery.SchemaGate._find_bounds: findings.find_occupied_bins(any_noisy, any_std, any_zero) =>
+        findings.find_occupied_bins(first_counts.bins[name].astype(float), any_std, any_zero)
 opendp-spends-twice: OpenDP is told to spend twice what was paid.
     by test_opendp_finds_the_cost_of_a_neighbour_within_the_plan
     wrap marginal_plan.MarginalPlan.spendable_rho: lambda spendable_rho, plan: 2 * spendable_rho(plan)
@@ -203,11 +203,11 @@ opendp-not-booked: Marginals are not booked.
         reserve(session)
 keys-read-off-the-records: The cells of a column are those that occur.
     by test_every_record_becomes_its_public_cell
-    wrap marginals._read: lambda read, *given: np.stack([np.unique(codes, return_inverse=True)[1] for codes in
+    wrap marginals._read_cells: lambda read, *given: np.stack([np.unique(codes, return_inverse=True)[1] for codes in
         read(*given)])
 message-of-opendp-passed-on: What OpenDP says of the records is told.
     by test_when_opendp_stops_the_cost_stays_reserved
-    rewrite marginals._run: type(any_error).__name__ => str(any_error)
+    rewrite marginals._run_measurement: type(any_error).__name__ => str(any_error)
 """)
 
 
@@ -334,10 +334,10 @@ table(
     """
 noise-of-a-period-forgotten: No period takes earlier noise back, so that it adds up.
     by test_every_release_is_the_exact_total_with_the_stated_noise
-    rewrite stream_session.StreamSession._answer: sums - taken_back(weights, before) => sums
+    rewrite stream_session.StreamSession._answer: sums - noise_to_take_back(weights, earlier_noise) => sums
 noise-drawn-twice: A period that is played again gets fresh noise.
     by test_a_period_has_one_answer_and_its_records_no_second_one
-    rewrite stream_session.StreamSession._answer: self._state.read(period, name) is None => True
+    rewrite stream_session.StreamSession._answer: self._state.read_answer(self._period, name) is None => True
 matrix-priced-unrounded: The sensitivity is that of the matrix before it is rounded, and of noise that is not.
     by test_the_stated_sensitivity_is_that_of_the_rounded_matrix_and_of_rounded_noise[7]
     wrap accounting.continual_sensitivity: lambda right, weights, record, corrected, numbers: record * math.sqrt(
@@ -355,22 +355,24 @@ weights-that-do-not-fall: A certificate may state 3 for a correction whatever it
         not weights_fall => False
 withdrawn-twice: What is withdrawn leaves the sums twice.
     by test_periods_add_up_under_the_cells_of_the_first
-    rewrite stream_session._Periodic.sum: totals.sums[name] -= sums => totals.sums[name] -= 2 * sums
+    rewrite stream_session._PeriodEngine.sum: totals.sums[name] -= sums => totals.sums[name] -= 2 * sums
 period-answered-again: Records that were released are released again, as those of another period.
     by test_a_period_has_one_answer_and_its_records_no_second_one
-    wrap stream_state.StreamState.check_new: lambda right, *arguments, **options: None
+    wrap stream_state.StreamState.check_records_are_new: lambda right, *arguments, **options: None
 noise-kept-for-ever: Noise that no later period takes back is not erased.
     by test_noise_that_no_later_period_takes_back_is_erased
-    wrap stream_state.StreamState.forget: lambda right, *arguments: None
+    wrap stream_state.StreamState.erase_secrets_until: lambda right, *arguments: None
 sums-of-periods-fitted: A method is given sums of single periods as if they were queries.
     by test_four_periods_of_few_records_are_fitted_to_their_queries[dp-merf]
     rewrite release.Release.from_arrays: name.startswith(PERIOD_PREFIX) => not name
 seal-kept: The seal of a period stays when its noise is erased, and the exact sums can be found by trying.
     by test_a_seal_goes_with_its_noise_and_the_key_with_the_last_period
-    rewrite stream_state.StreamState.forget: PeriodSums(answer.noisy) => PeriodSums(answer.noisy, None, answer.seal)
+    rewrite stream_state.StreamState.erase_secrets_until: PeriodSums(answer.noisy) =>
+        PeriodSums(answer.noisy, None, answer.seal)
 key-of-seals-kept: The key of the seals stays when a stream has ended.
     by test_a_seal_goes_with_its_noise_and_the_key_with_the_last_period
-    wrap stream_state.StreamState.end: lambda right, state: state.forget(state.periods)
+    wrap stream_state.StreamState.erase_all_secrets: lambda right, state:
+        state.erase_secrets_until(state.begun_period_count)
 private-folder-open: A private folder that lay there stays open to all.
     by test_the_folder_is_its_owners_alone_and_free_of_what_a_killed_process_left
     wrap stream_state.StreamState._protect: lambda right, state: None
@@ -474,8 +476,8 @@ def resumed_run_gives_back(plant: Plant) -> None:
     """A resumed run that fails gives back what the run before it had spent."""
     plant.rewrite(
         "gradients_query.StepSession._reserve",
-        "self.state = self.state.to(State.CONFIRMED)",
-        "pass",
+        "self._advance_to(State.CONFIRMED)",
+        "None",
     )
 
     @plant.wrap("session.Reservation.void")

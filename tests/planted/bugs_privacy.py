@@ -299,7 +299,7 @@ def drawn_again_after_lost_noise(plant: Plant) -> None:
     def _(
         take_up: Any, booking: Any, number: Any, plan: Any, method: Any, journal: Any
     ) -> None:
-        journal.nothing_drawn()
+        journal.forget_begun_queries()
         booking._id = booking._resumed_id = number
 
 
@@ -312,7 +312,7 @@ def answers_drawn_again(plant: Plant) -> None:
 @bug("test_a_process_that_still_reads_draws_nothing_when_another_has_gone_on")
 def both_processes_draw(plant: Plant) -> None:
     """A process does not look whether another one goes on with its run, and the ledger confirms both."""
-    plant.wrap("journal.AnswerJournal.begin")(lambda *_: None)
+    plant.wrap("journal.AnswerJournal.begin_query")(lambda *_: None)
     plant.wrap("ledger.Ledger.confirm")(
         lambda confirm, ledger, reservation, **_: confirm(ledger, reservation)
     )

@@ -23,19 +23,24 @@ from noisegate.privacy.grid import UNITS
 def a_first_half_of_another_block(plant: Plant) -> None:
     """What maps share is computed for the first block and kept for all."""
     kept: dict[Any, Any] = {}
-    plant.wrap("execution.parts_of")(
-        lambda parts_of, feature_map, block, _: parts_of(feature_map, block, kept)
+    plant.wrap("execution.compute_in_parts")(
+        lambda compute_in_parts, feature_map, block, _: compute_in_parts(
+            feature_map, block, kept
+        )
     )
 
 
-@wrong("execution.parts_of", "test_a_first_half_is_computed_once_for_all_that_share_it")
+@wrong(
+    "execution.compute_in_parts",
+    "test_a_first_half_is_computed_once_for_all_that_share_it",
+)
 def first_halves_mixed_up(
-    parts_of: Any, feature_map: Any, block: Any, shared: Any
+    compute_in_parts: Any, feature_map: Any, block: Any, shared: Any
 ) -> Any:
     """Any first half that was computed for a block is taken for that of every map."""
     if shared and hasattr(feature_map, "first_half"):
         shared[id(feature_map.first_half)] = next(iter(shared.values()))
-    return parts_of(feature_map, block, shared)
+    return compute_in_parts(feature_map, block, shared)
 
 
 # Exact sums.
@@ -130,7 +135,7 @@ def shards_that_overlap(right: Any, made: Any, words: Any, shards: int) -> Any:
 def learning_when_asked(right: Any, session: Any, records: Any, sample: Any) -> Any:
     """The shards that learn are those that were asked, as in GS-WGAN: their states remember the draws."""
     found = right(session, records, sample)
-    session._learn(records, sample)
+    session._train_shards(records, sample)
     return found
 
 
@@ -197,7 +202,7 @@ def answers_before_a_loss_count_twice(plant: Plant) -> None:
         kept.extend(one for one in parts._shifts if one is not shift and number is None)
         return lost(parts, shift, number)
 
-    @plant.wrap("samples.HeldGradients.merged")
+    @plant.wrap("samples.HeldGradients.merge_totals")
     def _(merged: Any, held: Any, found: Any) -> Any:
         again, kept[:] = len(kept), []
         return merged(held, [*found, *found[:again]])
@@ -220,7 +225,7 @@ def gradients_of_workers_not_clipped(plant: Plant) -> None:
 
 
 @wrong(
-    "ray_round.Pass._take",
+    "ray_round.Pass._take_result",
     "test_the_log_of_a_round_is_the_same_however_many_parts_there_are",
 )
 def a_line_of_the_log_for_each_part(take: Any, parts: Any, call: Any) -> Any:
@@ -328,7 +333,7 @@ one-mask-for-all-queries: All queries of a round are masked alike.
     wrap keys.Masking._stream: lambda right, masking, other, query, size: right(masking, other, "any", size)
 masks-used-again: A silo may answer twice under the same masks.
     by test_masks_are_used_once test_a_second_answer_under_the_same_masks_is_refused_and_costs_nothing
-    wrap keys.Masking.begin: lambda right, masking: None
+    wrap keys.Masking.mark_used: lambda right, masking: None
 noise-for-all-shares: The shares of all silos make up the noise, those of silos that collude and know theirs among
         them.
     by test_shares_of_those_who_do_not_collude_suffice test_the_sum_has_one_noise_and_more_for_those_who_collude

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from noisegate.gate.per_example.gradients import RecordGradients
+from noisegate.gate.per_example.gradients import GradientRows, RecordGradients
 from noisegate.schema import Boolean, Continuous, Schema
 
 SCHEMA = Schema(
@@ -44,10 +44,10 @@ class Folded:
 
 def mix(monkeypatch, change):
     """Changes all gradients of a block at once, so that one may depend on those beside it."""
-    right = RecordGradients.vectors
+    right = RecordGradients.compute_gradients
 
     def mixed(self, parameters, numeric, codes):
-        (found,) = right(self, parameters, numeric, codes)
-        return (change(found, numeric),)
+        (found,) = right(self, parameters, numeric, codes).arrays
+        return GradientRows(arrays=(change(found, numeric),))
 
-    monkeypatch.setattr(RecordGradients, "vectors", mixed)
+    monkeypatch.setattr(RecordGradients, "compute_gradients", mixed)

@@ -147,12 +147,12 @@ GOES_ON = [
     pytest.param((Ledger, "reserve"), "after", 1, id="reserved"),
     pytest.param((LocalEngine, "sum"), "before", 1, id="reading"),
     pytest.param((LocalEngine, "sum"), "after", 1, id="read"),
-    pytest.param((AnswerJournal, "begin"), "after", 1, id="begun"),
+    pytest.param((AnswerJournal, "begin_query"), "after", 1, id="begun"),
     pytest.param((Ledger, "confirm"), "before", 1, id="before the confirmation"),
-    pytest.param((AnswerJournal, "answer"), "after", 1, id="first answer"),
+    pytest.param((AnswerJournal, "write_answer"), "after", 1, id="first answer"),
     pytest.param((LocalEngine, "sum"), "before", 2, id="reading again"),
     pytest.param((LocalEngine, "sum"), "after", 2, id="read again"),
-    pytest.param((AnswerJournal, "answer"), "after", 2, id="last answer"),
+    pytest.param((AnswerJournal, "write_answer"), "after", 2, id="last answer"),
     pytest.param((Ledger, "commit"), "before", 1, id="before the commit"),
     pytest.param((Ledger, "commit"), "after", 1, id="committed"),
     pytest.param((Release, "save"), "before", 1, id="before the release is written"),
@@ -163,12 +163,18 @@ LOST = [
     pytest.param((noise, "add_noise"), "before", 1, id="before the first noise"),
     pytest.param((noise, "add_noise"), "after", 1, id="first noise"),
     pytest.param(
-        (AnswerJournal, "answer"), "before", 1, id="before the first answer is written"
+        (AnswerJournal, "write_answer"),
+        "before",
+        1,
+        id="before the first answer is written",
     ),
     pytest.param((noise, "add_noise"), "before", 2, id="before another noise"),
     pytest.param((noise, "add_noise"), "after", 2, id="another noise"),
     pytest.param(
-        (AnswerJournal, "answer"), "before", 2, id="before another answer is written"
+        (AnswerJournal, "write_answer"),
+        "before",
+        2,
+        id="before another answer is written",
     ),
 ]
 
@@ -179,7 +185,7 @@ def test_a_run_that_is_killed_goes_on_at_no_further_cost(
 ):
     killed(monkeypatch, desk, place, when, call)
     journal = AnswerJournal(desk / "model.partial" / "answers.journal")
-    journal.read()
+    journal.load()
     model = resumed(desk)
     queries = [event.name for event in model.certificate.events]
     assert len(draws) == len(queries) and history(desk) == KINDS and spent(desk) <= 1.0
@@ -436,21 +442,21 @@ def test_a_line_that_was_cut_off_counts_for_nothing(tmp_path):
     path = tmp_path / "journal"
     first = AnswerJournal(path)
     first.create("run", None)
-    first.begin("a", "map")
-    first.answer("a", np.array([[1.5, -2.0]]))
-    first.begin("b")
+    first.begin_query("a", "map")
+    first.write_answer("a", np.array([[1.5, -2.0]]))
+    first.begin_query("b")
     whole = path.read_bytes()
     last = whole.rindex(b'{"begun"')
     for end in range(last, len(whole)):
         path.write_bytes(whole[:end])
         again = AnswerJournal(path)
         assert again.take_up("run") is None
-        assert again.lost == (["b"] if end >= len(whole) - 1 else [])
+        assert again.lost_queries == (["b"] if end >= len(whole) - 1 else [])
         assert again.answers["a"].tolist() == [[1.5, -2.0]]
-        again.begin("c")
+        again.begin_query("c")
         last_one = AnswerJournal(path)
-        last_one.read()
-        assert "c" in last_one.lost
+        last_one.load()
+        assert "c" in last_one.lost_queries
     path.write_bytes(whole)
     with pytest.raises(OptionError, match="another run"):
         AnswerJournal(path).take_up("other")
@@ -464,11 +470,11 @@ def test_the_owner_before_begins_nothing_more(tmp_path):
     first.create("run", "r")
     assert second.take_up("run") == "r"
     with pytest.raises(OptionError, match="another process goes on with this run"):
-        first.begin("a")
-    second.begin("a")
+        first.begin_query("a")
+    second.begin_query("a")
     third = AnswerJournal(tmp_path / "journal")
     third.take_up("run")
-    assert third.lost == ["a"] and not first.is_own
+    assert third.lost_queries == ["a"] and not first.is_own
 
 
 def test_a_state_folder_that_lay_there_open_to_others_is_closed(desk, monkeypatch):
@@ -526,7 +532,7 @@ def test_a_training_that_is_killed_while_it_reads_goes_on(desk, draws, monkeypat
         "device": "cpu",
         **options,
     }
-    with kill(monkeypatch, desk, (GradientSession, "_read"), "after"):
+    with kill(monkeypatch, desk, (GradientSession, "_read_records"), "after"):
         noisegate.fit(
             desk / "private.csv", dataset="clinic", ledger=desk / "ledger.db", **given
         )
@@ -602,7 +608,7 @@ def no_room_for_answers(journal, line):
 # Where the disk is full, how a fit ends: nothing is spent, the model is there, or it goes on when there is room.
 WRITES = [
     pytest.param((Run, "write"), full, "unspent", id="what is asked"),
-    pytest.param((journals, "_write"), full, "unspent", id="lines of the journal"),
+    pytest.param((journals, "_write_all"), full, "unspent", id="lines of the journal"),
     pytest.param((Transaction, "append"), full_database, "unspent", id="ledger"),
     pytest.param((AnswerJournal, "_append"), full, "unspent", id="begun queries"),
     pytest.param(

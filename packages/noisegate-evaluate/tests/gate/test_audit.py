@@ -118,14 +118,14 @@ def halve_noise(patch):
 
 
 def skip_clipping(patch):
-    def add(self, sums, vectors):
+    def add_clipped(self, sums, gradients):
         sums += (
-            (vectors[0].astype(np.float64) * Grid(norm=1.0).scale)
+            (gradients.arrays[0].astype(np.float64) * Grid(norm=1.0).scale)
             .sum(axis=0)
             .astype(np.int64)
         )
 
-    patch.setattr(per_example.RecordGradients, "add", add)
+    patch.setattr(per_example.RecordGradients, "add_clipped", add_clipped)
 
 
 def fix_batches(patch):

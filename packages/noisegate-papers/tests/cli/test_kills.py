@@ -97,15 +97,15 @@ BEFORE_NOISE = [
     (f"{LEDGER}.reserve", "before"),
     (f"{LEDGER}.reserve", "after"),
     ("noisegate.gate.sums:LocalEngine.sum", "before"),
-    ("noisegate.gate.journal:AnswerJournal.begin", "after"),
+    ("noisegate.gate.journal:AnswerJournal.begin_query", "after"),
     (f"{LEDGER}.confirm", "before"),
 ]
 FROM_NOISE = [
     (f"{LEDGER}.confirm", "after"),
     ("noisegate.privacy.noise:add_noise", "before"),
     ("noisegate.privacy.noise:add_noise", "after"),
-    ("noisegate.gate.journal:AnswerJournal.answer", "before"),
-    ("noisegate.gate.journal:AnswerJournal.answer", "after"),
+    ("noisegate.gate.journal:AnswerJournal.write_answer", "before"),
+    ("noisegate.gate.journal:AnswerJournal.write_answer", "after"),
     (f"{LEDGER}.commit", "before"),
     (f"{LEDGER}.commit", "after"),
     ("noisegate.app.runs.folder:RunFolder.keep", "before"),
@@ -236,7 +236,7 @@ def _goes_on(desk, play, *, whole, partial, stage):
 STEPS = [
     (f"{LEDGER}.reserve", "after"),
     ("noisegate.gate.journal:Journal.create", "after"),
-    ("noisegate.gate.journal:Journal.begin", "after"),
+    ("noisegate.gate.journal:Journal.begin_step", "after"),
     (f"{LEDGER}.confirm", "after"),
     ("noisegate.privacy.noise:add_noise", "after"),
     ("noisegate.gate.sessions.gradients:GradientSession.release", "before"),

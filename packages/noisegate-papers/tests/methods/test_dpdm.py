@@ -9,7 +9,10 @@ import torch
 
 from noisegate import DPDM, Budget, Gate
 from noisegate.errors import ModelError
-from noisegate.gate.per_example.gradients import block_gradients, gradient_source
+from noisegate.gate.per_example.gradients import (
+    compute_block_gradients,
+    gradient_source,
+)
 from noisegate.privacy.grid import UNITS
 from noisegate.schema import ImageShape, pixel_schema
 from noisegate_papers.models.diffusion import DiffusionImages, build_denoiser
@@ -62,9 +65,9 @@ def added(made, numeric, codes, step=0.0):
     """Returns the integers that records add to a step."""
     source, parameters, count = source_of(made, len(numeric))
     sums = np.zeros(count, dtype=np.int64)
-    source.add(
+    source.add_clipped(
         sums,
-        block_gradients(
+        compute_block_gradients(
             source, {**parameters, STEP: torch.tensor([step])}, numeric, codes, "cpu"
         ),
     )

@@ -456,9 +456,9 @@ def count(texts, limit, batch=97):
     while waiting:
         counter = LevelCounter(waiting.pop(), limit)
         for start in range(0, len(texts), batch):
-            counter.add(pa.array(texts[start : start + batch], pa.string()))
-            most = max(most, len(counter.counts()[0]))
-        names, counts = counter.counts()
+            counter.count_texts(pa.array(texts[start : start + batch], pa.string()))
+            most = max(most, len(counter.counted_levels()[0]))
+        names, counts = counter.counted_levels()
         assert not set(names) & set(found)
         found.update(dict(zip(names, counts.tolist(), strict=True)))
         waiting += counter.deferred
@@ -489,7 +489,7 @@ def test_the_columns_of_one_pass_share_the_memory(columns, monkeypatch):
     found = exact_counts.read_counts(
         RawTable(table), partial, {}, dict.fromkeys(table.column_names, HashPartition())
     )
-    held = [len(counter.counts()[0]) for counter in found.levels.values()]
+    held = [len(counter.counted_levels()[0]) for counter in found.levels.values()]
     assert 0 < sum(held) <= 30 and all(
         counter.deferred for counter in found.levels.values()
     )

@@ -60,20 +60,21 @@ def table(records):
 def exact(records):
     """Every exact count of both looks, by event, with the same public choices whatever the records."""
     raw = RawTable(table(records))
-    partial = raw.described(KINDS, None, None)
+    partial = raw.describe_columns(KINDS, None, None)
     numeric = [gap for gap in partial.gaps if gap.numeric]
     texts = [gap.name for gap in partial.gaps if not gap.numeric]
     looks = {gap.name: bin_edges(gap.kind) for gap in numeric}
     first = read_counts(raw, partial, looks, dict.fromkeys(texts, HashPartition()))
     fine = {
-        name: look.within(look.size // 2, look.size - 1) for name, look in looks.items()
+        name: look.divide_evenly(look.size // 2, look.size - 1)
+        for name, look in looks.items()
     }
     second = read_counts(raw, partial, fine, {})
     levels = {}
     for name in texts:
         levels |= {
             (name, level): count
-            for level, count in zip(*first.levels[name].counts(), strict=True)
+            for level, count in zip(*first.levels[name].counted_levels(), strict=True)
         }
         levels[name, None] = first.missing[name]
     return {
@@ -245,7 +246,7 @@ def test_a_record_with_an_extreme_value_hardly_moves_the_bounds(above):
     runs, rest = 150, [5] * 40
     std = looked_at(rest).plan.magnitudes.noise_std / RECORD
     # As many extreme records as the threshold itself, and two fewer: there, one more matters most.
-    extreme = math.floor(bounds.threshold(std, bin_edges("integer").size)) + above
+    extreme = math.floor(bounds.noise_threshold(std, bin_edges("integer").size)) + above
 
     def hits(count):
         found = (looked_at(rest + [2**40] * count).discover() for _ in range(runs))
@@ -277,12 +278,12 @@ def test_every_value_is_counted_exactly_once(kind):
     look = bin_edges(kind)
     assert (np.diff(look.edges) > 0).all()
     for value in VALUES[kind]:
-        counts = look.counts(np.array([value]))
+        counts = look.count_values(np.array([value]))
         assert (counts.shape, counts.sum(), counts.max()) == ((look.size,), 1, 1)
-    together = look.counts(VALUES[kind])
+    together = look.count_values(VALUES[kind])
     assert (
         together.tolist()
-        == sum(look.counts(np.array([value])) for value in VALUES[kind]).tolist()
+        == sum(look.count_values(np.array([value])) for value in VALUES[kind]).tolist()
     )
 
 
@@ -291,29 +292,29 @@ def test_a_second_look_counts_what_is_inside_once_and_nothing_else(kind):
     look = bin_edges(kind)
     middle = look.size // 2
     for first, last in ((middle, middle), (middle - 3, middle + 2), (0, look.size - 1)):
-        fine = look.within(first, last)
+        fine = look.divide_evenly(first, last)
         assert fine.size <= FINE and (fine.edges[0], fine.edges[-1]) == (
             look.edges[first],
             look.edges[last + 1],
         )
         inside = np.array([fine.edges[0], fine.edges[-2]])
-        assert fine.counts(inside).sum() == 2
+        assert fine.count_values(inside).sum() == 2
         outside = np.array([fine.edges[0] - abs(fine.edges[0]) / 2 - 1, fine.edges[-1]])
-        assert fine.counts(outside).sum() == 0
+        assert fine.count_values(outside).sum() == 0
 
 
 def seen(kind, values, *, noise=0.0, seed=0):
     """Returns the bounds that two looks with Gaussian noise give, as discovery takes them."""
     random, look = np.random.default_rng(seed), bin_edges(kind)
     std = noise or 1e-9
-    noisy = look.counts(values) + std * random.standard_normal(look.size)
-    found = search.occupied(noisy, std, look.zero)
+    noisy = look.count_values(values) + std * random.standard_normal(look.size)
+    found = search.find_occupied_bins(noisy, std, look.zero_bin)
     if found is None:
         return None
-    fine = search.second_look(look, found, noisy, std)
-    cells = fine.counts(values) + std * random.standard_normal(fine.size)
-    ends = search.bounds(look, found, noisy, fine, cells, std)
-    return "zeros" if ends is None else search.rounded(kind, *ends)
+    fine = search.choose_cells(look, found, noisy, std)
+    cells = fine.count_values(values) + std * random.standard_normal(fine.size)
+    ends = search.find_bounds(look, found, noisy, fine, cells, std)
+    return "zeros" if ends is None else search.round_bounds(kind, *ends)
 
 
 @pytest.mark.parametrize("noise", [0.0, 30.0])
@@ -381,7 +382,7 @@ def test_empty_cells_are_hardly_ever_taken_for_occupied():
     ],
 )
 def test_bounds_are_rounded_outwards_and_to_zero(kind, ends, expected):
-    assert search.rounded(kind, *ends) == expected
+    assert search.round_bounds(kind, *ends) == expected
 
 
 @pytest.mark.parametrize(
@@ -405,7 +406,7 @@ def test_what_is_mostly_zero_gets_bounds_of_the_rest(kind, records, std):
     ("low", "high"), [(-(2.0**-105), -(2.0**-106)), (2.0**-106, 2.0**-105)]
 )
 def test_bins_next_to_zero_that_noise_alone_found_have_bounds(low, high):
-    lower, upper = search.rounded("continuous", low, high)
+    lower, upper = search.round_bounds("continuous", low, high)
     assert (
         lower <= low < high <= upper
         and (upper <= 0 or high > 0)

@@ -11,8 +11,8 @@ from noisegate.gate.execution import (
     BLOCK_ROWS,
     Encoded,
     block_rows,
+    compute_vectors,
     map_execution,
-    vectors_of,
 )
 from noisegate.gate.sums import LocalEngine, SumTask, sum_records
 from noisegate.privacy.grid import Grid
@@ -219,7 +219,9 @@ def test_the_probe_looks_at_what_is_summed():
     with pytest.raises(OptionError, match="another vector"):
         map_execution("f", two_faced, LAYOUT, BLOCK_ROWS)
     records = table(BLOCK_ROWS)
-    assert not np.array_equal(vectors_of(two_faced, records, {}), two_faced(records))
+    assert not np.array_equal(
+        compute_vectors(two_faced, records, {}), two_faced(records)
+    )
 
 
 @pytest.mark.parametrize("dim", [2**19, 2**23])

@@ -123,15 +123,15 @@ def test_a_run_that_another_process_went_on_with_is_not_given_back(
     one = opened(journal, ledger=ledger, dataset="clinic")
     if where == "begin":
         # The other one is first: this one's own step is the second.
-        begin = Journal.begin
+        begin = Journal.begin_step
 
         def overtaken(self):
             with monkeypatch.context() as patch:
-                patch.setattr(Journal, "begin", begin)
+                patch.setattr(Journal, "begin_step", begin)
                 opened(journal, ledger=ledger, dataset="clinic").step(AT)
             return begin(self)
 
-        monkeypatch.setattr(Journal, "begin", overtaken)
+        monkeypatch.setattr(Journal, "begin_step", overtaken)
 
     right = samples.poisson_sample
 
@@ -162,22 +162,22 @@ def test_a_step_does_not_begin_in_a_journal_that_was_withdrawn(journal, monkeypa
     one.create(None)
     other = Journal(journal, "run")
     other.resume()
-    assert one.rollback(0)
+    assert one.withdraw(0)
     with pytest.raises(FileNotFoundError):
-        other.begin()
+        other.begin_step()
     one.create(None)
     right = os.fsync
 
     def withdrawn_meanwhile(handle):
         right(handle)
-        assert one.rollback(1)
+        assert one.withdraw(1)
         one.create(None)
 
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", withdrawn_meanwhile)
         patch.setattr(one, "create", lambda reservation: journal.write_bytes(b"x"))
         with pytest.raises(OSError, match="replaced"):
-            other.begin()
+            other.begin_step()
 
 
 def test_a_journal_of_a_closed_reservation_is_refused(ledger, journal):
@@ -239,8 +239,8 @@ def test_steps_get_numbers_of_their_own(journal):
     first, second = Journal(journal, "run"), Journal(journal, "run")
     first.create("r")
     assert second.resume()["reservation"] == "r" and [
-        first.begin(),
-        second.begin(),
-        first.begin(),
+        first.begin_step(),
+        second.begin_step(),
+        first.begin_step(),
     ] == [0, 1, 2]
-    assert first.begun() == second.begun() == 3
+    assert first.begun_step_count() == second.begun_step_count() == 3

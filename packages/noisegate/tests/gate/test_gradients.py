@@ -12,7 +12,7 @@ from noisegate.gate import samples
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.gradients import (
     FactoredLoss,
-    block_gradients,
+    compute_block_gradients,
     gradient_source,
     module_loss,
 )
@@ -388,10 +388,10 @@ def total(made, codes):
     for start in range(0, len(codes), source.execution.rows):
         block = codes[start : start + source.execution.rows]
         padded = block[np.minimum(np.arange(source.execution.rows), len(block) - 1)]
-        vectors = block_gradients(
+        vectors = compute_block_gradients(
             source, parameters, np.zeros((source.execution.rows, 1)), padded, "cpu"
         )
-        source.add(sums, tuple(part[: len(block)] for part in vectors))
+        source.add_clipped(sums, vectors.take(slice(len(block))))
     return sums
 
 

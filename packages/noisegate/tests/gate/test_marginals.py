@@ -136,12 +136,12 @@ def test_the_certificate_holds_and_the_ledger_was_charged(release, book, gate):
 
 
 def test_every_record_becomes_its_public_cell(gate):
-    codes = marginals._read(gate._source, BINS, None)
+    codes = marginals._read_cells(gate._source, BINS, None)
     assert codes.tolist() == [
         *np.repeat(np.array(CELLS), COUNTS, axis=0).T.tolist(),
         [0] * sum(COUNTS),
     ]
-    frame = marginals._frame(codes, planned(gate)).collect()
+    frame = marginals._lazy_frame(codes, planned(gate)).collect()
     assert frame.columns == ["0", "1", "2"]
     for column in range(3):
         given = frame[str(column)].fill_null(SIZES[column] - 1).to_list()
@@ -168,7 +168,7 @@ def test_opendp_finds_the_cost_of_a_neighbour_within_the_plan(options, distance)
 
     data = people().assign(who=1) if options is UNITS else people()
     plan = planned(Gate(data, schema=SCHEMA, epsilon=1.0, **options), **SMALL)
-    cost = marginals._measurement(plan).map([dp.polars.Bound(per_group=distance)])
+    cost = marginals._build_measurement(plan).map([dp.polars.Bound(per_group=distance)])
     assert 0.99 * plan.rho < cost < plan.rho
 
 
@@ -179,7 +179,7 @@ def test_a_mechanism_that_would_spend_more_is_stopped_before_the_records(
         MarginalPlan, "spendable_rho", property(lambda plan: plan.rho * 1.01)
     )
     with pytest.raises(CalibrationError, match="OpenDP would spend more"):
-        marginals._measurement(planned(gate, **SMALL))
+        marginals._build_measurement(planned(gate, **SMALL))
 
 
 def test_bins_of_another_plan_are_refused(gate):
@@ -218,7 +218,7 @@ def test_when_opendp_stops_the_cost_stays_reserved(book, monkeypatch):
         raise ValueError("SECRET")
 
     book.register("stopped", epsilon=1.0, delta=1e-5)
-    monkeypatch.setattr(marginals, "_measurement", lambda plan: stop)
+    monkeypatch.setattr(marginals, "_build_measurement", lambda plan: stop)
     with pytest.raises(
         DataError, match=r"OpenDP stopped with ValueError.*cost stays reserved"
     ) as caught:

@@ -76,7 +76,7 @@ def run(monkeypatch):
     dp.enable_features("contrib", "honest-but-curious")
     script = None
     plain, noise, largest = (
-        marginals._estimate,
+        marginals._fit_model,
         utilities.then_noise,
         mst.make_noisy_max,
     )
@@ -132,7 +132,7 @@ def run(monkeypatch):
         "then_noisy_max",
         lambda **options: Partial(lambda *space: make_noisy_max(*space, **options)),
     )
-    monkeypatch.setattr(marginals, "_estimate", estimate)
+    monkeypatch.setattr(marginals, "_fit_model", estimate)
 
     def release(records, algorithm, adjacency, follow):
         nonlocal script

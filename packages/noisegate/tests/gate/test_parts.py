@@ -257,18 +257,18 @@ def test_workers_that_have_shares_of_the_parents_add_up_to_one_machine(
             jobs = [SumJob(tasks) for _ in parts]
             with chdir("/"):  # where a worker may be
                 found = [
-                    job.add(number, part)
+                    job.add_part(number, part)
                     for number, (job, part) in enumerate(zip(jobs, parts, strict=True))
                 ]
             assert sum(count > 0 for count in found) > 1
-            merged = jobs[0].merged([job.total() for job in jobs])
+            merged = jobs[0].merge_totals([job.total() for job in jobs])
             assert (
                 merged.records == LocalEngine(threads=1).sum(rows, tasks, None).records
             )
             assert np.array_equal(merged.sums["q"][0], whole[link.name])
     (tmp_path / "visits.csv").write_text("id,visit,day,pain\n")
     with pytest.raises(DataError, match="written to after it was cut"):
-        jobs[0].add(9, parts[0])
+        jobs[0].add_part(9, parts[0])
 
 
 def test_weights_beyond_the_whole_and_joined_batches_are_refused():

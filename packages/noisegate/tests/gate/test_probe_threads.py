@@ -104,7 +104,7 @@ def gradients_seen_by(loss_threads, *, engine=None):
 def test_steps_compute_on_the_threads_of_their_probe_whoever_calls_them(two_threads):
     seen = []
     session, start = gradients_seen_by(seen)
-    session.prepare(start)
+    session.prepare_steps(start)
     probed = set(seen)
     seen.clear()
     with session, ThreadPoolExecutor(1) as pool:

@@ -59,12 +59,12 @@ LEGAL = {
 @pytest.mark.parametrize(("one", "other"), [*product(State, State)])
 def test_only_what_is_listed_follows(one, other):
     if (one, other) in LEGAL:
-        assert one.to(other) is other
+        assert one.followed_by(other) is other
     else:
         with pytest.raises(
             OptionError, match=r"nothing to release|has ended|handed out|reserved once"
         ):
-            one.to(other)
+            one.followed_by(other)
 
 
 class Kinds:
@@ -125,7 +125,7 @@ class Kinds:
         plan = MarginalPlan.calibrate(
             gate.budget, name="mst", algorithm="MST", **options
         )
-        access = gate._access(plan, MarginalPlan, "test", {})
+        access = gate._grant_access(plan, MarginalPlan, "test", {})
         session = marginals.MarginalSession(
             access, (NumericBins((0.5,), nullable=False),)
         )
@@ -235,7 +235,7 @@ def test_an_error_from_the_noise_on_gives_nothing_back_and_ends_it(
 ):
     session, ask, _ = getattr(Kinds(ledger), kind)()
     monkeypatch.setattr(noise, "add_noise", lambda *_, **__: 1 / 0)
-    monkeypatch.setattr(marginals, "_run", lambda *_: 1 / 0)
+    monkeypatch.setattr(marginals, "_run_measurement", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         ask()
     assert (session.state, kinds(ledger)) == (CLOSED, [Kind.RESERVE, Kind.CONFIRM])

@@ -85,7 +85,7 @@ def fixed(monkeypatch, records, seed=1):
         return other
 
     monkeypatch.setattr(
-        shards.ShardSession, "_begin", begin(shards.ShardSession._begin)
+        shards.ShardSession, "_start_shards", begin(shards.ShardSession._start_shards)
     )
     monkeypatch.setattr(
         shards.ShardSession,
@@ -110,8 +110,8 @@ def test_a_record_is_in_one_shard_and_those_of_others_stay_where_they_are():
     old = [place for place in range(500) if place != 3]
     for shard in range(7):
         if shard != changed:
-            seen = [old[place] for place in without.drawn(uniform)[shard]]
-            assert seen == with_it.drawn(uniform)[shard].tolist()
+            seen = [old[place] for place in without.draw_records(uniform)[shard]]
+            assert seen == with_it.draw_records(uniform)[shard].tolist()
 
 
 def test_a_public_schedule_says_who_learns_whoever_is_asked():
@@ -188,7 +188,9 @@ def test_only_the_vector_of_the_records_shard_changes(exactly, monkeypatch):
     for data in (frame(), frame()[:-1]):
         session = opened(data=data, shards=70)
         session.step(AT)
-        found.append(session._answers(session._held.all_records(), np.arange(70)))
+        found.append(
+            session._clipped_answers(session._held_records.all_records(), np.arange(70))
+        )
     assert (np.abs(found[0] - found[1]).sum(axis=1) > 0).sum() == 1
 
 
@@ -259,7 +261,7 @@ def test_a_teacher_cannot_branch_on_what_it_sees():
 
 
 def test_a_session_that_mixes_shards_is_refused(monkeypatch):
-    right = shards.ShardSession._mapped
+    right = shards.ShardSession._map_over_shards
 
     def mixed(session, function, *given, dims=0):
         found = right(session, function, *given, dims=dims)
@@ -269,7 +271,7 @@ def test_a_session_that_mixes_shards_is_refused(monkeypatch):
             else found
         )
 
-    monkeypatch.setattr(shards.ShardSession, "_mapped", mixed)
+    monkeypatch.setattr(shards.ShardSession, "_map_over_shards", mixed)
     with pytest.raises(OptionError, match="another shard has other records"):
         opened().step(AT)
 

@@ -5,7 +5,11 @@ import torch
 from torch import nn
 
 from noisegate.gate.per_example.gradients import module_loss
-from noisegate.gate.per_example.tracing import agrees, by_torch, per_example_gradients
+from noisegate.gate.per_example.tracing import (
+    is_traceable,
+    per_example_gradients,
+    untraced_gradients,
+)
 
 PERCEPTRON = nn.Sequential(nn.Linear(48, 5), nn.ReLU(), nn.Linear(5, 3, bias=False))
 CONVOLUTIONS = nn.Sequential(
@@ -93,9 +97,11 @@ def test_gradients_are_those_of_torch(network, criterion):
     loss, parameters, numeric, codes = parts(NETWORKS[network], criterion)
     found, right = (
         per_example_gradients(loss, parameters, numeric, codes),
-        by_torch(loss, parameters, numeric, codes).full,
+        untraced_gradients(loss, parameters, numeric, codes).full,
     )
-    assert agrees(loss, parameters, numeric, codes) and set(whole(found)) == set(right)
+    assert is_traceable(loss, parameters, numeric, codes) and set(whole(found)) == set(
+        right
+    )
     for name, value in whole(found).items():
         assert not value.requires_grad
         torch.testing.assert_close(
@@ -113,7 +119,7 @@ def test_a_parameter_that_is_used_beside_its_layer_has_the_gradient_of_both():
 
     found, right = (
         per_example_gradients(decayed, parameters, numeric, codes),
-        by_torch(decayed, parameters, numeric, codes).full,
+        untraced_gradients(decayed, parameters, numeric, codes).full,
     )
     assert not found.products
     for name, value in found.full.items():
@@ -127,7 +133,7 @@ def test_a_loss_with_a_gradient_inside_is_left_to_torch():
         slope = torch.func.grad(lambda image: loss(parameters, image, codes))(numeric)
         return loss(parameters, numeric, codes) + slope.square().sum()
 
-    assert not agrees(penalised, *arguments)
+    assert not is_traceable(penalised, *arguments)
 
 
 def test_a_wrong_gradient_of_a_layer_is_noticed(monkeypatch):
@@ -138,4 +144,4 @@ def test_a_wrong_gradient_of_a_layer_is_noticed(monkeypatch):
         "unfold",
         lambda *given, **options: right(*given, **options).flip(1),
     )
-    assert not agrees(loss, *arguments)
+    assert not is_traceable(loss, *arguments)

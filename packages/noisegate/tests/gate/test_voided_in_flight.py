@@ -25,7 +25,7 @@ def drawn(monkeypatch):
         )
     monkeypatch.setattr(
         marginals,
-        "_measurement",
+        "_build_measurement",
         lambda plan: lambda frame: seen.append("opendp") or 1 / 0,
     )
     return seen

@@ -11,10 +11,10 @@ from noisegate.errors import OptionError, installed
 from noisegate.gate.silos.keys import (
     Masking,
     SecureSum,
-    as_numbers,
-    as_words,
-    new_key,
-    private_key,
+    generate_key_pair,
+    halves_of_words,
+    private_key_from_digits,
+    words_from_halves,
 )
 
 pytestmark = pytest.mark.skipif(
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 def silos(count, tmp_path, **changes):
     """Returns the masks of each silo in one sum."""
-    pairs = {f"silo-{place}": new_key() for place in range(count)}
+    pairs = {f"silo-{place}": generate_key_pair() for place in range(count)}
     keys = {name: public for name, (_, public) in pairs.items()}
     shared = SecureSum(
         **{"keys": keys, "colluding": 0, "plan": "plan", "events": (), **changes}
@@ -33,8 +33,8 @@ def silos(count, tmp_path, **changes):
         Masking(
             sum=shared,
             silo=name,
-            private_key=private_key(private),
-            used=tmp_path / name,
+            private_key=private_key_from_digits(private),
+            used_folder=tmp_path / name,
         )
         for name, (private, _) in pairs.items()
     ]
@@ -58,7 +58,7 @@ def test_signed_values_of_any_size_come_out_of_the_masks(tmp_path):
         row.view(np.uint64) + one.mask("sums", 5)
         for row, one in zip(values, silos(3, tmp_path), strict=True)
     ]
-    sent = [as_words(as_numbers(row[:, None])) for row in masked]
+    sent = [words_from_halves(halves_of_words(row[:, None])) for row in masked]
     assert np.array_equal(sum(sent)[:, 0].view(np.int64), values.sum(axis=0))
 
 
@@ -97,17 +97,19 @@ def test_marks_are_on_disk_before_anything_is_masked(tmp_path, monkeypatch):
         sync(handle)
 
     monkeypatch.setattr(os, "fsync", noted)
-    one.begin()
-    mark = one.used / one.sum.identity
-    assert synced == [path.stat().st_ino for path in (mark, one.used, one.used.parent)]
+    one.mark_used()
+    mark = one.used_folder / one.sum.identity
+    assert synced == [
+        path.stat().st_ino for path in (mark, one.used_folder, one.used_folder.parent)
+    ]
 
 
 def test_masks_are_used_once(tmp_path):
     first = silos(2, tmp_path)[0]
-    first.begin()
-    replace(first, sum=replace(first.sum, after="first round")).begin()
+    first.mark_used()
+    replace(first, sum=replace(first.sum, after="first round")).mark_used()
     with pytest.raises(OptionError, match="'silo-0' has answered this sum before"):
-        first.begin()
+        first.mark_used()
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_masks_are_used_once(tmp_path):
 )
 def test_what_is_no_words(numbers):
     with pytest.raises(ValueError, match="no halves of words"):
-        as_words(np.array(numbers))
+        words_from_halves(np.array(numbers))
 
 
 @pytest.mark.parametrize(

@@ -377,7 +377,7 @@ def told(path, read):
 def cells(path):
     """How many cells a discovery sees in one column."""
     table = RawTable(path)
-    partial = table.described(CSV_FUZZ_KINDS, None, None)
+    partial = table.describe_columns(CSV_FUZZ_KINDS, None, None)
     found = [
         batch["job"] for batch in table.batches(partial.gaps, partial.missing_values)
     ]

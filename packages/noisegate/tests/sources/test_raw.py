@@ -92,7 +92,7 @@ def test_types_of_the_data_are_not_taken_for_kinds(tmp_path, form):
     with pytest.raises(
         OptionError, match=rf'add kinds "{re.escape(kinds_to_add)}" with one of'
     ) as caught:
-        RawTable(source).described({TABLE.column_names[0]: "ignore"}, None, None)
+        RawTable(source).describe_columns({TABLE.column_names[0]: "ignore"}, None, None)
     assert TABLE.column_names[0] not in str(caught.value)
 
 
@@ -181,19 +181,19 @@ def test_a_column_without_a_kind_is_asked_for(tmp_path):
         OptionError,
         match=r"no kind is given for 'canary', 'z'\. .*\"canary=\.\.\.,z=\.\.\.\"",
     ):
-        RawTable(tmp_path / "a.csv").described({"x": "integer"}, None, None)
+        RawTable(tmp_path / "a.csv").describe_columns({"x": "integer"}, None, None)
     with pytest.raises(OptionError, match="none of the 3 fields") as caught:
-        RawTable(tmp_path / "a.csv").described({}, None, None)
+        RawTable(tmp_path / "a.csv").describe_columns({}, None, None)
     assert "canary" not in str(caught.value)
     with pytest.raises(OptionError, match="'canary'"):
-        RawTable(tmp_path / "a.csv", show_values=True).described({}, None, None)
+        RawTable(tmp_path / "a.csv", show_values=True).describe_columns({}, None, None)
     with pytest.raises(OptionError, match="'rate', 'age'"):
-        RawTable(TABLE.to_pandas()).described({}, None, None)
+        RawTable(TABLE.to_pandas()).describe_columns({}, None, None)
 
 
 def test_columns_stand_in_the_order_of_the_data(tmp_path):
     kinds = {"ok": "boolean", **dict(reversed(KINDS.items())), "age": "ignore"}
-    partial = RawTable(write(tmp_path, "parquet")).described(kinds, None, "job")
+    partial = RawTable(write(tmp_path, "parquet")).describe_columns(kinds, None, "job")
     assert list(partial.columns) == TABLE.column_names
     assert [gap.name for gap in partial.gaps] == [
         name for name in KINDS if name != "age"

@@ -154,8 +154,12 @@ class WatchedGate(Gate):
         **options: Any,
     ) -> Any:
         """Returns a session of sums over shards whose steps are watched."""
-        access = self._access(
-            plan, CalibratedStepPlan, options["method"], options["public"], of=ShardPlan
+        access = self._grant_access(
+            plan,
+            CalibratedStepPlan,
+            options["method"],
+            options["public"],
+            step_plan_class=ShardPlan,
         )
         return _WatchedShards(access, teacher, self._watch, device=device)
 
@@ -235,8 +239,8 @@ class _WatchedShards(ShardSession):
         )
         return noisy
 
-    def _open(self, records: Any, words: Any, seed: int) -> None:
-        super()._open(records, words, seed)
+    def _split_and_warm_up(self, records: Any, words: Any, seed: int) -> None:
+        super()._split_and_warm_up(records, words, seed)
         # Whoever is in one set only has the next word, or one of its own.
         words = np.concatenate(
             [words, np.frombuffer(secrets.token_bytes(8), dtype=np.uint64)]
@@ -245,7 +249,7 @@ class _WatchedShards(ShardSession):
             shadow = self._make()
             known = Records(part.numeric.astype(np.float32), part.codes)
             shadow._parameters = self._parameters
-            shadow._open(known, words[: len(part)], seed)
+            shadow._split_and_warm_up(known, words[: len(part)], seed)
             self._shadows.append((shadow, known))
 
     def _exact_vector(self, records: Any, sample: Any) -> Any:

@@ -303,7 +303,7 @@ class DPFETA(DPDM):
 
         assert gate.records is not None
         schema, small = gate.schema, self.thumbnails()
-        session.prepare(training.parameters())
+        session.prepare_steps(training.parameters())
         sums = session.ask({MEANS: small})[MEANS].T
         # Divided by what the public expects: the number of records of a class is private.
         expected = gate.records * np.asarray(

@@ -166,7 +166,7 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
     def before_steps(self, gate: Gate, session: Any, training: Any) -> None:
         """Asks for the moments, and starts the set with images that stand for draws from them."""
         for release in session.plan.releases:
-            session.prepare(training.parameters())
+            session.prepare_steps(training.parameters())
             sums = session.ask({START: release.query.feature_map})[START].T
             images = self._drawn(sums, release.noise_std_natural, training)
             training.begin(2 * (images - self.centre))

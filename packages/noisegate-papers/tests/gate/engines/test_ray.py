@@ -41,7 +41,7 @@ def cluster(request):
             "RAY_worker_niceness", "0"
         )  # of 15 that Ray gives: on a busy machine they would start for minutes
         try:
-            engine._join()
+            engine._join_cluster()
         except (
             OptionError
         ) as error:  # after 15 seconds, Ray's own processes give each other up

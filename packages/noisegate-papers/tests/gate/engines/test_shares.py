@@ -85,7 +85,11 @@ def test_images_have_the_same_features_on_a_cluster(pictures, joined):
         features = Perceptual(activations=activations, moment=moment)
         way = map_execution("q", features, SCHEMA.layout)
         tasks[f"m{moment}"] = SumTask(
-            feature_map=features, grid=Grid(norm=1.0), columns=2, label=0, chosen=way
+            feature_map=features,
+            grid=Grid(norm=1.0),
+            columns=2,
+            label=0,
+            probed_execution=way,
         )
     both = Both()
     both.sum(ImageSource(path, SCHEMA, units=units), tasks, None)

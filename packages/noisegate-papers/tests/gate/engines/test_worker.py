@@ -17,7 +17,7 @@ from noisegate.gate.engines import ray as engines
 from noisegate.gate.engines import ray_round as workers
 from noisegate.gate.engines.ray import RayEngine
 from noisegate.gate.engines.ray_round import (
-    LOSSES,
+    MAX_LOSSES,
     Pass,
     Pool,
     SumJob,
@@ -249,7 +249,7 @@ def test_a_part_that_ends_every_worker_is_given_up(monkeypatch, tasks, layout, p
 
     with pytest.raises(DataError, match="over the same part"):
         played(monkeypatch, parts, tasks, layout, dies)
-    assert tried.count(3) == LOSSES + 1
+    assert tried.count(3) == MAX_LOSSES + 1
     with pytest.raises(DataError, match="before they began"):
         played(
             monkeypatch,
@@ -325,7 +325,7 @@ def test_an_address_that_does_not_answer_is_named(address, joined):
     with pytest.raises(
         OptionError, match=r"^address='.*no Ray cluster could be joined"
     ):
-        RayEngine(address=address)._join()
+        RayEngine(address=address)._join_cluster()
 
 
 @pytest.fixture
@@ -346,11 +346,11 @@ def starting(joined, monkeypatch, tmp_path):
 
 def test_a_cluster_of_this_machine_has_a_token_for_one_user_alone(starting, tmp_path):
     token = tmp_path / ".ray" / "auth_token"
-    RayEngine()._join()
+    RayEngine()._join_cluster()
     first = token.read_text()
     assert len(first) == 64 and stat.S_IMODE(token.stat().st_mode) == 0o600
     token.chmod(0o644)
-    RayEngine()._join()
+    RayEngine()._join_cluster()
     assert (
         token.read_text() == first
         and stat.S_IMODE(token.stat().st_mode) == 0o600
@@ -360,7 +360,7 @@ def test_a_cluster_of_this_machine_has_a_token_for_one_user_alone(starting, tmp_
 
 def test_a_token_of_the_environment_is_taken_as_it_is(starting, monkeypatch, tmp_path):
     monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
-    RayEngine()._join()
+    RayEngine()._join_cluster()
     assert starting and not (tmp_path / ".ray").exists()
 
 
@@ -371,14 +371,14 @@ def test_a_ray_that_would_start_without_a_token_is_refused(old, starting, monkey
         OptionError,
         match=re.escape(f"Ray {old} starts a cluster that asks for no token"),
     ):
-        RayEngine()._join()
+        RayEngine()._join_cluster()
     monkeypatch.setattr(engines, "version", lambda _: "3.0.0.dev0")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     with pytest.raises(
         OptionError, match=r"RAY_AUTH_MODE=disabled .* remove the variable"
     ):
-        RayEngine()._join()
+        RayEngine()._join_cluster()
     assert not starting
     monkeypatch.setenv("RAY_AUTH_MODE", "TOKEN")
-    RayEngine()._join()
+    RayEngine()._join_cluster()
     assert starting

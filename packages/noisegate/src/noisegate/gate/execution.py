@@ -20,9 +20,9 @@ What passes may differ between machines, and with it the last bits of results.
 How to read it, in four parts:
 
 - `exact_products`: matrix products that round no sum.
-- `Execution`, `blocks`, `parts_of`: the way to compute, and blocks of records.
+- `Execution`, `blocks`, `compute_in_parts`: the way to compute, and blocks of records.
 - `map_digest`, `embedded_records`: two uses of a map on blocks.
-- `map_execution`, `sound_execution`, `observed_dependence`: the probe.
+- `map_execution`, `find_sound_execution`, `observed_dependence`: the probe.
 """
 
 from __future__ import annotations
@@ -86,6 +86,8 @@ def product(
         The product; NaN where a row or a column has an entry that is not finite.
     """
     term_count = left.shape[-1]
+    # 53 bits are what float64 has; a sum of K terms needs ⌈log₂ K⌉ of them beside those
+    # of a product.
     bits = (53 - max(term_count - 1, 1).bit_length()) // 2
     rows, row_units = _as_integers(left, bits, dim=-1)
     columns, column_units = _as_integers(right, bits, dim=-2)
@@ -130,8 +132,11 @@ def _as_integers(
 def _power_of_two(exponents: Int[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
     """Returns 2 to the exponents, exactly: torch's power function may round.
 
-    The bits of a float64 are assembled: its biased exponent, 52 bits from the right,
-    and no fraction.
+    The bits of a float64 are assembled: its exponent, which is stored plus 1023, 52
+    bits from the right, and no fraction.
+
+    Args:
+        exponents: Integers from -1022 to 1023.
     """
     import torch
 
@@ -254,10 +259,11 @@ def candidate_executions(rows: int, threads: int = 1) -> Iterator[Execution]:
     if rows > 1:
         yield Execution(rows=rows, threads=threads)
         # Without torch there are no products of torch to make exact.
-        exact = "torch" in sys.modules
-        for block in (rows, *_SMALLER_BLOCKS):
-            if block <= rows:
-                yield Execution(rows=block, exact=exact, threads=threads)
+        uses_torch = "torch" in sys.modules
+        for block_size in (rows, *_SMALLER_BLOCKS):
+            if block_size <= rows:
+                yield Execution(rows=block_size, exact=uses_torch, threads=threads)
+    # Alone in its block, a record has neither neighbours nor another position.
     yield Execution(rows=1, threads=threads)
 
 
@@ -307,26 +313,27 @@ Shared: TypeAlias = dict[int, tuple[Any, npt.NDArray[np.float32]]]
 itself, so that no other object gets its identity, and its values, (rows, …)."""
 
 
-def vectors_of(
+def compute_vectors(
     feature_map: FeatureMap, block: EncodedTable, shared: Shared
 ) -> npt.NDArray[np.float32]:
     """Computes the vectors of a block, in the parts in which they are summed.
 
     Args:
         feature_map: The map.
-        block: Records of a block.
-        shared: First halves that were computed for the block; filled.
+        block: Records of a block, with its padding.
+        shared: First halves that were computed for the block; those that are computed
+            now are added. Empty for a new block.
 
     Returns:
         The vectors, (rows, dim).
     """
-    parts = [vectors for _, vectors in parts_of(feature_map, block, shared)]
+    parts = [vectors for _, vectors in compute_in_parts(feature_map, block, shared)]
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts)
 
 
-def parts_of(
+def compute_in_parts(
     feature_map: FeatureMap, block: EncodedTable, shared: Shared
 ) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
     """Computes the vectors of a block, part by part.
@@ -337,8 +344,9 @@ def parts_of(
 
     Args:
         feature_map: The map.
-        block: Records of a block.
-        shared: First halves that were computed for the block; filled.
+        block: Records of a block, with its padding.
+        shared: First halves that were computed for the block; those that are computed
+            now are added. Empty for a new block.
 
     Yields:
         The index of the first row of a part, and the vectors of the part, (rows, dim).
@@ -399,7 +407,7 @@ def map_digest(feature_map: FeatureMap, layout: Layout, execution: Execution) ->
     random = np.random.Generator(np.random.Philox(_DIGEST_SEED))
     records = made_up_records(layout, _DIGEST_ROWS, random)
     with execution.kernels(), np.errstate(all="ignore"):
-        vectors = vectors_of(feature_map, records, {})
+        vectors = compute_vectors(feature_map, records, {})
     shape = f"{vectors.shape}:".encode()
     return hashlib.sha256(shape + np.ascontiguousarray(vectors).tobytes()).hexdigest()
 
@@ -410,7 +418,7 @@ def embedded_records(
     """Replaces the numeric columns of records by the vectors of a map.
 
     Args:
-        records: Any number of records.
+        records: Any number of records, also none.
         feature_map: The map; it sees the codes too.
         execution: How the map is computed; None for blocks of `block_rows`.
 
@@ -432,7 +440,7 @@ def embedded_records(
     vectors = np.empty((len(records), feature_map.dim), dtype=np.float32)
     for number, (block, padded) in enumerate(blocks(records, rows)):
         with used_execution.kernels():
-            block_vectors = vectors_of(feature_map, padded, {})
+            block_vectors = compute_vectors(feature_map, padded, {})
         if block_vectors.shape != shape:
             raise OptionError(
                 f"{map_name}: a feature map returned shape {block_vectors.shape}, not "
@@ -451,17 +459,17 @@ def embedded_records(
 # The probe: whether what is computed of a record depends on its neighbours or its
 # position in a block.
 
-Probed: TypeAlias = tuple[list[bytes], npt.NDArray[np.float32]]
+ProbeResult: TypeAlias = tuple[list[bytes], npt.NDArray[np.float32]]
 """What was computed of some records: for each, bytes that are equal if and only if all
 its bits are, and the numbers that these bits are of, (records, numbers)."""
 
-Compute: TypeAlias = Callable[[Execution, EncodedTable, range], Probed]
-"""Computes a block in some way, and returns what came of the records at some positions
-of it."""
+ComputeBlock: TypeAlias = Callable[[Execution, EncodedTable, range], ProbeResult]
+"""Computes a block in some way, and returns what was computed of the records at some
+positions of it."""
 
 # A change by less than this part of a vector's largest entry is rounding, unless the
 # record is at a kink of a network.
-_ROUNDING = 2.0**-8
+_MAX_ROUNDING_CHANGE = 2.0**-8
 # How many records are tried at least: in small blocks, not each shows rounding by
 # position.
 _MIN_TRIED = 32
@@ -542,10 +550,12 @@ def map_execution(
         OptionError: if the map mixes records, or returns another shape than it states.
     """
 
-    def compute(execution: Execution, block: EncodedTable, positions: range) -> Probed:
-        """Computes the vectors of a block; see `Compute`."""
+    def compute(
+        execution: Execution, block: EncodedTable, positions: range
+    ) -> ProbeResult:
+        """Computes a block; the bits of a record are those of its vector."""
         with execution.kernels():
-            vectors = vectors_of(feature_map, block, {})
+            vectors = compute_vectors(feature_map, block, {})
         shape = (execution.rows, feature_map.dim)
         if vectors.shape != shape:
             raise OptionError(
@@ -560,7 +570,7 @@ def map_execution(
         "mode and no layer that normalises over the batch."
     )
     max_rows = rows or block_rows(feature_map, len(layout.numeric))
-    return sound_execution(
+    return find_sound_execution(
         max_rows,
         compute,
         partial(made_up_records, layout),
@@ -570,10 +580,10 @@ def map_execution(
     )
 
 
-def sound_execution(
+def find_sound_execution(
     rows: int,
-    compute: Compute,
-    made_up: Callable[[int, np.random.Generator], EncodedTable],
+    compute: ComputeBlock,
+    draw_records: Callable[[int, np.random.Generator], EncodedTable],
     *,
     name: str,
     refusal: OptionError,
@@ -587,7 +597,7 @@ def sound_execution(
         rows: How many records a block has at most.
         compute: Computes a block in the way that is tried, inside its
             `Execution.kernels`, as whoever adds up records does.
-        made_up: Draws so many public records.
+        draw_records: Draws so many public records.
         name: What the warning calls that which is computed.
         refusal: The error to raise where no way is sound.
         threads: How many threads torch computes with.
@@ -598,51 +608,53 @@ def sound_execution(
     for execution in candidate_executions(rows, threads):
         random = np.random.Generator(np.random.Philox(_RECORDS_SEED))
         dependence = observed_dependence(
-            partial(compute, execution), partial(made_up, execution.rows, random)
+            partial(compute, execution), partial(draw_records, execution.rows, random)
         )
         if dependence is Dependence.NONE:
             if execution.rows == 1 and rows > 1:
                 _warn_of_slow_kernels(
-                    name, execution, rows, compute, made_up(rows, random)
+                    name, execution, rows, compute, draw_records(rows, random)
                 )
             return execution
-        # Other kernels round otherwise, but a map that mixes records mixes in all.
+        # Rounding is a matter of the kernels, and another way may round otherwise. A
+        # map that mixes records does so in every way.
         if dependence is Dependence.MIXING:
             break
     raise refusal
 
 
 def observed_dependence(
-    compute: Callable[[EncodedTable, range], Probed],
-    made_up: Callable[[], EncodedTable],
+    compute: Callable[[EncodedTable, range], ProbeResult],
+    draw_block: Callable[[], EncodedTable],
 ) -> Dependence:
     """Compares what is computed of records when their blocks are arranged differently.
 
     Args:
-        compute: Computes a block, and returns what came of the records at some
+        compute: Computes a block, and returns what was computed of the records at some
             positions.
-        made_up: Draws the public records of one block.
+        draw_block: Draws the public records of one block, each time others.
 
     Returns:
         What the records' vectors depend on. It is mixing if, in some block, half of
         those that changed did so by more than rounding.
     """
-    tried = 0
+    tried_count = 0
     dependence = Dependence.NONE
     # A map that divides by what it mixes in may divide by zero here.
     with np.errstate(all="ignore"):
-        while tried < _MIN_TRIED:
-            records = made_up()
-            tried += len(records)
+        while tried_count < _MIN_TRIED:
+            records = draw_block()
+            tried_count += len(records)
             bits, values = compute(records, range(len(records)))
-            for block, rows, positions in _arrangements(records, made_up()):
+            for block, rows, positions in _arrangements(records, draw_block()):
                 new_bits, new_values = compute(block, positions)
                 changes = [
                     _relative_change(values[row], new_values[index])
                     for index, row in enumerate(rows)
                     if bits[row] != new_bits[index]
                 ]
-                if changes and np.median(changes) > _ROUNDING:
+                # The median, as single records may be at a kink of a network.
+                if changes and np.median(changes) > _MAX_ROUNDING_CHANGE:
                     return Dependence.MIXING
                 if changes:
                     dependence = Dependence.ROUNDING
@@ -684,7 +696,7 @@ def _arrangements(
     )
 
     # Blocks of one repeated record: nothing of the others is left that could be mixed
-    # in.
+    # in. Eight of the records are enough, as each takes a whole block.
     for row in range(0, rows, max(rows // 8, 1)):
         yield records.rows([row] * rows), range(row, row + 1), range(row, row + 1)
 
@@ -707,11 +719,16 @@ def _relative_change(
     new_values = np.nan_to_num(right.astype(np.float64))
     largest_change = np.abs(old_values - new_values).max(initial=0)
     largest_entry = np.abs(old_values).max(initial=0)
+    # A vector of zeros that changes counts as changed by very much.
     return float(largest_change / max(largest_entry, 1e-30))
 
 
 def _warn_of_slow_kernels(
-    name: str, single: Execution, rows: int, compute: Compute, records: EncodedTable
+    name: str,
+    single: Execution,
+    rows: int,
+    compute: ComputeBlock,
+    records: EncodedTable,
 ) -> None:
     """Warns that records are computed one at a time, and measures how slow that is.
 

@@ -24,8 +24,8 @@ from noisegate.gate.session import (
     Access,
     Reservation,
     SingleUse,
-    check_public_records,
-    ledger_of,
+    check_public_record_count,
+    resolve_ledger,
 )
 from noisegate.gate.sessions.gradients import GradientSession
 from noisegate.gate.sessions.shards import (
@@ -36,7 +36,7 @@ from noisegate.gate.sessions.shards import (
 )
 from noisegate.gate.sessions.sums import SumSession
 from noisegate.gate.sums import Engine, LocalEngine, Progress
-from noisegate.gate.unbooked import Unbooked
+from noisegate.gate.unbooked import UnbookedRun
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import RECORD, Adjacency
@@ -170,7 +170,7 @@ class Gate(SingleUse):
             unit=certified_unit,
             contributions=contributions,
         )
-        check_public_records(records, relation)
+        check_public_record_count(records, relation)
         if relation is Adjacency.REPLACE_ONE and on_error == "skip":
             raise OptionError(
                 "on_error='skip': adjacency='replace-one' takes the number of records "
@@ -178,7 +178,7 @@ class Gate(SingleUse):
                 "adjacency='add-remove'."
             )
         self.schema: Any = schema.usable()
-        self._ledger = ledger_of(ledger, dataset)
+        self._ledger = resolve_ledger(ledger, dataset)
         self._dataset = dataset
         self.records = records
         units: UnitLimit | None = None
@@ -252,7 +252,7 @@ class Gate(SingleUse):
         Raises:
             OptionError: if the plan is not calibrated for this gate's budget.
         """
-        access = self._access(plan, CalibratedPlan, method, public)
+        access = self._grant_access(plan, CalibratedPlan, method, public)
         # The size of an adaptive question depends on earlier answers. The certificate
         # states its largest size, so it says which questions are adaptive.
         adaptive_queries = [
@@ -293,6 +293,7 @@ class Gate(SingleUse):
         """
         with self.open(plan, method=method, public=public) as session:
             feature_maps = plan.maps if maps is None else maps
+            # All at once: there is one pass.
             if set(session.open_questions) != set(feature_maps):
                 raise OptionError(
                     f"feature maps {sorted(feature_maps)} do not match the plan's "
@@ -336,8 +337,13 @@ class Gate(SingleUse):
         Raises:
             OptionError: if plan, loss or journal do not fit.
         """
-        access = self._access(
-            plan, CalibratedStepPlan, method, public, of=GradientPlan, device=device
+        access = self._grant_access(
+            plan,
+            CalibratedStepPlan,
+            method,
+            public,
+            step_plan_class=GradientPlan,
+            device=device,
         )
         return GradientSession(
             access,
@@ -374,7 +380,9 @@ class Gate(SingleUse):
         Raises:
             OptionError: if plan or journal do not fit.
         """
-        access = self._access(plan, CalibratedStepPlan, method, public, of=BatchPlan)
+        access = self._grant_access(
+            plan, CalibratedStepPlan, method, public, step_plan_class=BatchPlan
+        )
         return BatchSession(access, vector, journal=journal)
 
     def shards(
@@ -402,7 +410,9 @@ class Gate(SingleUse):
         Raises:
             OptionError: if the plan does not fit.
         """
-        access = self._access(plan, CalibratedStepPlan, method, public, of=ShardPlan)
+        access = self._grant_access(
+            plan, CalibratedStepPlan, method, public, step_plan_class=ShardPlan
+        )
         return ShardSession(access, teacher, device=device)
 
     def marginals(
@@ -431,39 +441,43 @@ class Gate(SingleUse):
         # Imported here, since other kinds of query do without OpenDP's marginals.
         from noisegate.gate.sessions.marginals import MarginalSession
 
-        access = self._access(plan, MarginalPlan, method, public)
+        access = self._grant_access(plan, MarginalPlan, method, public)
         return MarginalSession(access, bins).release()
 
-    def _access(
+    def _grant_access(
         self,
         plan: Any,
-        kind: type[Any],
+        plan_class: type[Any],
         method: str,
         public: Mapping[str, Any],
-        of: type[StepPlan] | None = None,
+        step_plan_class: type[StepPlan] | None = None,
         device: str = "cpu",
     ) -> Access:
         """Grants one query access to the records, if its plan is for this gate.
 
+        Nothing is reserved or read by that, and any number of queries may be granted
+        access: the first to read takes the gate's one answer.
+
         Args:
             plan: The plan of the query.
-            kind: The class that the plan must be of.
+            plan_class: The class that the plan must be of.
             method: Name of the method, for the certificate.
             public: What the method took as public, for the certificate.
-            of: Of a plan in steps, the class of the plan that was calibrated.
+            step_plan_class: Of a plan in steps, the class of the plan that was
+                calibrated; None for other plans.
             device: Where torch computes gradients.
 
         Raises:
-            OptionError: if the plan is of another kind or calibrated for another
+            OptionError: if the plan is of another class or calibrated for another
                 budget, or the engine cannot answer it.
         """
-        is_of_kind = isinstance(plan, kind) and (
-            of is None or isinstance(plan.plan, of)
+        is_right_step_plan = step_plan_class is None or (
+            isinstance(plan, plan_class) and isinstance(plan.plan, step_plan_class)
         )
-        if not is_of_kind:
-            expected = kind.__name__
-            if of is not None:
-                expected += f" of a {of.__name__}"
+        if not isinstance(plan, plan_class) or not is_right_step_plan:
+            expected = plan_class.__name__
+            if step_plan_class is not None:
+                expected += f" of a {step_plan_class.__name__}"
             raise OptionError(
                 f"plan={type(plan).__name__}: this query takes a {expected}; call "
                 "plan.calibrate(budget)."
@@ -473,16 +487,15 @@ class Gate(SingleUse):
                 f"the plan is calibrated for {plan.budget}, the gate has "
                 f"{self.budget}; use gate.budget."
             )
-        is_sums = kind is CalibratedPlan
+        asks_for_sums = plan_class is CalibratedPlan
         # Records of linked tables count in part, which only sums of counts allow.
-        if self._source.is_weighted and not (is_sums and self._engine.in_parts):
+        if self._source.is_weighted and not (asks_for_sums and self._engine.in_parts):
             raise OptionError(
                 "linked tables are queried for counts of cells: method='linked', and "
                 "an engine of this library."
             )
-        self._engine.check(
-            self._source, sums=is_sums or of is GradientPlan, device=device
-        )
+        uses_engine = asks_for_sums or step_plan_class is GradientPlan
+        self._engine.check(self._source, sums=uses_engine, device=device)
 
         public_facts: dict[str, Any] = {
             "schema": self.schema.to_json(),
@@ -495,13 +508,13 @@ class Gate(SingleUse):
                 self._discovery, self.budget, plan.events
             )
 
-        unbooked: Unbooked | None = None
+        unbooked_run: UnbookedRun | None = None
         if self._ledger is None and self.counted:
-            unbooked = Unbooked(plan, self.schema.names)
+            unbooked_run = UnbookedRun(plan, self.schema.names)
         return Access(
             plan=plan,
             source=self._source,
-            records=self.records,
+            public_record_count=self.records,
             method=method,
             public=public_facts,
             reservation=Reservation(self._ledger, self._dataset),
@@ -509,7 +522,7 @@ class Gate(SingleUse):
             engine=self._engine,
             progress=self._progress,
             journal=self.journal,
-            unbooked=unbooked,
+            unbooked_run=unbooked_run,
         )
 
 
@@ -533,6 +546,7 @@ def _check_linked(adjacency: Adjacency, options: Mapping[str, object]) -> None:
             "adjacency='add-remove'."
         )
     for name, value in options.items():
+        # Each of the options has one of these as its default.
         is_default = value in (None, RECORD, "refuse")
         if not is_default:
             raise OptionError(

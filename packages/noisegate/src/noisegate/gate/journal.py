@@ -63,7 +63,10 @@ class Journal:
         self._header_size = 0
 
     def resume(self) -> dict[str, Any] | None:
-        """Reads the first line of the journal of a run that was interrupted.
+        """Opens the journal of a run that was interrupted, so that it can go on.
+
+        Its first line is read, and where that line ends is remembered: the steps begun
+        are counted from there.
 
         Returns:
             The line as JSON, with its `run` and `reservation`; None if there is no
@@ -119,15 +122,17 @@ class Journal:
             os.close(handle)
         self._header_size = len(line)
 
-    def begun(self) -> int:
+    def begun_step_count(self) -> int:
         """Returns how many steps were begun, by all processes with this journal."""
         return max(self._path.stat().st_size - self._header_size, 0)
 
-    def begin(self) -> int:
+    def begin_step(self) -> int:
         """Marks one more step as begun, on disk.
 
         Returns:
             The number of the step, from 0. No other call gets the same, in any process.
+            It may be beyond the last step that was planned, as another process may have
+            begun that: the journal does not know how many there are.
 
         Raises:
             OSError: if that cannot be written. The step must not run then.
@@ -136,9 +141,10 @@ class Journal:
         try:
             if os.write(handle, b".") != 1:
                 raise OSError(f"journal {self._path} cannot be written")
-            # An append puts the position of this handle behind its own dot.
-            end = os.lseek(handle, 0, os.SEEK_CUR)
-            number = end - 1 - self._header_size
+            # An append puts the position of this handle behind its own dot, wherever
+            # other processes have appended theirs.
+            position_after_dot = os.lseek(handle, 0, os.SEEK_CUR)
+            number = position_after_dot - 1 - self._header_size
             os.fsync(handle)
             # Another process may have withdrawn the run by moving the file away. If it
             # does so after this look, it sees the dot.
@@ -148,12 +154,16 @@ class Journal:
             os.close(handle)
         return number
 
-    def rollback(self, own_steps: int) -> bool:
+    def withdraw(self, own_step_count: int) -> bool:
         """Removes the journal of a run that drew no noise, in any process.
 
+        If the process dies in between, the journal stays beside its name, with
+        ``.withdrawn`` behind it, and the reservation stays open: the cost is not given
+        back.
+
         Args:
-            own_steps: Number of steps that this process has begun. If the journal has
-                more, another process has drawn noise, and the run goes on.
+            own_step_count: Number of steps that this process has begun. If the journal
+                has more, another process has drawn noise, and the run goes on.
 
         Returns:
             Whether the journal was removed.
@@ -161,8 +171,8 @@ class Journal:
         withdrawn_path = self._path.with_name(f"{self._path.name}.withdrawn")
         # Moved away before it is looked at, so that nobody begins a step afterwards.
         self._path.replace(withdrawn_path)
-        begun_steps = withdrawn_path.stat().st_size - self._header_size
-        if begun_steps > own_steps:
+        begun_step_count = withdrawn_path.stat().st_size - self._header_size
+        if begun_step_count > own_step_count:
             withdrawn_path.replace(self._path)
             return False
         withdrawn_path.unlink()
@@ -193,7 +203,7 @@ class AnswerJournal:
     def __init__(self, path: Path) -> None:
         self.path = path
         # What this process is called in the file.
-        self._owner = uuid.uuid4().hex
+        self._own_id = uuid.uuid4().hex
         # The owner by the lines that were read so far.
         self._last_owner: str | None = None
         # Queries that this process has begun.
@@ -202,9 +212,9 @@ class AnswerJournal:
         self._is_abandoned = False
         self.is_own = True
         """Whether no other process was seen to go on with the run."""
-        self.begun: dict[str, str | None] = {}
-        """Queries whose noise may have been drawn, each with the hash of its map (None
-        where it has no map)."""
+        self.begun_maps: dict[str, str | None] = {}
+        """Queries whose noise may have been drawn when the file was read, each with the
+        hash of its map (None where it has no map)."""
         self.answers: dict[str, npt.NDArray[np.float64]] = {}
         """Noisy answers that were drawn, by query, each (dim, columns)."""
 
@@ -214,17 +224,17 @@ class AnswerJournal:
         return self.path.exists()
 
     @property
-    def has_begun(self) -> bool:
+    def has_begun_queries(self) -> bool:
         """Whether this process has begun a query."""
         return bool(self._begun_here)
 
     @property
-    def lost(self) -> list[str]:
+    def lost_queries(self) -> list[str]:
         """Queries that were begun and have no answer.
 
         Their noise may have been drawn, so it is never drawn again.
         """
-        return [name for name in self.begun if name not in self.answers]
+        return [name for name in self.begun_maps if name not in self.answers]
 
     def create(self, run: str, reservation: str | None) -> None:
         """Creates the file of a new run, before anything is reserved.
@@ -237,14 +247,14 @@ class AnswerJournal:
             OptionError: if the file exists or cannot be written.
         """
         header = {"format": FORMAT, "run": run, "reservation": reservation}
-        owner = {"owner": self._owner}
+        owner = {"owner": self._own_id}
         text = json.dumps(header) + "\n" + json.dumps(owner) + "\n"
         try:
             handle = os.open(
                 self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600
             )
             try:
-                _write(handle, text.encode())
+                _write_all(handle, text.encode())
             finally:
                 os.close(handle)
             sync_folders(self.path.parent)
@@ -254,8 +264,10 @@ class AnswerJournal:
                 f"{self.path} cannot be written: {error.strerror}. Nothing was spent."
             ) from None
 
-    def read(self) -> dict[str, Any]:
-        """Reads the file: which queries were begun and answered, and its owner.
+    def load(self) -> dict[str, Any]:
+        """Reads the file into this object, in place of what it held.
+
+        These are `begun_maps`, `answers`, and the owner of the run.
 
         Returns:
             The first line as JSON, with its `run` and `reservation`.
@@ -275,7 +287,7 @@ class AnswerJournal:
                 "the folder, and fit again."
             ) from None
         self._last_owner = None
-        self.begun = {}
+        self.begun_maps = {}
         self.answers = {}
         for line in lines[1:]:
             # Lines that were cut off by a crash are skipped.
@@ -294,13 +306,16 @@ class AnswerJournal:
         elif "begun" in line:
             # A process that was no longer the owner saw that after its line was on
             # disk, and did not begin the query.
-            if line["by"] == self._last_owner:
-                self.begun.setdefault(line["begun"], line["map"])
+            is_by_owner = line["by"] == self._last_owner
+            if is_by_owner:
+                self.begun_maps.setdefault(line["begun"], line["map"])
         else:
             data = base64.b64decode(line["values"], validate=True)
             values = np.frombuffer(data, dtype="<f8").reshape(line["shape"])
-            if line["answered"] in self.begun:
-                self.answers.setdefault(line["answered"], values.astype(np.float64))
+            query = line["answered"]
+            if query in self.begun_maps:
+                # The first answer counts: it is the one that may have left.
+                self.answers.setdefault(query, values.astype(np.float64))
 
     def take_up(self, run: str | None) -> str | None:
         """Becomes the owner of the run in the file, to go on with it.
@@ -316,32 +331,37 @@ class AnswerJournal:
             OptionError: if the file is that of another run, or cannot be read or
                 written.
         """
-        if run is not None and self.read().get("run") != run:
+        if run is not None and self.load().get("run") != run:
             raise OptionError(
                 f"{self.path} is that of another run: plan, settings or budget differ, "
                 "or another version of noisegate began it. Go on with the same ones; "
                 "or remove the folder and fit again, which costs again."
             )
         try:
-            self._append({"owner": self._owner})
+            self._append({"owner": self._own_id})
         except OSError as error:
             raise OptionError(
                 f"{self.path} cannot be written: {error.strerror}. "
                 "Nothing more was spent."
             ) from None
         # Read again: from here on, no other process adds queries that count.
-        reservation: str | None = self.read().get("reservation")
+        reservation: str | None = self.load().get("reservation")
         return reservation
 
-    def nothing_drawn(self) -> None:
+    def forget_begun_queries(self) -> None:
         """Forgets which queries were begun, as the ledger shows that none has noise.
 
-        The reservation was not confirmed, and noise is drawn only after that.
+        The reservation was not confirmed, and noise is drawn only after that. The file
+        stays as it is: the run begins these queries anew.
         """
-        self.begun = {}
+        self.begun_maps = {}
 
-    def begin(self, query: str, map_digest: str | None = None) -> None:
+    def begin_query(self, query: str, map_digest: str | None = None) -> None:
         """Marks a query as begun, on disk; once, however often it is called.
+
+        The line is written first and the owner looked up afterwards: whoever took the
+        run up in between has read the line, and whoever takes it up later will. So a
+        process that is no longer the owner finds out before it draws noise.
 
         Args:
             query: Name of the query.
@@ -354,7 +374,7 @@ class AnswerJournal:
         if query in self._begun_here or self._is_abandoned:
             return
         try:
-            self._append({"begun": query, "map": map_digest, "by": self._owner})
+            self._append({"begun": query, "map": map_digest, "by": self._own_id})
             content = self.path.read_bytes()
         except OSError as error:
             if not self._begun_here:
@@ -368,7 +388,7 @@ class AnswerJournal:
             self._abandon(error)
             return
         owners = _OWNER_LINE.findall(content)
-        is_owner = bool(owners) and owners[-1].decode() == self._owner
+        is_owner = bool(owners) and owners[-1].decode() == self._own_id
         if not is_owner:
             self.is_own = False
             raise OptionError(
@@ -377,7 +397,7 @@ class AnswerJournal:
             )
         self._begun_here.add(query)
 
-    def answer(self, query: str, values: npt.NDArray[np.float64]) -> None:
+    def write_answer(self, query: str, values: npt.NDArray[np.float64]) -> None:
         """Writes the noisy answer to a query that was begun.
 
         If that fails, the run goes on, but can no longer be resumed.
@@ -386,13 +406,14 @@ class AnswerJournal:
             query: Name of the query.
             values: Its noisy answer, (dim, columns).
         """
+        if self._is_abandoned:
+            return
         raw_values = np.ascontiguousarray(values, dtype="<f8").tobytes()
         data = base64.b64encode(raw_values).decode()
         try:
-            if not self._is_abandoned:
-                self._append(
-                    {"answered": query, "shape": list(values.shape), "values": data}
-                )
+            self._append(
+                {"answered": query, "shape": list(values.shape), "values": data}
+            )
         except OSError as error:
             self._abandon(error)
 
@@ -424,12 +445,12 @@ class AnswerJournal:
         # It begins with an end of line, as the line before may have been cut off.
         handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | _BINARY)
         try:
-            _write(handle, b"\n" + json.dumps(line).encode() + b"\n")
+            _write_all(handle, b"\n" + json.dumps(line).encode() + b"\n")
         finally:
             os.close(handle)
 
 
-def _write(handle: int, data: bytes) -> None:
+def _write_all(handle: int, data: bytes) -> None:
     """Writes all of the data to an open file, on disk when this returns.
 
     Raises:

@@ -31,7 +31,11 @@ from noisegate.gate.execution import (
     embedded_records,
     made_up_records,
 )
-from noisegate.gate.per_example.gradients import GradientSource, block_gradients, nearby
+from noisegate.gate.per_example.gradients import (
+    GradientSource,
+    compute_block_gradients,
+    nearby_parameters,
+)
 from noisegate.gate.per_example.tracing import Parameters
 from noisegate.privacy.gradient_plan import RATES
 from noisegate.records import POSITIONS, Images
@@ -107,6 +111,7 @@ class PoissonSamples:
             self.key + step_and_part + block.to_bytes(8, "little")
             for block in range(2**64)
         )
+        # A word has 4 bytes.
         return lambda count: np.frombuffer(
             hashlib.shake_256(next(seeds)).digest(4 * count), dtype="<u4"
         )
@@ -133,6 +138,7 @@ def poisson_sample(
         >>> poisson_sample(3, 0.5, lambda count: words[:count]).tolist()
         [0, 2]
     """
+    # Exact, as the rate is a multiple of 1 / `RATES`, which is 2⁻³².
     threshold = int(rate * RATES)
     indices_of_blocks = [
         start
@@ -169,13 +175,13 @@ class HeldRecords:
         """Number of records; private."""
         return sum(map(len, self.part_ranges.values()))
 
-    def add(
+    def add_part(
         self, number: int, part: Any, progress: Callable[[int], None] | None = None
     ) -> int:
         """Reads a part into memory, as a whole, or not at all if there is an error.
 
         Args:
-            number: Number of the part, which chooses its samples.
+            number: Number of the part, which chooses its samples; each is added once.
             part: A source of records, read by `batch_readers`.
             progress: Called with the number of records held so far.
 
@@ -189,7 +195,7 @@ class HeldRecords:
             records = read().row_by_row()
             if self.represented is not None:
                 records = embedded_records(records, *self.represented)
-            batches.append(_compact(records))
+            batches.append(_in_memory_types(records))
             record_count += len(records)
             if progress:
                 progress(first_index + record_count)
@@ -199,14 +205,17 @@ class HeldRecords:
         return record_count
 
     def all_records(self) -> Records:
-        """Returns all records, at least one, in the order of `part_ranges`."""
+        """Returns all records, at least one, in the order of `part_ranges`.
+
+        Parts are put together in the first call after one was added, and stay so.
+        """
         if len(self._parts) > 1:
             self._parts = [_concatenated(self._parts)]
         return self._parts[0]
 
 
-def _compact(records: EncodedTable) -> Records:
-    """Returns a batch in the types that are kept in memory."""
+def _in_memory_types(records: EncodedTable) -> Records:
+    """Returns a batch in the types that are kept in memory: images as bytes."""
     if isinstance(records, Images):
         return Records(records.pixels.reshape(len(records), -1), records.codes)
     return Records(records.numeric.astype(np.float32), records.codes)
@@ -231,7 +240,7 @@ class StepTask:
     samples: PoissonSamples
     """Draws who is in the sample of a step."""
     start: Parameters
-    """Parameters of the first step, by name."""
+    """Parameters of the first step, by name; near them machines are compared."""
     count: int
     """How many numbers a sum has."""
     device: str = "cpu"
@@ -263,21 +272,22 @@ class HeldGradients(HeldRecords):
         """
         source = self._task.gradients
         rows = source.execution.rows
-        sampled = self._sampled_indices(step)
+        sampled_indices = self._sampled_indices(step)
         sums = np.zeros(self._task.count, dtype=np.int64)
         with source.execution.kernels():
-            for start in range(0, len(sampled), rows):
+            for start in range(0, len(sampled_indices), rows):
                 records = self.all_records()
-                block = sampled[start : start + rows]
+                block = sampled_indices[start : start + rows]
                 # The last block repeats its last record: kernels may round differently
                 # for another shape.
-                padded = block[np.minimum(np.arange(rows), len(block) - 1)]
-                numeric = as_floats(records.numeric[padded])
-                codes = records.codes[padded]
-                vectors = block_gradients(
+                padded_block = block[np.minimum(np.arange(rows), len(block) - 1)]
+                numeric = as_floats(records.numeric[padded_block])
+                codes = records.codes[padded_block]
+                gradients = compute_block_gradients(
                     source, parameters, numeric, codes, self._task.device
                 )
-                source.add(sums, tuple(part[: len(block)] for part in vectors))
+                # The padding is computed, and not added.
+                source.add_clipped(sums, gradients.take(slice(len(block))))
         return sums
 
     def _sampled_indices(self, step: int) -> npt.NDArray[np.intp]:
@@ -309,12 +319,13 @@ class HeldGradients(HeldRecords):
         """
         task = self._task
         rows = task.gradients.execution.rows
-        task_of_all = replace(task, samples=replace(task.samples, rate=1.0))
+        task_with_all = replace(task, samples=replace(task.samples, rate=1.0))
         for record_count in (1, rows + 1):
-            held = HeldGradients(task_of_all)
-            held.add(0, Encoded([made_up_records(layout, record_count, random)]))
-            yield held.total(0, nearby(task.start))
+            records = Encoded([made_up_records(layout, record_count, random)])
+            held_gradients = HeldGradients(task_with_all)
+            held_gradients.add_part(0, records)
+            yield held_gradients.total(0, nearby_parameters(task.start))
 
-    def merged(self, sums: Sequence[Integers]) -> Integers:
+    def merge_totals(self, totals: Sequence[Integers]) -> Integers:
         """Adds up the sums of several holders of records, (count,) each."""
-        return np.asarray(np.sum(sums, axis=0, dtype=np.int64))
+        return np.asarray(np.sum(totals, axis=0, dtype=np.int64))

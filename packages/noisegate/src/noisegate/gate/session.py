@@ -29,9 +29,9 @@ import sys
 import threading
 import uuid
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, Never, Self, SupportsIndex
@@ -42,7 +42,7 @@ import numpy.typing as npt
 from noisegate.errors import BudgetRefusedError, DataError, LedgerWarning, OptionError
 from noisegate.gate.journal import AnswerJournal
 from noisegate.gate.sums import Engine, Progress
-from noisegate.gate.unbooked import Unbooked
+from noisegate.gate.unbooked import UnbookedRun
 from noisegate.ledger.accounts import ClosedError
 from noisegate.ledger.ledger import Entry, Kind, Ledger
 from noisegate.privacy import noise
@@ -84,26 +84,27 @@ class State(Enum):
     VOID = "void"
     """The session ended before any noise: there is nothing to release."""
 
-    def to(self, following: State) -> State:
+    def followed_by(self, following: State) -> State:
         """Returns the following state, if it may follow this one.
 
         Args:
-            following: The next state.
+            following: The state that a session is to have next.
 
         Raises:
-            OptionError: if it may not.
+            OptionError: if it may not; the message says what this state means for the
+                user.
 
         Examples:
             >>> from noisegate.gate.session import State
-            >>> State.RESERVED.to(State.CONFIRMED)
+            >>> State.RESERVED.followed_by(State.CONFIRMED)
             <State.CONFIRMED: 'confirmed'>
         """
-        if following not in _FOLLOWING[self]:
+        if following not in _ALLOWED_TRANSITIONS[self]:
             raise OptionError(_REFUSALS[self])
         return following
 
 
-_FOLLOWING: dict[State, tuple[State, ...]] = {
+_ALLOWED_TRANSITIONS: dict[State, tuple[State, ...]] = {
     State.PLANNED: (State.RESERVED, State.VOID),
     # RESERVED to CLOSED: this session drew no noise, but another process with the same
     # journal did.
@@ -143,20 +144,24 @@ class Access:
     """A `PricedPlan`, of the class that belongs to the kind of query."""
     source: Any
     """The private records: a source of `noisegate.sources`."""
-    records: int | None
-    """The public number of records: exact for replace-one, else an estimate."""
+    public_record_count: int | None
+    """The public number of records: exact for replace-one, else an estimate; None where
+    nothing is public about it."""
     method: str
     """Name of the method, for the certificate and the ledger."""
     public: Mapping[str, Any]
     """What the method took as public, for the certificate; JSON can express it."""
     reservation: Reservation
+    """The entry in the ledger that pays for the query."""
     single_use_lock: threading.Lock
     """The gate's one answer: whoever acquires it first may answer; never released."""
     engine: Engine | None = None
     """Where sums run; None for queries that need no engine."""
     progress: Progress | None = None
-    unbooked: Unbooked | None = None
-    """Counts the run in this process, where no ledger does."""
+    """Called with the number of records summed so far."""
+    unbooked_run: UnbookedRun | None = None
+    """A run without a ledger, which this process counts to warn of what all such runs
+    cost together; None for a run that a ledger books, or that is not to be counted."""
     journal: AnswerJournal | None = None
     """Where the run is written down, so that it can go on after a crash; None for a run
     that cannot."""
@@ -202,15 +207,44 @@ class Session(SingleUse):
         self._process_id = os.getpid()
         # Number of records of the first pass, by link; private.
         self._record_counts: dict[str | None, int] = {}
-        # Whether this session began the run of its journal, or took it up.
-        self._has_reserved = False
+        # Whether this session has made the file of its journal, or taken its run up.
+        self._has_joined_journal = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            self._end()
+            self._end_session()
+
+    def hand_over(self) -> Access:
+        """Hands what the gate granted to a session that takes the place of this one.
+
+        Periods of streams and shares of silos are sums with another answer: their
+        sessions are made of one that `Gate.open` returned, before anything was asked of
+        it. Both share one lock, so that only one of them can answer.
+
+        Returns:
+            The same access.
+        """
+        return self._access
+
+    def _add_public_facts(self, facts: Mapping[str, Any]) -> None:
+        """Adds to what the certificate lists as public.
+
+        Args:
+            facts: What is added, by name; JSON can express it.
+        """
+        public = {**self._access.public, **facts}
+        self._access = replace(self._access, public=public)
+
+    def _advance_to(self, following: State) -> None:
+        """Takes the session to its next state.
+
+        Raises:
+            OptionError: if that may not follow the state in which the session is.
+        """
+        self.state = self.state.followed_by(following)
 
     @contextmanager
     def _reading_records(self) -> Iterator[None]:
@@ -227,7 +261,8 @@ class Session(SingleUse):
         self._check_process()
         with self._lock:
             if self.state is not State.CONFIRMED:
-                reserved = self.state.to(State.RESERVED)
+                # First, so that a session that has ended leaves the lock to others.
+                reserved = self.state.followed_by(State.RESERVED)
                 if not self._access.single_use_lock.acquire(blocking=False):
                     raise OptionError(
                         "this gate has answered its plan; a second answer would cost "
@@ -239,8 +274,8 @@ class Session(SingleUse):
                     self._reserve()
                 yield
             except BaseException as error:
-                self._give_back(error)
-                self._end()
+                self._give_cost_back(error)
+                self._end_session()
                 raise
 
     def _check_process(self) -> None:
@@ -271,7 +306,7 @@ class Session(SingleUse):
             return
 
         if not journal.exists:
-            self._has_reserved = True
+            self._has_joined_journal = True
             # The journal comes first: after a crash between the two lines, it names a
             # reservation that does not exist, and no reservation is without a journal.
             journal.create(self._run_digest(), access.reservation.choose_id())
@@ -280,10 +315,11 @@ class Session(SingleUse):
 
         reservation_id = journal.take_up(self._run_digest())
         access.reservation.take_up(reservation_id, self.plan, access.method, journal)
-        self._has_reserved = True
-        if journal.begun:
+        # Only now: a run that the reservation refuses to take up keeps its journal.
+        self._has_joined_journal = True
+        if journal.begun_maps:
             # Noise was drawn, and its answers are in the journal: no giving back.
-            self.state = self.state.to(State.CONFIRMED)
+            self._advance_to(State.CONFIRMED)
 
     def _run_digest(self) -> str:
         """Hashes what a run has in common with an interrupted one that it continues.
@@ -307,8 +343,11 @@ class Session(SingleUse):
         }
         return hashlib.sha256(canonical_json(run)).hexdigest()
 
-    def _give_back(self, error: BaseException) -> None:
+    def _give_cost_back(self, error: BaseException) -> None:
         """Voids the reservation after an error, if nobody drew noise on it.
+
+        The ledger comes first and the journal last: after a crash in between, the
+        journal names a reservation that is void, and `Reservation.take_up` says so.
 
         Args:
             error: What stopped the session; it gets a note that nothing was spent.
@@ -318,50 +357,60 @@ class Session(SingleUse):
         is_own_run = journal is None or journal.is_own
         if self.state is not State.RESERVED or not is_own_run:
             return
-        if not self._may_give_back():
+        if not self._withdraw_run():
             return
-        self.state = self.state.to(State.VOID)
-        given_back = self._access.reservation.void(error)
+        self._advance_to(State.VOID)
+        is_given_back = self._access.reservation.void(error)
 
         # A run that could not be taken up keeps its journal, which says why.
-        is_journal_useless = self._has_reserved or isinstance(error, BudgetRefusedError)
-        if journal is not None and given_back and is_journal_useless:
+        is_journal_useless = self._has_joined_journal or isinstance(
+            error, BudgetRefusedError
+        )
+        if journal is not None and is_given_back and is_journal_useless:
             journal.discard()
 
-    def _may_give_back(self) -> bool:
-        """Returns whether nobody else has drawn noise on the reservation.
+    def _withdraw_run(self) -> bool:
+        """Keeps other processes from beginning anything more on the reservation.
 
         Subclasses whose runs are shared between processes override it.
+
+        Returns:
+            Whether the cost may be given back: no other process has drawn noise.
         """
         return True
 
-    def _end(self) -> None:
-        """Ends the session: nothing more is answered."""
+    def _end_session(self) -> None:
+        """Ends the session: nothing more is answered. A second call changes nothing."""
         if self.state in _STATE_AT_END:
-            self.state = self.state.to(_STATE_AT_END[self.state])
+            self._advance_to(_STATE_AT_END[self.state])
 
     def _confirm(self) -> None:
         """Makes sure, just before noise, that the reservation stands for good.
+
+        The order matters. The journal first says that noise may be drawn, then a run
+        without a ledger is counted, then the ledger confirms, and at last the state
+        says that nothing is given back. An error at any step leaves the state, so that
+        the cost can still be given back. Once confirmed, a call only asks again.
 
         Raises:
             LedgerError: if it does not. No noise may be drawn then.
         """
         self._check_process()
         access = self._access
-        if access.journal is not None and not access.journal.has_begun:
+        if access.journal is not None and not access.journal.has_begun_queries:
             # Kinds of query that answer their plan at once mark no query themselves.
             self._mark_begun(self.plan.events[0].name)
-        if self.state is not State.CONFIRMED and access.unbooked is not None:
-            access.unbooked.warn()
+        if self.state is not State.CONFIRMED and access.unbooked_run is not None:
+            access.unbooked_run.count_and_warn()
         access.reservation.confirm()
         if self.state is not State.CONFIRMED:
-            self.state = self.state.to(State.CONFIRMED)
+            self._advance_to(State.CONFIRMED)
 
     def _mark_begun(self, query: str) -> None:
         """Writes into the journal that noise of a query is about to be drawn."""
         journal = self._access.journal
         if journal is not None:
-            journal.begin(query)
+            journal.begin_query(query)
 
     def _add_noise(
         self, sums: Integers, event: GaussianEvent | SampledGaussianEvent
@@ -398,7 +447,7 @@ class Session(SingleUse):
             counts, noise_std=event.noise_std, threshold=event.threshold
         )
 
-    def _check_records(self, record_count: int, link: str | None = None) -> None:
+    def _check_record_count(self, record_count: int, link: str | None = None) -> None:
         """Checks the number of records of a complete pass, before any sum is used.
 
         Messages never quote the number, which is private.
@@ -412,7 +461,7 @@ class Session(SingleUse):
                 0, or differs from that of an earlier pass.
         """
         name = self._access.source.name
-        public_count = self._access.records
+        public_count = self._access.public_record_count
         adjacency = self.plan.budget.adjacency
         if adjacency is Adjacency.REPLACE_ONE and record_count != public_count:
             raise DataError(
@@ -436,6 +485,10 @@ class Session(SingleUse):
     def _certify(self, hashes: Mapping[str, str]) -> Certificate:
         """Hands out the session's one certificate, and commits the reservation.
 
+        The state comes first, so that a second call is refused whatever happens to the
+        commit. If the process dies before the commit, the reservation stays confirmed:
+        the cost counts as spent, and nothing was handed out.
+
         Args:
             hashes: SHA-256 of each released array or file, by its name.
 
@@ -443,7 +496,7 @@ class Session(SingleUse):
             OptionError: if the session has nothing to release, or released before.
         """
         self._check_process()
-        self.state = self.state.to(State.RELEASED)
+        self._advance_to(State.RELEASED)
         access = self._access
         budget = self.plan.budget
         certificate = Certificate(
@@ -479,8 +532,10 @@ class Session(SingleUse):
 _OPEN_HISTORIES = ([Kind.RESERVE], [Kind.RESERVE, Kind.CONFIRM])
 
 
-def ledger_of(ledger: Ledger | str | Path | None, dataset: str | None) -> Ledger | None:
-    """Returns the ledger that two options mean.
+def resolve_ledger(
+    ledger: Ledger | str | Path | None, dataset: str | None
+) -> Ledger | None:
+    """Returns the ledger that the options `ledger` and `dataset` mean.
 
     Args:
         ledger: A ledger, the path of its file or its URL; None for no ledger.
@@ -519,13 +574,16 @@ class Reservation(SingleUse):
     def __init__(self, ledger: Ledger | None, dataset: str | None) -> None:
         self.ledger = ledger
         self.dataset = dataset or ""
+        # The id in the ledger; None before it has reserved.
         self._id: str | None = None
+        # The id under which the ledger is to reserve; None lets the ledger choose.
         self._chosen_id: str | None = None
+        # The id of an interrupted run that goes on, if noise of it may have been drawn.
         self._resumed_id: str | None = None
         self._is_confirmed = False
         # Digest of the certificate, if the interrupted run has committed.
         self._committed_digest: str | None = None
-        self.shared = False
+        self.is_shared = False
         """Whether several processes may draw noise on it, each noise once, as the
         journal of a training arranges."""
 
@@ -577,15 +635,11 @@ class Reservation(SingleUse):
                 "the run began with a ledger, or without one: go on with it in the "
                 "same way."
             )
-        cure = (
-            f"Its cost stays spent. Remove {journal.path.parent}, and fit again, "
-            "which costs again."
-        )
         if self.ledger is None or reservation_id is None:
-            if journal.lost:
+            if journal.lost_queries:
                 raise OptionError(
-                    f"noise may have been drawn for {journal.lost[0]!r} whose answer "
-                    f"is lost. {cure}"
+                    f"noise may have been drawn for {journal.lost_queries[0]!r} whose answer "
+                    f"is lost. {_fit_again(journal)}"
                 )
             self.reserve(plan, method)
             return
@@ -594,40 +648,63 @@ class Reservation(SingleUse):
         kinds = [entry.kind for entry in entries]
         if not kinds and not journal.answers:
             # The run was stopped before the ledger had reserved.
-            journal.nothing_drawn()
+            journal.forget_begun_queries()
             self._chosen_id = reservation_id
             self.reserve(plan, method)
             return
         if kinds and entries[0].events != tuple(plan.events):
             raise OptionError(
                 f"the reservation {reservation_id} in {self.ledger.location} is of "
-                f"another plan. {cure}"
+                f"another plan. {_fit_again(journal)}"
             )
         if kinds == [Kind.RESERVE] and not journal.answers:
             # No process has confirmed, so none has drawn noise, and `confirm` lets only
             # one of them draw any.
-            journal.nothing_drawn()
-        elif kinds == [Kind.RESERVE, Kind.VOID]:
-            raise OptionError(
-                f"the reservation {reservation_id} was given back: nothing was drawn, "
-                f"and nothing is spent. Remove {journal.path.parent}, and fit again."
-            )
-        elif kinds[:2] != [Kind.RESERVE, Kind.CONFIRM]:
-            raise OptionError(
-                f"the ledger {self.ledger.location} does not fit the journal of this "
-                f"run. {cure}"
-            )
-        elif journal.lost or not journal.answers:
-            lost_query = repr(journal.lost[0]) if journal.lost else "a query"
-            raise OptionError(
-                f"noise may have been drawn for {lost_query}, and its answer is lost. "
-                f"{cure}"
-            )
+            journal.forget_begun_queries()
         else:
+            self._check_resumable(self.ledger, reservation_id, kinds, journal)
             self._resumed_id = reservation_id
             self._committed_digest = entries[-1].certificate
         self._id = reservation_id
         self._log_continued(self.ledger, method)
+
+    def _check_resumable(
+        self,
+        ledger: Ledger,
+        reservation_id: str,
+        kinds: Sequence[Kind],
+        journal: AnswerJournal,
+    ) -> None:
+        """Checks that a run which may have drawn noise has the answers to all of it.
+
+        Args:
+            ledger: The ledger, for messages.
+            reservation_id: The id of the run's reservation.
+            kinds: What the ledger holds of it, in order.
+            journal: What was begun and answered.
+
+        Raises:
+            OptionError: if the reservation was given back, the ledger does not fit the
+                journal, or an answer is lost; see the table in `take_up`.
+        """
+        if kinds == [Kind.RESERVE, Kind.VOID]:
+            raise OptionError(
+                f"the reservation {reservation_id} was given back: nothing was drawn, "
+                f"and nothing is spent. Remove {journal.path.parent}, and fit again."
+            )
+        if kinds[:2] != [Kind.RESERVE, Kind.CONFIRM]:
+            raise OptionError(
+                f"the ledger {ledger.location} does not fit the journal of this run. "
+                f"{_fit_again(journal)}"
+            )
+        if journal.lost_queries or not journal.answers:
+            lost_query = (
+                repr(journal.lost_queries[0]) if journal.lost_queries else "a query"
+            )
+            raise OptionError(
+                f"noise may have been drawn for {lost_query}, and its answer is lost. "
+                f"{_fit_again(journal)}"
+            )
 
     def reserve(self, plan: PricedPlan, method: str) -> None:
         """Reserves the whole cost of a plan, or takes up what `resume` has named.
@@ -680,6 +757,8 @@ class Reservation(SingleUse):
     def resume(self, reservation_id: str | None) -> None:
         """Makes `reserve` take up the reservation of an interrupted run, at no cost.
 
+        The ledger is not asked yet: `reserve` does that, before records are read.
+
         Args:
             reservation_id: The id in the journal; None for a run without a ledger.
 
@@ -700,8 +779,9 @@ class Reservation(SingleUse):
             LedgerError: if it does not. No noise may be drawn then.
         """
         if self.ledger and self._id and not self._is_confirmed:
-            # Of processes that know nothing of each other, one may draw the noise.
-            is_exclusive = self._resumed_id is None and not self.shared
+            # Of processes that know nothing of each other, only the first to confirm
+            # may draw the noise. A run that goes on has confirmed already.
+            is_exclusive = self._resumed_id is None and not self.is_shared
             self.ledger.confirm(self._id, first=is_exclusive)
             self._is_confirmed = True
 
@@ -750,7 +830,8 @@ class Reservation(SingleUse):
             error: What stopped the run; it gets a note that nothing was spent.
 
         Returns:
-            Whether nothing is reserved any more.
+            Whether nothing is reserved any more; True without a ledger, False if the
+            ledger could not be written.
         """
         if not self.ledger or not self._id:
             return True
@@ -784,7 +865,15 @@ class Reservation(SingleUse):
         )
 
 
-def check_public_records(records: int | None, adjacency: Adjacency) -> None:
+def _fit_again(journal: AnswerJournal) -> str:
+    """Returns the cure for a run that cannot go on, in the words of messages."""
+    return (
+        f"Its cost stays spent. Remove {journal.path.parent}, and fit again, which "
+        "costs again."
+    )
+
+
+def check_public_record_count(records: int | None, adjacency: Adjacency) -> None:
     """Checks the public number of records of a run.
 
     Args:

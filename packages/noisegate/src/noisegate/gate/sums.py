@@ -30,7 +30,13 @@ import numpy.typing as npt
 
 from noisegate.devices import gate_threads, usable_cores
 from noisegate.errors import OptionError
-from noisegate.gate.execution import Execution, Shared, block_rows, blocks, parts_of
+from noisegate.gate.execution import (
+    Execution,
+    Shared,
+    block_rows,
+    blocks,
+    compute_in_parts,
+)
 from noisegate.gate.samples import HeldGradients, StepTask
 from noisegate.privacy.grid import Grid, check_record_limit
 from noisegate.queries.feature_map import ExactMap, ExactSum, FeatureMap
@@ -59,19 +65,19 @@ ENCODED = frozenset(
 rounds, and each of their rows follows from one row of the encoding."""
 
 
-def is_reviewed(kind: type, names: frozenset[str] = REVIEWED) -> bool:
+def is_reviewed(map_class: type, names: frozenset[str] = REVIEWED) -> bool:
     """Returns whether a class is one of the named ones itself.
 
     A subclass is not, and neither is another class that claims the same name: the class
     must be what its module holds under that name.
 
     Args:
-        kind: The class.
+        map_class: The class of a map.
         names: Full names of classes.
     """
-    module = sys.modules.get(kind.__module__)
-    has_name = f"{kind.__module__}.{kind.__qualname__}" in names
-    return has_name and getattr(module, kind.__qualname__, None) is kind
+    module = sys.modules.get(map_class.__module__)
+    has_name = f"{map_class.__module__}.{map_class.__qualname__}" in names
+    return has_name and getattr(module, map_class.__qualname__, None) is map_class
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +93,7 @@ class SumTask:
     label: int | None
     """Index of the coded column whose code is a record's column of the answer; None
     when the answer has one column."""
-    chosen: Execution | None = None
+    probed_execution: Execution | None = None
     """How the map is computed, if that was tried; None for blocks of `block_rows`."""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -97,7 +103,7 @@ class SumTask:
     @property
     def execution(self) -> Execution:
         """How the map is computed: as was tried, else in blocks of `block_rows`."""
-        return self.chosen or Execution(rows=block_rows(self.feature_map))
+        return self.probed_execution or Execution(rows=block_rows(self.feature_map))
 
     @cached_property
     def exact(self) -> ExactSum | None:
@@ -235,7 +241,7 @@ def _add_block(
     """
     dim = task.feature_map.dim
     vector_count = 0
-    for first_row, vectors in parts_of(task.feature_map, padded, shared):
+    for first_row, vectors in compute_in_parts(task.feature_map, padded, shared):
         if vectors.ndim != 2 or vectors.shape[1] != dim:
             raise OptionError(
                 f"a feature map returned shape {vectors.shape}, not (rows, {dim})."
@@ -273,7 +279,7 @@ def _rows_by_label(
     """Yields, for each label that occurs, its code and the rows that have it.
 
     Args:
-        records: Records, sorted by label.
+        records: Records, sorted by label; without a label in any order.
         label: Index of the coded column; None yields all rows as code 0.
     """
     if label is None:
@@ -283,6 +289,7 @@ def _rows_by_label(
     if not len(records):
         return
     codes = records.codes[:, label]
+    # A run of equal codes starts where the difference is not zero; no code is -1.
     starts = np.flatnonzero(np.diff(codes, prepend=-1)).tolist()
     ends = [*starts[1:], len(codes)]
     for start, end in zip(starts, ends, strict=True):
@@ -299,7 +306,8 @@ class Engine(Protocol):
 
     Attributes:
         one_core: Whether torch computes on one thread wherever the engine sums.
-        in_parts: Whether it sums records that count in part, those of linked tables.
+        in_parts: Whether it sums records that count in part: rows of linked tables,
+            which have a weight of at most 1.
     """
 
     one_core: ClassVar[bool] = False
@@ -356,9 +364,9 @@ class Engine(Protocol):
             What has `records`, their number, and `total(step, parameters)`; by default
             `HeldGradients` in the memory of this process.
         """
-        held = HeldGradients(task)
-        held.add(0, source, progress)
-        return held
+        held_gradients = HeldGradients(task)
+        held_gradients.add_part(0, source, progress)
+        return held_gradients
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -368,7 +376,7 @@ class LocalEngine(Engine):
     NumPy releases the interpreter lock, and only a few batches are in memory at a time.
 
     Attributes:
-        threads: How many; by default one for each usable core.
+        threads: How many threads; by default one for each usable core.
 
     Raises:
         OptionError: if that is not a positive integer.
@@ -404,9 +412,9 @@ class LocalEngine(Engine):
         # since each may be large. `pop` and `append` of a list are atomic.
         idle_totals: list[Totals] = []
 
-        def encode_and_sum(read: Callable[[], EncodedTable]) -> int:
+        def encode_and_sum(read_batch: Callable[[], EncodedTable]) -> int:
             """Reads a batch and adds it to idle totals; returns its number of rows."""
-            records = read()
+            records = read_batch()
             try:
                 totals = idle_totals.pop()
             except IndexError:

@@ -22,7 +22,7 @@ _MAX_RUNS = 1000
 _LOCK = threading.Lock()
 
 
-class Unbooked:
+class UnbookedRun:
     """One run without a ledger, which is counted when it draws its first noise.
 
     Args:
@@ -34,10 +34,11 @@ class Unbooked:
         self._budget = plan.budget
         self._columns = frozenset(columns)
 
-    def warn(self) -> None:
+    def count_and_warn(self) -> None:
         """Counts the run, just before its first noise, and warns of the total cost.
 
-        Where warnings are errors, the run stops here and has spent nothing.
+        It is called once for a run: a second call would count the run twice. Where
+        warnings are errors, the run stops here and has spent nothing.
         """
         with _LOCK:
             _RUNS.append((self._columns, self._budget))

@@ -388,7 +388,7 @@ def _paid_coordinates(
         for name, values in release.values.items()
         if not name.startswith(prefixes)
     }
-    # A masked share has each number in two halves (`gate.silos.keys.as_numbers`).
+    # A masked share has each number in two halves (`gate.silos.keys.halves_of_words`).
     if "secure_sum" in certificate.public and certificate.silos is None:
         sizes = {name: size // 2 for name, size in sizes.items()}
     # The event of a stream states what all its periods release, to come or not.

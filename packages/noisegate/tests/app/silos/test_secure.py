@@ -15,7 +15,13 @@ from noisegate import Certificate, Pairwise, merge, release, verify
 from noisegate.app.silos.merging import add_up
 from noisegate.errors import ModelError, OptionError, installed
 from noisegate.gate.gate import Gate
-from noisegate.gate.silos.keys import Masking, as_words, read_keys, silo_key, write_key
+from noisegate.gate.silos.keys import (
+    Masking,
+    read_public_keys,
+    read_silo_key,
+    words_from_halves,
+    write_key,
+)
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import render
 
@@ -90,7 +96,7 @@ def test_the_sum_has_one_noise_and_more_for_those_who_collude(shares, colluding)
 
 def test_a_share_tells_nothing(shares):
     for share in shares():
-        words = as_words(share.values["pairs"]).ravel() / 2.0**64
+        words = words_from_halves(share.values["pairs"]).ravel() / 2.0**64
         # Without a mask all words are near 0 or 1. False alarm: one in a million runs.
         assert stats.kstest(words, "uniform").pvalue > 1e-6 / 3
         assert np.abs(np.corrcoef(words[:-1], words[1:])[0, 1]) < 0.3
@@ -207,18 +213,18 @@ def test_rounds_go_on_as_they_began(shares, answers):
 
 
 def test_keys(keys, tmp_path):
-    public = read_keys(keys)
+    public = read_public_keys(keys)
     assert (
         list(public) == sorted(SIZES)
         and (keys / "north.key").stat().st_mode & 0o077 == 0
     )
     assert (
-        silo_key(keys, keys / "north.key", 1).silo == "north"
-        and silo_key(None, None, 1) is None
+        read_silo_key(keys, keys / "north.key", 1).silo == "north"
+        and read_silo_key(None, None, 1) is None
     )
     assert "private" not in (keys / "north.pub").read_text()
     with pytest.raises(OptionError, match="go together"):
-        silo_key(keys, None, 1)
+        read_silo_key(keys, None, 1)
     with pytest.raises(OptionError, match="exists"):
         write_key("north", keys / "north.key")
     with pytest.raises(
@@ -226,7 +232,7 @@ def test_keys(keys, tmp_path):
     ):
         write_key("north", tmp_path / "other.key")
         (tmp_path / "other.pub").unlink()
-        silo_key(keys, tmp_path / "other.key", 1)
+        read_silo_key(keys, tmp_path / "other.key", 1)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no modes of files")
@@ -238,9 +244,9 @@ def test_a_key_that_others_may_have_read_is_not_used(keys, tmp_path):
         OptionError,
         match=r"north\.key'? is open to other users of this machine \(mode 640\)",
     ):
-        silo_key(folder, key, 0)
+        read_silo_key(folder, key, 0)
     key.chmod(0o600)
-    assert silo_key(folder, key, 0).silo == "north"
+    assert read_silo_key(folder, key, 0).silo == "north"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no modes of files")
@@ -249,18 +255,18 @@ def test_a_folder_of_marks_that_lay_open_to_others_is_closed_or_refused(
 ):
     folder = shutil.copytree(keys, tmp_path / "copied")
     masking = SimpleNamespace(
-        used=folder / "north.key.used",
+        used_folder=folder / "north.key.used",
         silo="north",
         sum=SimpleNamespace(identity="0" * 64),
     )
-    masking.used.mkdir()
-    masking.used.chmod(0o777)
-    Masking.begin(masking)
-    assert masking.used.stat().st_mode & 0o077 == 0
+    masking.used_folder.mkdir()
+    masking.used_folder.chmod(0o777)
+    Masking.mark_used(masking)
+    assert masking.used_folder.stat().st_mode & 0o077 == 0
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     masking.sum.identity = "1" * 64
     with pytest.raises(OptionError, match="belongs to another user"):
-        Masking.begin(masking)
+        Masking.mark_used(masking)
 
 
 @pytest.mark.parametrize(
@@ -269,17 +275,17 @@ def test_a_folder_of_marks_that_lay_open_to_others_is_closed_or_refused(
 def test_broken_keys(keys, text):
     (keys / "west.pub").write_text(text)
     with pytest.raises(ModelError, match=r"west\.pub"):
-        read_keys(keys)
+        read_public_keys(keys)
 
 
 def test_folders_without_all_keys(keys):
     for name in ("north", "south"):
         (keys / f"{name}.pub").unlink()
     with pytest.raises(OptionError, match="holds 1 public keys"):
-        read_keys(keys)
+        read_public_keys(keys)
     (keys / "more.pub").write_text((keys / "west.pub").read_text())
     with pytest.raises(OptionError, match="two public keys of the silo 'west'"):
-        read_keys(keys)
+        read_public_keys(keys)
 
 
 def test_a_key_under_a_second_name_is_refused(keys, tmp_path):
@@ -290,9 +296,9 @@ def test_a_key_under_a_second_name_is_refused(keys, tmp_path):
             OptionError,
             match=r"has 2 names .*under another name it would be used twice",
         ):
-            silo_key(keys, name, 1)
+            read_silo_key(keys, name, 1)
     other.unlink()
-    assert silo_key(keys, keys / "north.key", 1).silo == "north"
+    assert read_silo_key(keys, keys / "north.key", 1).silo == "north"
 
 
 def test_a_key_of_another_silo_is_refused(keys):

@@ -12,7 +12,7 @@ from tests.shared.steps import SCHEMA, SHAPES, Folded, frame, loss
 
 from noisegate import Gate
 from noisegate.errors import DataError, OptionError
-from noisegate.gate.engines.ray import EVEN, RayEngine
+from noisegate.gate.engines.ray import MIN_PARTS_PER_WORKER, RayEngine
 from noisegate.gate.samples import HeldGradients
 from noisegate.gate.sums import LocalEngine
 from noisegate.ledger.ledger import Kind
@@ -61,9 +61,9 @@ def opened(
 
 def expected(session, parts, steps):
     """What the steps of a session come to over parts, by one process that holds them all."""
-    held = HeldGradients(session._held.parts._job._task)
+    held = HeldGradients(session._held_records.held_pass._job._task)
     for number, part in enumerate(parts):
-        held.add(number, part)
+        held.add_part(number, part)
     return [held.total(step, AT).tolist() for step in range(steps)]
 
 
@@ -72,7 +72,7 @@ def parts_of(engine, data, workers=3):
     parts = list(source.split_into_parts(engine.part_bytes, 1))
     return (
         parts
-        if len(parts) >= EVEN * workers
+        if len(parts) >= MIN_PARTS_PER_WORKER * workers
         else list(source.split_into_shares(workers, splits_batches=True))
     )
 
@@ -104,7 +104,10 @@ def test_samples_are_drawn_for_each_record_of_each_part(
     with opened(data, engine) as session:
         found = [session.step(AT).tolist() for _ in range(3)]
         assert found == expected(session, parts_of(engine, data), 3)
-        assert session._held.parts._job._task.samples.rate == session.plan.event.rate
+        assert (
+            session._held_records.held_pass._job._task.samples.rate
+            == session.plan.event.rate
+        )
     assert len({tuple(one) for one in found}) == 3  # each has a sample of its own
 
 
@@ -209,8 +212,8 @@ def test_what_goes_wrong_in_a_worker_is_told_without_records(joined, data):
 
     with opened(data, TWO, loss=broken) as session:
         session.step(AT)
-        for actor in session._held.parts._pool.actors:
-            actor.instance._job._task.gradients.vectors = lambda *_: 1 / 0
+        for actor in session._held_records.held_pass._pool.actors:
+            actor.instance._job._task.gradients.compute_gradients = lambda *_: 1 / 0
         with pytest.raises(
             RuntimeError, match=r"^ZeroDivisionError in a worker, \w+\.py, line \d+$"
         ):
@@ -277,7 +280,7 @@ def test_units_count_once(kind, joined, tmp_path, exactly):
         with opened(
             tmp_path / f"x.{kind}", engine, rate=1.0, options=options
         ) as session:
-            found.append((session.step(AT).tolist(), session._held.records))
+            found.append((session.step(AT).tolist(), session._held_records.records))
     assert found[0] == found[1] and found[0][1] == table["patient"].nunique()
     with pytest.raises(OptionError, match="contributions=2"):
         opened(tmp_path / "x.csv", TWO, options=options | {"contributions": 2})

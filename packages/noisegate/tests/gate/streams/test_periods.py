@@ -21,7 +21,7 @@ from tests import randomness
 
 from noisegate import Ledger, Pairwise, fit_period, plan_stream, verify
 from noisegate.errors import BudgetRefusedError, ModelError, OptionError, UserError
-from noisegate.gate.streams.session import taken_back
+from noisegate.gate.streams.session import noise_to_take_back
 from noisegate.ledger.accounts import ClosedError
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.accounting import continual_sensitivity, total_noise_factor
@@ -170,7 +170,7 @@ STAGES = (
     *(f"os:{name}" for name in ("fsync", "link", "replace", "mkdir")),
     *(
         f"noisegate.gate.streams.state:StreamState.{name}"
-        for name in ("write", "book", "forget")
+        for name in ("write_answer", "write_ledger_entry", "erase_secrets_until")
     ),
     *(f"noisegate.app.runs.folder:RunFolder.{name}" for name in ("keep", "remove")),
     *(
@@ -569,9 +569,10 @@ def test_the_stated_sensitivity_is_that_of_the_rounded_matrix_and_of_rounded_noi
         other = [*held[: later - 1], held[later - 1] - vector]
         square += float(
             np.square(
-                (taken_back(weights, other) - taken_back(weights, held[:later])).astype(
-                    float
-                )
+                (
+                    noise_to_take_back(weights, other)
+                    - noise_to_take_back(weights, held[:later])
+                ).astype(float)
             ).sum()
         )
     assert square**0.5 <= continual_sensitivity(weights, UNITS, 1, len(vector))

@@ -108,7 +108,7 @@ def test_the_folder_is_its_owners_alone_and_free_of_what_a_killed_process_left(
     for path in (folder / "README.txt", folder):
         path.chmod(0o777)
     plan = "0" * 64
-    StreamState(tmp_path / "s.json").begin(plan)
+    StreamState(tmp_path / "s.json").open_for_plan(plan)
     assert sorted(path.name for path in folder.iterdir()) == [
         "README.txt",
         "key",
@@ -121,7 +121,7 @@ def test_the_folder_is_its_owners_alone_and_free_of_what_a_killed_process_left(
     )
 
     caplog.clear()
-    StreamState(tmp_path / "s.json").begin(plan)
+    StreamState(tmp_path / "s.json").open_for_plan(plan)
     assert not caplog.text
     folder.chmod(0o750)
     monkeypatch.setattr(
@@ -133,7 +133,7 @@ def test_the_folder_is_its_owners_alone_and_free_of_what_a_killed_process_left(
         OptionError,
         match=r"can be opened by others \(mode 0750\), and belongs to somebody else",
     ):
-        StreamState(tmp_path / "s.json").begin(plan)
+        StreamState(tmp_path / "s.json").open_for_plan(plan)
 
 
 @POSIX

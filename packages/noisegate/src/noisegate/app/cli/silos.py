@@ -199,7 +199,7 @@ def release_command(
     """
     from noisegate.app.runs.folder import RunFolder
     from noisegate.app.silos.rounds import next_round, read_release, release_round
-    from noisegate.gate.silos.keys import silo_key
+    from noisegate.gate.silos.keys import read_silo_key
 
     selected_engine = select_engine(engine, address)
     if plan is None:
@@ -207,7 +207,7 @@ def release_command(
     else:
         run = _run_of_plan(context, options, plan)
     # None for plain sums: neither --secure-sum nor --key is typed.
-    key_of_silo = silo_key(secure_sum, key, colluding)
+    key_of_silo = read_silo_key(secure_sum, key, colluding)
     rounds_before = None if after is None else read_release(after)
     current_round = next_round(run, silo, rounds_before, key_of_silo)
     folder = RunFolder(out, observer=console_observer(options.method, as_json))

@@ -44,7 +44,7 @@ from noisegate.atomic import address, check_named, close_to_others, hold_folder
 from noisegate.errors import FitWarning, ModelError, OptionError
 from noisegate.gate.gate import Gate
 from noisegate.gate.journal import AnswerJournal
-from noisegate.gate.session import ledger_of
+from noisegate.gate.session import resolve_ledger
 from noisegate.gate.sums import Engine
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
@@ -262,7 +262,7 @@ class Run:
         Raises:
             OSError: if the disk has no room for it.
         """
-        ledger = ledger_of(self.ledger, self.dataset)
+        ledger = resolve_ledger(self.ledger, self.dataset)
         ledger_path = None
         if ledger is not None and ledger.path is not None:
             ledger_path = str(ledger.path)
@@ -548,10 +548,10 @@ class RunFolder:
         if not self.is_reading:
             return False
         try:
-            self.answers.read()
+            self.answers.load()
         except OptionError:
             return False
-        return not self.answers.lost
+        return not self.answers.lost_queries
 
     @property
     def steps_begun(self) -> int:

@@ -25,7 +25,7 @@ from noisegate.app.runs.work import fit_run
 from noisegate.app.silos.rounds import read_release
 from noisegate.app.silos.shared_plan import calibrated_plan, merged_noise, plan_id
 from noisegate.errors import ModelError, OptionError
-from noisegate.gate.silos.keys import SecureSum, check_shares, unmasked
+from noisegate.gate.silos.keys import SecureSum, check_shares, sum_shares
 from noisegate.methods.registry import method_of
 from noisegate.models.record_model import FittedModel
 from noisegate.privacy import accounting
@@ -159,7 +159,7 @@ def add_up(
             values[query] = reduce(add, answers)
         else:
             # Masks cancel in the sum of whole numbers, which is in units of the grid.
-            values[query] = grids[query].restore(unmasked(releases, query))
+            values[query] = grids[query].restore(sum_shares(releases, query))
         variance = sum(release.noise_std[query] ** 2 for release in releases)
         noise_std[query] = variance**0.5
     silos = _state_silos(releases, after, overlapping, stated_by)

@@ -27,7 +27,7 @@ from noisegate.app.silos.shared_plan import (
 from noisegate.errors import OptionError
 from noisegate.gate.gate import Gate
 from noisegate.gate.sessions.sums import SumSession
-from noisegate.gate.silos.keys import SiloKey, facts_of, silo_key
+from noisegate.gate.silos.keys import SiloKey, read_silo_key, secure_sum_to_json
 from noisegate.gate.silos.session import ShareSession
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.method import Method
@@ -99,8 +99,10 @@ class Round:
         is opened.
         """
         shared_plan = round_plan.with_shared_noise()
-        masking = key.masking(shared_plan, plan=facts["plan"], after=facts.get("after"))
-        facts_of_share = {**facts, "secure_sum": facts_of(masking.sum)}
+        masking = key.masking_of_round(
+            shared_plan, plan=facts["plan"], after=facts.get("after")
+        )
+        facts_of_share = {**facts, "secure_sum": secure_sum_to_json(masking.sum)}
         return ShareSession(self._open(gate, shared_plan, facts_of_share), masking)
 
     def queries(self, schema: Schema, plan: CalibratedPlan) -> Mapping[str, FeatureMap]:
@@ -326,7 +328,7 @@ def release(
     before = after
     if before is not None and not isinstance(before, Release):
         before = read_release(Path(before))
-    secure = silo_key(secure_sum, key, colluding)
+    secure = read_silo_key(secure_sum, key, colluding)
     folder = RunFolder(None if out is None else Path(out), observer=observer)
     return release_round(folder, next_round(run, silo, before, secure), data)
 

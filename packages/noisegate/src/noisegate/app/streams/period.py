@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from noisegate.gate.gate import Gate
-from noisegate.gate.streams.session import StreamSession
+from noisegate.gate.streams.session import DECISIONS_KEY, StreamSession
 from noisegate.gate.streams.state import StreamState
 from noisegate.methods.method import Method
 from noisegate.privacy.continual_plan import Horizon
@@ -63,7 +63,8 @@ class Period:
         """What the first period decided for all; empty in the first."""
         if self.after is None:
             return {}
-        decisions: Mapping[str, Any] = self.after.certificate.public.get("fixed", {})
+        public = self.after.certificate.public
+        decisions: Mapping[str, Any] = public.get(DECISIONS_KEY, {})
         return decisions
 
     def __call__(self, gate: Gate, plan: CalibratedPlan, /) -> Release:
@@ -76,10 +77,10 @@ class Period:
         Returns:
             The totals after this period.
         """
-        self.state.begin(self.facts.plan)
+        self.state.open_for_plan(self.facts.plan)
         # Finds something only where the period before was stopped, or ended by a
         # version that kept the seals.
-        self.state.forget(self.facts.period - self.horizon.band)
+        self.state.erase_secrets_until(self.facts.period - self.horizon.band)
         withdrawn = None
         if self.withdrawn is not None:
             withdrawn = open_records(self.withdrawn, gate.schema)
@@ -130,12 +131,12 @@ class Period:
             )
             queries = method.next_round(schema, plan, state.values, state.noise)
         if self.fixed:
-            return session.close(self.fixed)
+            return session.release_period(self.fixed)
         # What is chosen is complete before the last round, which asks by it.
         choices = method.decisions(
             schema, plan, state_before_last_round.values, state_before_last_round.noise
         )
-        return session.close(choices)
+        return session.release_period(choices)
 
 
 class _Answers(NamedTuple):

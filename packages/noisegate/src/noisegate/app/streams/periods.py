@@ -192,7 +192,7 @@ def open_period(
             not there.
     """
     state = StreamState(plan)
-    if dataset is None and state.booked:
+    if dataset is None and state.ledger_entry:
         dataset, ledger = _recorded_ledger(state, ledger)
     run, horizon = read_stream(plan, dataset=dataset, ledger=ledger)
     identity = stream_id(run, horizon)
@@ -238,8 +238,8 @@ def _recorded_ledger(state: StreamState, ledger: Any) -> tuple[str, Any]:
         OptionError: if the ledger is a database whose address must be given, or a file
             that is not there.
     """
-    dataset = state.booked["dataset"]
-    recorded_ledger = state.booked["ledger"]
+    dataset = state.ledger_entry["dataset"]
+    recorded_ledger = state.ledger_entry["ledger"]
     used_ledger = ledger or recorded_ledger
     if used_ledger is None:
         raise OptionError(
@@ -257,13 +257,13 @@ def _recorded_ledger(state: StreamState, ledger: Any) -> tuple[str, Any]:
 
 def _check_number(number: int, state: StreamState, horizon: Horizon) -> None:
     """Requires that a period follows the last one, or is the last one again."""
-    if not number - 1 <= state.periods <= number:
-        if state.periods:
+    if not number - 1 <= state.begun_period_count <= number:
+        if state.begun_period_count:
             raise OptionError(
-                f"stream: {state.periods} of its periods have their records, and this "
+                f"stream: {state.begun_period_count} of its periods have their records, and this "
                 f"would be period {number}; go on from the model folder of the last "
                 "one. It may be made again: give the records of period "
-                f"{state.periods} with the folder of the one before."
+                f"{state.begun_period_count} with the folder of the one before."
             )
         raise OptionError(
             f"{state.folder} is missing or empty: it lay beside the plan, and without "
@@ -271,7 +271,7 @@ def _check_number(number: int, state: StreamState, horizon: Horizon) -> None:
         )
     if number > horizon.periods:
         # A version that kept the seals may have answered its last period.
-        state.end()
+        state.erase_all_secrets()
         raise OptionError(
             f"the stream was planned for {horizon.periods} periods, and has all of "
             "them."

@@ -2,7 +2,7 @@
 
 Numbers, days and times are counted in bins with public edges: first in powers of two or
 decades (`bin_edges`), then in even cells within those that hold records
-(`BinEdges.within`). Texts are counted by level, the distinct text.
+`BinEdges.divide_evenly`. Texts are counted by level, the distinct text.
 
 How many levels there are is private, and there may be as many as records. So they are
 counted in partitions, chosen by a hash: when one outgrows the memory, half of it is
@@ -71,10 +71,10 @@ class BinEdges:
     edges: npt.NDArray[Any]
     """(bins + 1,), strictly increasing: float64 numbers, int64 integers, days or
     microseconds since 1970."""
-    clamped: bool
+    is_clamped: bool
     """Whether values beyond both ends count in the outermost bins; else they count
     nowhere."""
-    zero: int | None = None
+    zero_bin: int | None = None
     """Index of the bin of zero; None for times, and for the second look. No search for
     bounds crosses it without evidence."""
 
@@ -83,7 +83,7 @@ class BinEdges:
         """Number of bins."""
         return len(self.edges) - 1
 
-    def counts(self, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    def count_values(self, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Counts values by bin.
 
         Args:
@@ -96,47 +96,50 @@ class BinEdges:
             >>> import numpy as np
             >>> from noisegate.gate.discovery.exact_counts import BinEdges
             >>> edges = np.array([0, 2, 4])
-            >>> BinEdges(edges=edges, clamped=True).counts(np.array([-7, 2, 3, 9]))
-            array([1, 3])
-            >>> BinEdges(edges=edges, clamped=False).counts(np.array([-7, 2, 3, 9]))
-            array([0, 2])
+            >>> BinEdges(edges=edges, is_clamped=True).count_values(np.array([-7, 2, 3,
+            9])) array([1, 3]) >>> BinEdges(edges=edges,
+            is_clamped=False).count_values(np.array([-7, 2, 3, 9])) array([0, 2])
         """
         bins = np.searchsorted(self.edges, values, side="right") - 1
-        if self.clamped:
+        if self.is_clamped:
             counted_bins = np.clip(bins, 0, self.size - 1)
         else:
             counted_bins = bins[(bins >= 0) & (bins < self.size)]
         return np.bincount(counted_bins, minlength=self.size).astype(np.int64)
 
-    def within(self, first: int, last: int, cells: int = FINE) -> BinEdges:
-        """Divides some bins into even cells.
+    def divide_evenly(self, first: int, last: int, cells: int = FINE) -> BinEdges:
+        """Divides some neighbouring bins into even cells.
 
         Args:
             first: Index of the first bin.
             last: Index of the last bin.
             cells: How many cells, at most `FINE`. Integers may have fewer, as cells
                 have integer edges.
+
+        Returns:
+            The cells; values outside of them count nowhere.
         """
         low = self.edges[first]
         high = self.edges[last + 1]
         if self.edges.dtype != np.int64:
-            return BinEdges(edges=np.linspace(low, high, cells + 1), clamped=False)
+            return BinEdges(edges=np.linspace(low, high, cells + 1), is_clamped=False)
         # In Python's integers, which do not overflow.
         start = int(low)
         width = int(high) - start
-        steps = sorted({start + width * index // cells for index in range(cells + 1)})
-        return BinEdges(edges=np.array(steps, dtype=np.int64), clamped=False)
+        edges = sorted({start + width * index // cells for index in range(cells + 1)})
+        return BinEdges(edges=np.array(edges, dtype=np.int64), is_clamped=False)
 
     def around_zero(self) -> BinEdges:
         """Returns at most `FINE` bins on both sides of zero.
 
-        Each is four powers of two wide; the one in the middle has zero.
+        Each is four powers of two wide; the one in the middle has zero. Values beyond
+        count in the outermost bins.
         """
         if self.edges.dtype == np.int64:
             exponents = np.arange(
                 0, _INTEGER_BITS + 1, _EXPONENTS_PER_BIN, dtype=np.int64
             )
-            return BinEdges(edges=_integer_edges(2**exponents), clamped=True)
+            return BinEdges(edges=_integer_edges(2**exponents), is_clamped=True)
         powers = np.exp2(
             np.arange(
                 _MIN_EXPONENT_BESIDE_ZERO,
@@ -144,7 +147,7 @@ class BinEdges:
                 _EXPONENTS_PER_BIN,
             )
         )
-        return BinEdges(edges=np.concatenate([-powers[::-1], powers]), clamped=True)
+        return BinEdges(edges=np.concatenate([-powers[::-1], powers]), is_clamped=True)
 
 
 def _integer_edges(powers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -174,25 +177,27 @@ def bin_edges(kind: str) -> BinEdges:
         powers = np.exp2(np.arange(_MIN_EXPONENT, _MAX_EXPONENT + 1))
         return BinEdges(
             edges=np.concatenate([-powers[::-1], powers]),
-            clamped=True,
-            zero=len(powers) - 1,
+            is_clamped=True,
+            zero_bin=len(powers) - 1,
         )
     if kind == Integer.kind:
         integer_powers = 2 ** np.arange(_INTEGER_BITS + 1, dtype=np.int64)
         return BinEdges(
             edges=_integer_edges(integer_powers),
-            clamped=True,
-            zero=_INTEGER_BITS,
+            is_clamped=True,
+            zero_bin=_INTEGER_BITS,
         )
     if kind == Date.kind:
         decades = [_first_day(year) for year in (1, *range(10, 10_000, 10))]
         end = date.max.toordinal() + 1 - _EPOCH
-        return BinEdges(edges=np.array([*decades, end], dtype=np.int64), clamped=True)
+        return BinEdges(
+            edges=np.array([*decades, end], dtype=np.int64), is_clamped=True
+        )
     days = np.array(
         [_first_day(year) for year in range(_FIRST_YEAR, _LAST_YEAR + 1, 10)],
         dtype=np.int64,
     )
-    return BinEdges(edges=days * _MICROSECONDS_PER_DAY, clamped=True)
+    return BinEdges(edges=days * _MICROSECONDS_PER_DAY, is_clamped=True)
 
 
 def _first_day(year: int) -> int:
@@ -202,13 +207,21 @@ def _first_day(year: int) -> int:
 
 @dataclass(frozen=True)
 class HashPartition:
-    """The levels whose hash ends in the last `bits` bits of `ending`."""
+    """The levels whose hash ends in the last `bits` bits of `ending`.
+
+    All levels by default, as every hash ends in no bits.
+    """
 
     bits: int = 0
+    """How many bits of the hash decide."""
     ending: int = 0
+    """These bits, as an integer."""
 
-    def has(self, level: str) -> bool:
-        """Returns whether a level is in the partition. Hashes hold for one process."""
+    def contains(self, level: str) -> bool:
+        """Returns whether a level is in the partition.
+
+        Python's hashes differ between processes, so all passes are of one process.
+        """
         return hash(level) & ((1 << self.bits) - 1) == self.ending
 
     def halves(self) -> tuple[HashPartition, HashPartition]:
@@ -242,8 +255,10 @@ class LevelCounter:
         self._counts: Counter[str] = Counter()
         self.deferred: list[HashPartition] = []
 
-    def add(self, texts: pa.Array) -> None:
-        """Counts the levels of some records.
+    def count_texts(self, texts: pa.Array) -> None:
+        """Counts the levels of some records, but for too long and invisible ones.
+
+        Where there are more levels than are held, partitions are deferred at once.
 
         Args:
             texts: A text of each record, without nulls.
@@ -254,7 +269,7 @@ class LevelCounter:
         levels = value_counts.field(0).to_pylist()
         counts = value_counts.field(1).to_pylist()
         for level, count in zip(levels, counts, strict=True):
-            if self._partition.has(level) and first_invisible(level) is None:
+            if self._partition.contains(level) and first_invisible(level) is None:
                 self._counts[level] += count
         while len(self._counts) > self._limit:
             self._defer_half()
@@ -267,11 +282,11 @@ class LevelCounter:
             {
                 level: count
                 for level, count in self._counts.items()
-                if self._partition.has(level)
+                if self._partition.contains(level)
             }
         )
 
-    def counts(self) -> tuple[list[str], npt.NDArray[np.int64]]:
+    def counted_levels(self) -> tuple[list[str], npt.NDArray[np.int64]]:
         """Returns the levels that were counted, in any order, with their counts.
 
         Returns:
@@ -304,7 +319,7 @@ class ExactCounts:
 
 def read_counts(
     table: RawTable,
-    partial: PartialSchema,
+    partial_schema: PartialSchema,
     edges: Mapping[str, BinEdges],
     partitions: Mapping[str, HashPartition],
     progress: Progress | None = None,
@@ -313,7 +328,7 @@ def read_counts(
 
     Args:
         table: The private records.
-        partial: What is public of the columns.
+        partial_schema: What is public of the columns.
         edges: Bins of the numeric columns to be counted, by column.
         partitions: Levels of the columns of text to be counted, by column.
         progress: Called with the number of records read so far.
@@ -323,7 +338,9 @@ def read_counts(
             many for 64 bits.
     """
     counted_gaps = tuple(
-        gap for gap in partial.gaps if gap.name in edges or gap.name in partitions
+        gap
+        for gap in partial_schema.gaps
+        if gap.name in edges or gap.name in partitions
     )
     levels_per_column = max(LEVELS_HELD // max(len(partitions), 1), 1)
     counts = ExactCounts(
@@ -336,13 +353,13 @@ def read_counts(
         },
         missing={gap.name: 0 for gap in counted_gaps},
     )
-    for batch in table.batches(counted_gaps, partial.missing_values):
+    for batch in table.batches(counted_gaps, partial_schema.missing_values):
         for name, (values, missing_count) in batch.items():
             counts.missing[name] += missing_count
             if name in edges:
-                counts.bins[name] += edges[name].counts(values)
+                counts.bins[name] += edges[name].count_values(values)
             else:
-                counts.levels[name].add(values)
+                counts.levels[name].count_texts(values)
         # Every column has the same number of records.
         first_values, first_missing_count = next(iter(batch.values()))
         counts.records += len(first_values) + first_missing_count

@@ -1,17 +1,17 @@
-"""What a discovery has occupied_bins: from noisy counts to a schema file.
+"""What a discovery has found: from noisy counts to a schema file.
 
 Everything here is made of released values (G-08). Of a numeric column::
 
     first look: noisy counts of powers of two or decades
-        ──► `occupied`     bins that stand out of the noise, alone or with neighbours
-        ──► `second_look`  even cells within these
+        ──► `find_occupied_bins`  which stand out of the noise, alone or together
+        ──► `choose_cells`        even cells within these
     second look: noisy counts of the cells
-        ──► `bounds`       ends that hold next to nothing are cut off
-        ──► `rounded`      outwards, to round numbers, days or years
-        ──► `from_bounds`  the column, with a note
+        ──► `find_bounds`         ends that hold next to nothing are cut off
+        ──► `round_bounds`        outwards, to round numbers, days or years
+        ──► `column_from_bounds`  the column, with a note
 
-Of a column of text, `from_levels` makes the column of the levels above the threshold.
-`schema_text` writes the file, with a note on each column.
+Of a column of text, `column_from_levels` makes the column of the levels above the
+threshold. `schema_text` writes the file, with a note on each column.
 """
 
 import json
@@ -46,13 +46,14 @@ Counts: TypeAlias = npt.NDArray[np.float64]
 
 _EPOCH = datetime(1970, 1, 1)
 # Probability that any empty bin, or row of empty bins, is taken for an occupied one.
-_FALSE_ALARM = 1e-3
+_FALSE_ALARM_PROBABILITY = 1e-3
 # Numbers of neighbouring bins whose counts are looked at together.
 _ROW_LENGTHS = (1, 2, 4, 8)
-# In standard deviations of the noise: bins below this are cut off at the ends of rows
-# that stand out together, and bins above that are taken in beside what stands out.
-_MIN_END = 1.0
-_MIN_BESIDE = 2.0
+# Bins at the ends of rows that stand out together are cut off below this count, in
+# standard deviations of the noise.
+_MIN_END_HEIGHT = 1.0
+# Bins beside what stands out are taken in above this count, in the same unit.
+_MIN_NEIGHBOUR_HEIGHT = 2.0
 # More empty bins than this between occupied ones are told to the reader.
 _WIDE_GAP = 10
 # Numbers of cells of the second look, each for more records than so many standard
@@ -73,25 +74,26 @@ _ROUNDING_PARTS = 10
 _LONG = timedelta(days=730)
 
 
-def threshold(std: float, bins: int) -> float:
+def noise_threshold(std: float, bin_count: int) -> float:
     """Returns the noisy count above which a bin is taken to hold records.
 
     Any of so many empty bins, or of their rows of neighbours, passes it with
-    probability below 1/1000, by the union bound.
+    probability below 1/1000, by the union bound: each is one of several tests, and has
+    1/1000 divided by their number.
 
     Args:
         std: Standard deviation of the noise.
-        bins: Number of bins.
+        bin_count: Number of bins.
 
     Returns:
         The count, in the unit of `std`.
     """
-    tests = bins * len(_ROW_LENGTHS)
-    return -NormalDist().inv_cdf(_FALSE_ALARM / tests) * std
+    test_count = bin_count * len(_ROW_LENGTHS)
+    return -NormalDist().inv_cdf(_FALSE_ALARM_PROBABILITY / test_count) * std
 
 
 @dataclass(frozen=True, kw_only=True)
-class Occupied:
+class OccupiedBins:
     """Bins of a first look that are taken to hold records."""
 
     first: int
@@ -103,7 +105,9 @@ class Occupied:
     one."""
 
 
-def occupied(noisy: Counts, std: float, zero: int | None) -> Occupied | None:
+def find_occupied_bins(
+    noisy: Counts, std: float, zero_bin: int | None
+) -> OccupiedBins | None:
     """Finds the bins of a first look that hold records.
 
     Beside rows of bins that stand out of the noise, neighbours are taken in while they
@@ -113,7 +117,7 @@ def occupied(noisy: Counts, std: float, zero: int | None) -> Occupied | None:
     Args:
         noisy: Noisy counts, (bins,).
         std: Standard deviation of their noise, in records.
-        zero: Index of the bin of zero; None for times.
+        zero_bin: Index of the bin of zero; None for times.
 
     Returns:
         The bins; None if nothing stands out.
@@ -123,25 +127,29 @@ def occupied(noisy: Counts, std: float, zero: int | None) -> Occupied | None:
         return None
     first, end_of_first_row = rows[0]
     start_of_last_row, last = rows[-1]
-    while first < end_of_first_row and noisy[first] < _MIN_END * std:
+    # Inwards: a row stands out as a whole, and its ends may be empty.
+    min_end = _MIN_END_HEIGHT * std
+    while first < end_of_first_row and noisy[first] < min_end:
         first += 1
-    while last > start_of_last_row and noisy[last] < _MIN_END * std:
+    while last > start_of_last_row and noisy[last] < min_end:
         last -= 1
-    while first > 0 and first != zero and noisy[first - 1] > _MIN_BESIDE * std:
+    # Outwards: a tail may be too thin to stand out.
+    min_neighbour = _MIN_NEIGHBOUR_HEIGHT * std
+    while first > 0 and first != zero_bin and noisy[first - 1] > min_neighbour:
         first -= 1
     last_bin = len(noisy) - 1
-    while last < last_bin and last != zero and noisy[last + 1] > _MIN_BESIDE * std:
+    while last < last_bin and last != zero_bin and noisy[last + 1] > min_neighbour:
         last += 1
 
     # A gap beside zero tells nothing: many columns have zeros and large numbers.
     gaps = [
         (left[1], right[0])
         for left, right in pairwise(rows)
-        if zero not in (*left, *right)
+        if zero_bin not in (*left, *right)
     ]
     widest = max(gaps, key=lambda gap: gap[1] - gap[0], default=(0, 0))
     is_wide = widest[1] - widest[0] > _WIDE_GAP
-    return Occupied(first=first, last=last, gap=widest if is_wide else None)
+    return OccupiedBins(first=first, last=last, gap=widest if is_wide else None)
 
 
 def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
@@ -156,7 +164,7 @@ def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
     Returns:
         First and last bin of each row, shortest rows first.
     """
-    min_height = threshold(1.0, len(noisy))
+    min_height = noise_threshold(1.0, len(noisy))
     sums = np.concatenate([[0.0], np.cumsum(noisy)])
     is_taken = np.zeros(len(noisy), dtype=np.bool_)
     rows: list[tuple[int, int]] = []
@@ -174,8 +182,8 @@ def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
     return rows
 
 
-def second_look(
-    coarse: BinEdges, occupied_bins: Occupied, noisy: Counts, std: float
+def choose_cells(
+    coarse: BinEdges, occupied_bins: OccupiedBins, noisy: Counts, std: float
 ) -> BinEdges:
     """Chooses the cells of the second look.
 
@@ -189,17 +197,19 @@ def second_look(
         Even cells within the occupied bins, the fewer the more noise there is; wide
         ones around zero if nothing but zero stands out.
     """
-    if occupied_bins.first == occupied_bins.last == coarse.zero:
+    if occupied_bins.first == occupied_bins.last == coarse.zero_bin:
         return coarse.around_zero()
     height = _record_count(coarse, occupied_bins, noisy) / std
     cells = next(
         (cells for min_height, cells in _CELLS_BY_RECORDS if height > min_height),
         _MIN_CELLS,
     )
-    return coarse.within(occupied_bins.first, occupied_bins.last, cells)
+    return coarse.divide_evenly(occupied_bins.first, occupied_bins.last, cells)
 
 
-def _record_count(coarse: BinEdges, occupied_bins: Occupied, noisy: Counts) -> float:
+def _record_count(
+    coarse: BinEdges, occupied_bins: OccupiedBins, noisy: Counts
+) -> float:
     """Estimates how many records are in the occupied bins, those of zero apart.
 
     Args:
@@ -209,16 +219,16 @@ def _record_count(coarse: BinEdges, occupied_bins: Occupied, noisy: Counts) -> f
     """
     inside = noisy[occupied_bins.first : occupied_bins.last + 1].sum()
     has_zero = (
-        coarse.zero is not None
-        and occupied_bins.first <= coarse.zero <= occupied_bins.last
+        coarse.zero_bin is not None
+        and occupied_bins.first <= coarse.zero_bin <= occupied_bins.last
     )
-    zeros = noisy[coarse.zero] if has_zero else 0.0
+    zeros = noisy[coarse.zero_bin] if has_zero else 0.0
     return float(max(inside - zeros, 0.0))
 
 
-def bounds(
+def find_bounds(
     coarse: BinEdges,
-    occupied_bins: Occupied,
+    occupied_bins: OccupiedBins,
     noisy: Counts,
     fine: BinEdges,
     cells: Counts,
@@ -237,23 +247,23 @@ def bounds(
     Returns:
         Lower and upper bound, in the unit of the edges; None if there are zeros alone.
     """
-    if occupied_bins.first == occupied_bins.last == coarse.zero:
+    if occupied_bins.first == occupied_bins.last == coarse.zero_bin:
         # As many cells lie on either side of that of zero.
         middle = fine.size // 2
-        is_high = cells > threshold(std, fine.size)
+        is_high = cells > noise_threshold(std, fine.size)
         occupied_cells = [middle, *np.flatnonzero(is_high).tolist()]
         first = min(occupied_cells)
         last = max(occupied_cells)
-        low, high = span(fine, first, last)
+        low, high = bin_bounds(fine, first, last)
         lower = 0 if first == middle else low
         upper = 0 if last == middle else high
         return None if (lower, upper) == (0, 0) else (lower, upper)
     records = max(_record_count(coarse, occupied_bins, noisy), std)
-    first, last = cells_after_cuts(cells, std, records)
-    return span(fine, first, last)
+    first, last = cut_sparse_ends(cells, std, records)
+    return bin_bounds(fine, first, last)
 
 
-def cells_after_cuts(noisy: Counts, std: float, records: float) -> tuple[int, int]:
+def cut_sparse_ends(noisy: Counts, std: float, records: float) -> tuple[int, int]:
     """Cuts off cells at both ends of a second look that hold next to nothing.
 
     The cuts are those with the least
@@ -274,21 +284,22 @@ def cells_after_cuts(noisy: Counts, std: float, records: float) -> tuple[int, in
     cuts = np.arange(size + 1)  # numbers of cells cut off, at either end
     left_records = np.maximum(np.append(0.0, np.cumsum(noisy)), 0.0)
     right_records = np.maximum(np.append(0.0, np.cumsum(noisy[::-1])), 0.0)
+    # The noise of n cells together is √n times that of one.
     doubt = _CUT_DOUBT * std * np.sqrt(cuts)
     # For each pair of cuts, (left, right):
     records_cut = (left_records + doubt)[:, None] + (right_records + doubt)[None, :]
     width = size - cuts[:, None] - cuts[None, :]
     loss = records_cut / (_CUT_FRACTION * records) + np.log2(np.maximum(width, 1))
-    best = np.argmin(np.where(width > 0, loss, math.inf))
-    left_cut, right_cut = np.unravel_index(best, loss.shape)
+    best_pair = np.argmin(np.where(width > 0, loss, math.inf))
+    left_cut, right_cut = np.unravel_index(best_pair, loss.shape)
     return int(left_cut), size - 1 - int(right_cut)
 
 
-def span(fine: BinEdges, first: int, last: int) -> tuple[Any, Any]:
-    """Returns the bounds of some bins.
+def bin_bounds(bins: BinEdges, first: int, last: int) -> tuple[Any, Any]:
+    """Returns the bounds of some neighbouring bins.
 
     Args:
-        fine: The bins.
+        bins: All bins.
         first: Index of the first bin.
         last: Index of the last bin.
 
@@ -296,15 +307,15 @@ def span(fine: BinEdges, first: int, last: int) -> tuple[Any, Any]:
         Lower and upper bound, both included, as a schema has them: of integers, days
         and microseconds, the last one in the last bin.
     """
-    low = fine.edges[first]
-    high = fine.edges[last + 1]
-    if fine.edges.dtype != np.int64:
+    low = bins.edges[first]
+    high = bins.edges[last + 1]
+    if bins.edges.dtype != np.int64:
         return float(low), float(high)
     # A schema wants two different bounds.
     return int(low), max(int(high) - 1, int(low) + 1)
 
 
-def rounded(kind: str, low: Any, high: Any) -> tuple[Any, Any]:
+def round_bounds(kind: str, low: Any, high: Any) -> tuple[Any, Any]:
     """Rounds bounds outwards to round numbers, days or years.
 
     Args:
@@ -377,25 +388,25 @@ class Finding:
     """What is to be looked at before the column is used."""
 
 
-def from_bounds(
+def column_from_bounds(
     gap: Gap,
-    ends: tuple[Any, Any] | None,
+    bounds: tuple[Any, Any] | None,
     missing: float,
     std: float,
     *,
     doubt: str = "",
 ) -> Finding:
-    """Makes a column of the bounds that were occupied_bins.
+    """Makes a column of the bounds that were found.
 
     Args:
         gap: The column, of which bounds are wanted.
-        ends: Lower and upper bound, as `bounds` returns them; None if nothing but zero
-            stood out.
+        bounds: Lower and upper bound, as `find_bounds` returns them; None if nothing
+            but zero stood out.
         missing: Noisy number of records without a value.
         std: Standard deviation of its noise, in records.
         doubt: What is to be looked at before the column is used.
     """
-    if ends is None:
+    if bounds is None:
         lower: Any = 0
         upper: Any = 1
         final_doubt = (
@@ -403,7 +414,7 @@ def from_bounds(
             "bounds, if you know them"
         )
     else:
-        lower, upper = rounded(gap.kind, *ends)
+        lower, upper = round_bounds(gap.kind, *bounds)
         final_doubt = doubt
     note = "values outside are moved to the nearer bound"
     if gap.missing:
@@ -424,7 +435,7 @@ def from_bounds(
     )
 
 
-def between(kind: str, coarse: BinEdges, occupied_bins: Occupied) -> str:
+def describe_wide_gap(kind: str, coarse: BinEdges, occupied_bins: OccupiedBins) -> str:
     """Describes a wide gap without values; what is beyond may be a code, or noise.
 
     Args:
@@ -437,16 +448,24 @@ def between(kind: str, coarse: BinEdges, occupied_bins: Occupied) -> str:
     """
     if occupied_bins.gap is None:
         return ""
-    low, _ = rounded(kind, *span(coarse, occupied_bins.gap[0], occupied_bins.gap[0]))
-    _, high = rounded(kind, *span(coarse, occupied_bins.gap[1], occupied_bins.gap[1]))
+    low, _ = round_bounds(
+        kind, *bin_bounds(coarse, occupied_bins.gap[0], occupied_bins.gap[0])
+    )
+    _, high = round_bounds(
+        kind, *bin_bounds(coarse, occupied_bins.gap[1], occupied_bins.gap[1])
+    )
     return (
         f"hardly a value lies between those of about {low} and of about {high}: maybe "
         "a code (atoms), or noise"
     )
 
 
-def beyond(
-    coarse: BinEdges, occupied_bins: Occupied, noisy: Counts, cells: Counts, std: float
+def describe_records_beyond(
+    coarse: BinEdges,
+    occupied_bins: OccupiedBins,
+    noisy: Counts,
+    cells: Counts,
+    std: float,
 ) -> str:
     """Describes that most records lie beyond all numbers that are counted.
 
@@ -468,7 +487,7 @@ def beyond(
     second_look_records = float(cells.sum())
     count_number = len(cells) + occupied_bins.last - occupied_bins.first + 1
     doubt = 2 * std * math.sqrt(count_number)
-    has_only_zeros = occupied_bins.first == occupied_bins.last == coarse.zero
+    has_only_zeros = occupied_bins.first == occupied_bins.last == coarse.zero_bin
     if has_only_zeros or second_look_records + doubt > first_look_records / 2:
         return ""
     return (
@@ -478,7 +497,7 @@ def beyond(
     )
 
 
-def from_levels(
+def column_from_levels(
     gap: Gap,
     levels: Mapping[str, float],
     missing: float | None,
@@ -486,7 +505,7 @@ def from_levels(
     missing_values: Collection[str],
     records: int | None = None,
 ) -> Finding:
-    """Makes a column of the levels that were occupied_bins.
+    """Makes a column of the levels that were found.
 
     Args:
         gap: The column, of which levels are wanted.
@@ -504,6 +523,7 @@ def from_levels(
                 "text or identifiers, or too few records"
             ),
         )
+    # In brackets until no level and no missing value has that name.
     other = OTHER
     while other in levels or other in missing_values:
         other = f"({other})"
@@ -530,12 +550,12 @@ def from_levels(
 
 
 def schema_text(
-    partial: PartialSchema, findings: Mapping[str, Finding], headline: str
+    partial_schema: PartialSchema, findings: Mapping[str, Finding], headline: str
 ) -> str:
     """Writes a schema file.
 
     Args:
-        partial: What was public of the columns before.
+        partial_schema: What was public of the columns before.
         findings: What was found of those that were discovered, by name.
         headline: Lines for the top of the file.
 
@@ -544,7 +564,7 @@ def schema_text(
     """
     all_columns = {
         name: findings[name].column if name in findings else column
-        for name, column in partial.columns.items()
+        for name, column in partial_schema.columns.items()
     }
     columns = {
         name: column
@@ -554,10 +574,10 @@ def schema_text(
     ignored = [name for name in all_columns if name not in columns]
 
     top: dict[str, Any] = {}
-    if partial.label in columns:
-        top["label"] = partial.label
-    if partial.missing_values != DEFAULT_MISSING_VALUES:
-        top["missing_values"] = list(partial.missing_values)
+    if partial_schema.label in columns:
+        top["label"] = partial_schema.label
+    if partial_schema.missing_values != DEFAULT_MISSING_VALUES:
+        top["missing_values"] = list(partial_schema.missing_values)
     if ignored:
         top["ignore"] = ignored
 

@@ -4,7 +4,7 @@ Cells are read as they stand, in the kinds of columns that the caller declares. 
 are never taken from the types of the data: a program chooses these by the values, as
 pandas does for a column of integers in which one record has none.
 
-How to read it: `RawTable.described` says what is public of the columns,
+How to read it: `RawTable.describe_columns` says what is public of the columns,
 `RawTable.batches` reads them, and `columns_file` begins a file of public facts.
 """
 
@@ -55,14 +55,14 @@ steps or text, and how many are missing."""
 
 _BATCH_ROWS = 32768
 # Columns that a message names; with more, nobody would write the command line.
-_MAX_NAMED = 100
+_MAX_QUOTED_NAMES = 100
 # What is no name of a column: numbers, times, addresses, and words for a value.
-_NO_NAME = re.compile(
+_VALUE_PATTERN = re.compile(
     r"[+-]?[0-9.,:/ -]+|\d{4}-\d{2}-\d{2}[T ].*|\S+@\S+\.\S+|true|false|null|n/a|nan",
     re.IGNORECASE,
 )
-# Kinds of Arrow's types, for suggestions; the first that fits.
-_KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+# Kinds of columns by a test of their Arrow type, for suggestions; the first that fits.
+_KINDS_BY_TYPE_TEST: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (is_text, "categorical"),
     (pt.is_boolean, "boolean"),
     (pt.is_integer, "integer"),
@@ -92,21 +92,18 @@ class RawTable:
             (origin.name, [name for name, _ in origin.columns()])
             for origin in self._origins
         ]
-        check_same_columns(
-            headers, show_names=show_values or self._origins[0].has_types
-        )
+        show_names = show_values or self.is_typed
+        check_same_columns(headers, show_names=show_names)
         self._types = dict(self._origins[0].columns())
-        for name, names in headers:
-            check_unique_names(
-                names, name, show_names=show_values or self._origins[0].has_types
-            )
+        for origin_name, column_names in headers:
+            check_unique_names(column_names, origin_name, show_names=show_names)
         check_first_line(self.names, self.name)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns, in order.
 
-        In text without a header they are a record: see `quotable`.
+        In text without a header they are a record: see `may_quote_names`.
         """
         return tuple(self._types)
 
@@ -115,23 +112,23 @@ class RawTable:
         """Whether names and types stand apart from the records, as in Parquet."""
         return self._origins[0].has_types
 
-    def quotable(self, described: Mapping[str, Any]) -> bool:
+    def may_quote_names(self, described: Mapping[str, Any]) -> bool:
         """Returns whether a message may quote the names of columns.
 
         The first line of a text file may be a record, unless one of its names is that
         of a described column.
 
         Args:
-            described: Descriptions of columns, by name.
+            described: Public descriptions of columns, by name.
         """
         has_described_name = any(name in described for name in self.names)
         return self._show_values or self.is_typed or has_described_name
 
-    def named_by_a_record(self) -> bool:
-        """Returns whether the names of a text file look like one of its records.
+    def has_record_as_header(self) -> bool:
+        """Returns whether the first line of a text file looks like one of its records.
 
         That is if a name is also a value of its column, in the first megabyte of text
-        or the first records.
+        or the first records. It reads these, and tells nothing else of them.
         """
         for origin in self._origins:
             if origin.has_types:
@@ -145,7 +142,7 @@ class RawTable:
                     return True
         return False
 
-    def described(
+    def describe_columns(
         self, kinds: Mapping[str, str], path: Path | None, label: str | None
     ) -> PartialSchema:
         """Returns what is public of every column, in their order.
@@ -159,15 +156,17 @@ class RawTable:
             OptionError: if a column has no kind.
             SchemaError: if a column is described but not in the data.
         """
-        columns, final_label, missing_values = read_partial(path, kinds, label=label)
+        stated_columns, final_label, missing_values = read_partial(
+            path, kinds, label=label
+        )
         # The data may lack a column that the file ignores, but none that is given a
         # kind by name.
-        required = [
+        required_names = [
             name
-            for name, column in columns.items()
+            for name, column in stated_columns.items()
             if column is not None or name in kinds
         ]
-        absent = [name for name in required if name not in self.names]
+        absent_names = [name for name in required_names if name not in self.names]
         described: dict[str, Column | Gap | None] = {}
         if EVERY_OTHER in kinds:
             described = {
@@ -175,11 +174,12 @@ class RawTable:
                     name, kinds[EVERY_OTHER], missing=name != final_label
                 )
                 for name in self.names
-                if name not in columns
+                if name not in stated_columns
             }
-        described |= columns
-        unknown = [name for name in self.names if name not in described]
-        if unknown and not self.quotable(described):
+        described |= stated_columns
+        undescribed_names = [name for name in self.names if name not in described]
+        # This comes first, as the other two messages quote names.
+        if undescribed_names and not self.may_quote_names(described):
             raise OptionError(
                 f"{self.name}: none of the {len(self.names)} fields of the first line "
                 "has a kind. Kinds are not guessed from private values: give them as "
@@ -188,36 +188,40 @@ class RawTable:
                 "shown, since the first line of a file without a header is a record; "
                 f"{said('show_values')} shows them."
             )
-        if absent:
+        if absent_names:
             raise SchemaError(
-                f"{self.name}: column {', '.join(map(repr, absent))} is described but "
-                "not in the data; correct the name"
+                f"{self.name}: column {', '.join(map(repr, absent_names))} is "
+                "described but not in the data; correct the name"
             )
-        if unknown:
-            raise self._without_kinds(unknown)
+        if undescribed_names:
+            raise self._missing_kinds_error(undescribed_names)
         return PartialSchema(
             columns={name: described[name] for name in self.names},
             label=final_label,
             missing_values=missing_values,
         )
 
-    def _without_kinds(self, names: list[str]) -> OptionError:
-        """Returns the error of columns without a kind, which may be quoted.
+    def _missing_kinds_error(self, names: list[str]) -> OptionError:
+        """Returns the error of columns without a kind, whose names may be quoted.
+
+        The message has the option to type, such as ``age=...,sex=...``. Of many columns
+        only the first are named, and all others stand under ``*``.
 
         Args:
-            names: Names of the columns.
+            names: Names of all columns without a kind, at least one.
         """
-        quoted_names = names[:_MAX_NAMED]
-        more_count = len(names) - _MAX_NAMED
-        more = ""
-        kinds_to_add = ",".join(f"{name}=..." for name in quoted_names)
-        if more_count > 0:
-            more = f" and {more_count:,} more"
-            kinds_to_add += f",{EVERY_OTHER}=..."
+        quoted_names = names[:_MAX_QUOTED_NAMES]
+        quoted_text = ", ".join(map(repr, quoted_names))
+        option_parts = [f"{name}=..." for name in quoted_names]
+        unquoted_count = len(names) - len(quoted_names)
+        if unquoted_count:
+            quoted_text += f" and {unquoted_count:,} more"
+            option_parts.append(f"{EVERY_OTHER}=...")
+        option_value = ",".join(option_parts)
         return OptionError(
-            f"{self.name}: no kind is given for {', '.join(map(repr, quoted_names))}"
-            f"{more}. Kinds are not guessed from private values, nor from types that a "
-            f'program chose by them: add {said("kinds")} "{kinds_to_add}" with one of '
+            f"{self.name}: no kind is given for {quoted_text}. Kinds are not guessed "
+            "from private values, nor from types that a program chose by them: add "
+            f'{said("kinds")} "{option_value}" with one of '
             f"{', '.join(KINDS)} for each, where {EVERY_OTHER} stands for all others; "
             f"or fill them into a file for {said('columns')}, which "
             "`noisegate schema init --names-of` begins."
@@ -245,7 +249,7 @@ class RawTable:
             rows_read = 0
             for arrays in origin.batches(names, _BATCH_ROWS):
                 yield {
-                    gap.name: self._cells(
+                    gap.name: self._read_located(
                         gap, arrays[gap.name], missing_markers, origin, rows_read
                     )
                     for gap in gaps
@@ -258,7 +262,7 @@ class RawTable:
                 "at least one record"
             )
 
-    def _cells(
+    def _read_located(
         self,
         gap: Gap,
         array: pa.Array,
@@ -276,7 +280,7 @@ class RawTable:
             rows_read: How many of its records stand before these.
         """
         values, is_present = call_with_location(
-            partial(_read, gap, array, missing_markers),
+            partial(_read_column, gap, array, missing_markers),
             origin,
             rows_read,
             show_values=self._show_values,
@@ -302,8 +306,8 @@ def columns_file(
     """
     table = RawTable(path)
     names = table.names
-    has_value_as_name = any(_NO_NAME.fullmatch(name) for name in names)
-    if not table.is_typed and (has_value_as_name or table.named_by_a_record()):
+    has_value_as_name = any(_VALUE_PATTERN.fullmatch(name) for name in names)
+    if not table.is_typed and (has_value_as_name or table.has_record_as_header()):
         raise DataError(
             f"{table.name}: the first line looks like a record, by a value that is not "
             "a name or also occurs below it; write the names of the columns into the "
@@ -313,7 +317,7 @@ def columns_file(
         raise SchemaError(
             f"label {label!r} is not a column of {table.name}: {', '.join(names)}"
         )
-    head = (
+    head_comment = (
         f"# The columns of {table.name}. Their names are taken as public; no record "
         "was copied.\n"
         f"# Fill in each kind, one of: {', '.join(KINDS)}.\n"
@@ -323,10 +327,10 @@ def columns_file(
     )
     label_line = "" if label is None else write_toml({"label": label}) + "\n"
     columns = write_toml({name: {"kind": OPEN_KIND} for name in names})
-    return f"{head}{label_line}[columns]\n{columns}", names
+    return f"{head_comment}{label_line}[columns]\n{columns}", names
 
 
-def _read(
+def _read_column(
     gap: Gap, array: pa.Array, missing_markers: pa.Array
 ) -> tuple[npt.NDArray[Any] | pa.Array, npt.NDArray[np.bool_]]:
     """Reads cells of one column in its kind.
@@ -346,7 +350,7 @@ def _read(
     if gap.numeric:
         values, is_present = read_cells(gap.reader, array, missing_markers)
     else:
-        values, is_present = _texts(gap, array, missing_markers)
+        values, is_present = _read_texts(gap, array, missing_markers)
     if not gap.missing and not is_present.all():
         raise Problem(
             int(np.argmin(is_present)),
@@ -357,7 +361,7 @@ def _read(
     return values, is_present
 
 
-def _texts(
+def _read_texts(
     gap: Gap, array: pa.Array, missing_markers: pa.Array
 ) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
     """Reads cells of a column of text; integers are levels too.
@@ -429,4 +433,6 @@ def raw_kind_of(kind: pa.DataType) -> str | None:
     value_type = kind.value_type if pt.is_dictionary(kind) else kind
     if pt.is_timestamp(value_type):
         return "datetime" if value_type.tz is None else MOMENT_IN_UTC
-    return next((name for fits, name in _KINDS if fits(value_type)), None)
+    return next(
+        (name for is_type, name in _KINDS_BY_TYPE_TEST if is_type(value_type)), None
+    )

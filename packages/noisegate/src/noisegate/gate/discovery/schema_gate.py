@@ -8,7 +8,7 @@ counts in integers and adds noise once (G-15)::
     columns of text  counts of levels ──► noise ──► levels above a threshold
 
 How to read it: `plan_discovery` chooses the noise, `SchemaGate.discover` is the main
-line, `_bounds` and `_levels` are its two halves.
+line, `_find_bounds` and `_find_levels` are its two halves.
 """
 
 import math
@@ -32,18 +32,18 @@ from noisegate.gate.discovery.exact_counts import (
     bin_edges,
     read_counts,
 )
-from noisegate.gate.discovery.findings import Counts, Finding, Occupied
+from noisegate.gate.discovery.findings import Counts, Finding, OccupiedBins
 from noisegate.gate.discovery.partial import Gap
 from noisegate.gate.discovery.raw import RawTable
 from noisegate.gate.session import (
     Access,
     Reservation,
     Session,
-    check_public_records,
-    ledger_of,
+    check_public_record_count,
+    resolve_ledger,
 )
 from noisegate.gate.sums import Progress
-from noisegate.gate.unbooked import Unbooked
+from noisegate.gate.unbooked import UnbookedRun
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate
@@ -169,8 +169,8 @@ def plan_discovery(
         CalibrationError: if ε is too large or too small for the noise.
     """
     # How many counts a record adds to.
-    touched = 2 * len(magnitudes) + texts
-    if not touched:
+    counts_per_record = 2 * len(magnitudes) + texts
+    if not counts_per_record:
         raise OptionError(
             "there is nothing to discover: bounds and levels of all columns are given."
         )
@@ -181,14 +181,16 @@ def plan_discovery(
     else:
         odds = 0.0
     noise_epsilon = budget.epsilon + math.log1p(-odds)
-    # A little below, as a margin for rounding.
+    # μ of the Gaussian guarantee; a little below, as a margin for rounding.
     mu = accounting.mu_for(noise_epsilon, budget.delta - odds) * (1 - 1e-9)
 
     first_look: GaussianEvent | None = None
     second_look: GaussianEvent | None = None
     levels: ThresholdedGaussianEvent | None = None
     if magnitudes:
-        sensitivity, std = _noise(budget, mu, columns=len(magnitudes), touched=touched)
+        sensitivity, std = _noise_of_query(
+            budget, mu, columns=len(magnitudes), counts_per_record=counts_per_record
+        )
         first_look = GaussianEvent(
             name="magnitudes",
             sensitivity=sensitivity,
@@ -204,9 +206,13 @@ def plan_discovery(
             sampler=Sampler.DISCRETE_GAUSSIAN,
         )
     if texts:
-        sensitivity, std = _noise(budget, mu, columns=texts, touched=touched)
+        sensitivity, std = _noise_of_query(
+            budget, mu, columns=texts, counts_per_record=counts_per_record
+        )
         # A level of one record reaches the threshold if its noise reaches threshold −
-        # RECORD; see `accounting.threshold_probability`.
+        # RECORD. Discrete noise reaches m at most as often as continuous noise reaches
+        # m − 1 (`accounting.threshold_probability`): the 2 has one more as a margin,
+        # and the odds are a little below.
         quantile = -NormalDist().inv_cdf(odds / texts * (1 - 1e-6))
         levels = ThresholdedGaussianEvent(
             name="levels",
@@ -223,8 +229,8 @@ def plan_discovery(
     )
 
 
-def _noise(
-    budget: Budget, mu: float, *, columns: int, touched: int
+def _noise_of_query(
+    budget: Budget, mu: float, *, columns: int, counts_per_record: int
 ) -> tuple[int, float]:
     """Returns sensitivity and noise of one of the queries of a discovery.
 
@@ -232,7 +238,7 @@ def _noise(
         budget: The budget, for its adjacency.
         mu: μ of the Gaussian guarantee (GDP) that all queries together may spend.
         columns: Number of columns of the query: a record adds to one count of each.
-        touched: How many counts a record adds to, over all queries.
+        counts_per_record: How many counts a record adds to, over all queries.
 
     Returns:
         Sensitivity, and standard deviation of the noise, in grid units.
@@ -242,7 +248,7 @@ def _noise(
     """
     sensitivity = discovery_sensitivity(columns, budget.adjacency)
     # μ² is shared in proportion to the counts that a record adds to.
-    ideal_std = sensitivity / (mu * math.sqrt(columns / touched))
+    ideal_std = sensitivity / (mu * math.sqrt(columns / counts_per_record))
     std = math.sqrt(ideal_std**2 + accounting.SMOOTHING_VARIANCE) * (1 + 1e-12)
     if not accounting.MINIMUM_STD <= std <= accounting.MAXIMUM_STD:
         raise CalibrationError(
@@ -307,12 +313,12 @@ class SchemaGate(Session):
             adjacency=Adjacency.parse(adjacency),
             unit=unit,
         )
-        check_public_records(records, budget.adjacency)
+        check_public_record_count(records, budget.adjacency)
         self._table = RawTable(data, show_values=show_values)
-        self._partial = self._table.described(
+        self._partial_schema = self._table.describe_columns(
             kinds or {}, None if columns is None else Path(columns), label
         )
-        gaps = self._partial.gaps
+        gaps = self._partial_schema.gaps
         self._numeric = {gap.name: gap for gap in gaps if gap.numeric}
         self._texts = {gap.name: gap for gap in gaps if not gap.numeric}
         self._edges = {name: bin_edges(gap.kind) for name, gap in self._numeric.items()}
@@ -325,17 +331,19 @@ class SchemaGate(Session):
             cells=FINE,
             texts=len(self._texts),
         )
-        unbooked = Unbooked(plan, self._partial.columns) if dataset is None else None
+        unbooked_run = (
+            UnbookedRun(plan, self._partial_schema.columns) if dataset is None else None
+        )
         access = Access(
             plan=plan,
             source=self._table,
-            records=records,
+            public_record_count=records,
             method=METHOD,
-            public={**self._partial.to_json(), "records": records},
-            reservation=Reservation(ledger_of(ledger, dataset), dataset),
+            public={**self._partial_schema.to_json(), "records": records},
+            reservation=Reservation(resolve_ledger(ledger, dataset), dataset),
             single_use_lock=threading.Lock(),
             progress=progress,
-            unbooked=unbooked,
+            unbooked_run=unbooked_run,
         )
         super().__init__(access)
         self._check_noise(epsilon)
@@ -357,7 +365,7 @@ class SchemaGate(Session):
         if self.plan.magnitudes is not None:
             bins = max(edges.size for edges in self._edges.values())
             std = self.plan.magnitudes.noise_std / RECORD
-            bin_records = findings.threshold(std, bins)
+            bin_records = findings.noise_threshold(std, bins)
             if bin_records / _MAX_BIN_FRACTION > needed_records / max_fraction:
                 subject = "a part of the values of one magnitude"
                 needed_records = bin_records
@@ -389,6 +397,9 @@ class SchemaGate(Session):
         """Asks for all bounds and levels, once.
 
         Reserves the cost, reads the records in two passes or more, and adds the noise.
+        The reservation is confirmed after the first pass, so that an error in it costs
+        nothing; later passes are chosen by noisy counts, and an error there leaves the
+        cost spent.
 
         Raises:
             DataError: if the data cannot be read, has no records, or a cell is not of
@@ -396,14 +407,18 @@ class SchemaGate(Session):
             BudgetRefusedError: if the ledger refuses.
         """
         with self._reading_records():
-            first = self._read(
+            first_counts = self._count_records(
                 self._edges,
                 dict.fromkeys(self._texts, HashPartition()),
                 self._access.progress,
             )
             self._confirm()
-            found_columns = self._bounds(first) | self._levels(first)
-            text = findings.schema_text(self._partial, found_columns, self._headline())
+            found_columns = self._find_bounds(first_counts) | self._find_levels(
+                first_counts
+            )
+            text = findings.schema_text(
+                self._partial_schema, found_columns, self._headline()
+            )
         doubts = {name: finding.doubt for name, finding in found_columns.items()}
         certificate = self._certify({SCHEMA_HASH: schema_hash(text.encode())})
         return Discovery(
@@ -425,11 +440,11 @@ class SchemaGate(Session):
             "at the private records."
         )
 
-    def _bounds(self, first: ExactCounts) -> dict[str, Finding]:
+    def _find_bounds(self, first_counts: ExactCounts) -> dict[str, Finding]:
         """Finds the bounds of the numeric columns, by two looks at each.
 
         Args:
-            first: Exact counts of the first look; private.
+            first_counts: Exact counts of the first look; private.
 
         Returns:
             What was found of each, by column; from noisy counts alone.
@@ -438,33 +453,35 @@ class SchemaGate(Session):
             return {}
         std = self.plan.magnitudes.noise_std / RECORD  # in records, of both looks
         exact_counts = {
-            name: np.append(first.bins[name], first.missing[name])
+            name: np.append(first_counts.bins[name], first_counts.missing[name])
             for name in self._numeric
         }
-        noisy_counts = self._counts(exact_counts, self.plan.magnitudes)
+        noisy_counts = self._add_noise_to_counts(exact_counts, self.plan.magnitudes)
 
-        occupied: dict[str, Occupied] = {}
+        occupied: dict[str, OccupiedBins] = {}
         for name, edges in self._edges.items():
-            bins = findings.occupied(noisy_counts[name][:-1], std, edges.zero)
+            bins = findings.find_occupied_bins(
+                noisy_counts[name][:-1], std, edges.zero_bin
+            )
             if bins is not None:
                 occupied[name] = bins
         cell_edges = {
-            name: findings.second_look(
+            name: findings.choose_cells(
                 self._edges[name], bins, noisy_counts[name][:-1], std
             )
             for name, bins in occupied.items()
         }
 
-        second = self._read(cell_edges, {}).bins if cell_edges else {}
+        second = self._count_records(cell_edges, {}).bins if cell_edges else {}
         # All columns have counts of the same length, also those of which nothing is
         # looked at again: the event is of a public size.
         exact_cells = {name: np.zeros(FINE, dtype=np.int64) for name in self._numeric}
         for name, counts in second.items():
             exact_cells[name][: len(counts)] = counts
-        noisy_cells = self._counts(exact_cells, self.plan.cells)
+        noisy_cells = self._add_noise_to_counts(exact_cells, self.plan.cells)
 
         return {
-            name: self._bounds_of(
+            name: self._finding_of_column(
                 gap,
                 occupied.get(name),
                 noisy_counts[name],
@@ -475,10 +492,10 @@ class SchemaGate(Session):
             for name, gap in self._numeric.items()
         }
 
-    def _bounds_of(
+    def _finding_of_column(
         self,
         gap: Gap,
-        occupied: Occupied | None,
+        occupied: OccupiedBins | None,
         noisy_counts: Counts,
         cell_edges: BinEdges | None,
         noisy_cells: Counts,
@@ -507,19 +524,23 @@ class SchemaGate(Session):
         bin_counts = noisy_counts[:-1]
         missing = float(noisy_counts[-1])
         cells = noisy_cells[: cell_edges.size]
-        ends = findings.bounds(edges, occupied, bin_counts, cell_edges, cells, std)
-        doubt = findings.beyond(edges, occupied, bin_counts, cells, std)
+        bounds = findings.find_bounds(
+            edges, occupied, bin_counts, cell_edges, cells, std
+        )
+        doubt = findings.describe_records_beyond(
+            edges, occupied, bin_counts, cells, std
+        )
         if not doubt:
-            doubt = findings.between(gap.kind, edges, occupied)
-        return findings.from_bounds(gap, ends, missing, std, doubt=doubt)
+            doubt = findings.describe_wide_gap(gap.kind, edges, occupied)
+        return findings.column_from_bounds(gap, bounds, missing, std, doubt=doubt)
 
-    def _levels(self, first: ExactCounts) -> dict[str, Finding]:
+    def _find_levels(self, first_counts: ExactCounts) -> dict[str, Finding]:
         """Finds the levels of the columns of text.
 
         Reads the records again while there are levels that no pass has counted.
 
         Args:
-            first: Exact counts of the first pass; private.
+            first_counts: Exact counts of the first pass; private.
 
         Returns:
             What was found of each, by column; from noisy counts above the threshold
@@ -528,14 +549,16 @@ class SchemaGate(Session):
         event = self.plan.levels
         if event is None:
             return {}
-        missing = self._missing_above_threshold(first, event)
+        missing = self._missing_above_threshold(first_counts, event)
         levels: dict[str, dict[str, float]] = {name: {} for name in self._texts}
         deferred: dict[str, list[HashPartition]] = {name: [] for name in self._texts}
-        counted = first
+        counted = first_counts
         while True:
             for name, counter in counted.levels.items():
-                names, exact_counts = counter.counts()
-                indices, noisy_counts = self._above(exact_counts, event)
+                names, exact_counts = counter.counted_levels()
+                indices, noisy_counts = self._counts_above_threshold(
+                    exact_counts, event
+                )
                 for index, count in zip(indices, noisy_counts, strict=True):
                     levels[name][names[index]] = float(count)
                 deferred[name] += counter.deferred
@@ -544,12 +567,12 @@ class SchemaGate(Session):
             }
             if not partitions:
                 break
-            counted = self._read({}, partitions)
+            counted = self._count_records({}, partitions)
 
         threshold = event.threshold / RECORD
-        missing_markers = self._partial.missing_values
+        missing_markers = self._partial_schema.missing_values
         return {
-            name: findings.from_levels(
+            name: findings.column_from_levels(
                 gap,
                 levels[name],
                 missing.get(name),
@@ -561,7 +584,7 @@ class SchemaGate(Session):
         }
 
     def _missing_above_threshold(
-        self, first: ExactCounts, event: ThresholdedGaussianEvent
+        self, first_counts: ExactCounts, event: ThresholdedGaussianEvent
     ) -> dict[str, float]:
         """Returns noisy numbers of records without a text, where above the threshold.
 
@@ -569,7 +592,7 @@ class SchemaGate(Session):
         costs no more.
 
         Args:
-            first: Exact counts of the first pass; private.
+            first_counts: Exact counts of the first pass; private.
             event: The noise and the threshold.
 
         Returns:
@@ -577,26 +600,30 @@ class SchemaGate(Session):
         """
         missing: dict[str, float] = {}
         for name in self._texts:
-            exact_count = first.missing[name]
+            exact_count = first_counts.missing[name]
             # Like a level, a key that no record has is not counted.
             exact_counts = [exact_count] if exact_count else []
-            _, noisy_counts = self._above(np.array(exact_counts, dtype=np.int64), event)
+            _, noisy_counts = self._counts_above_threshold(
+                np.array(exact_counts, dtype=np.int64), event
+            )
             for noisy_count in noisy_counts:
                 missing[name] = float(noisy_count)
         return missing
 
-    def _read(
+    def _count_records(
         self,
         edges: Mapping[str, BinEdges],
         partitions: Mapping[str, HashPartition],
         progress: Progress | None = None,
     ) -> ExactCounts:
         """Counts bins and levels in one pass, and checks the number of records."""
-        counts = read_counts(self._table, self._partial, edges, partitions, progress)
-        self._check_records(counts.records)
+        counts = read_counts(
+            self._table, self._partial_schema, edges, partitions, progress
+        )
+        self._check_record_count(counts.records)
         return counts
 
-    def _counts(
+    def _add_noise_to_counts(
         self, exact_counts: Mapping[str, npt.NDArray[np.int64]], event: GaussianEvent
     ) -> dict[str, Counts]:
         """Adds noise to the counts of all columns, as one vector.
@@ -622,7 +649,7 @@ class SchemaGate(Session):
         columns = np.split(noisy_vector, np.cumsum(sizes)[:-1])
         return dict(zip(exact_counts, columns, strict=True))
 
-    def _above(
+    def _counts_above_threshold(
         self, counts: npt.NDArray[np.int64], event: ThresholdedGaussianEvent
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Returns the counts that reach the threshold with their noise.

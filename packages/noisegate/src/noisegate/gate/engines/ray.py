@@ -30,9 +30,9 @@ from noisegate.gate.samples import HeldGradients, Integers, StepTask
 from noisegate.gate.sums import Engine, Progress, SumTask, Totals
 from noisegate.sources.tables.tables import Source
 
-EVEN = 8
-"""Parts for each worker that make their shares of the records nearly equal, as steps
-need that wait for all of them."""
+MIN_PARTS_PER_WORKER = 8
+"""Parts for each worker that make their shares of the records nearly equal. Every step
+of a training waits for the worker with the largest share."""
 ANSWER_SECONDS = 10.0
 """How long an address may take to answer."""
 FIRST_WITH_TOKEN = (2, 59)
@@ -44,10 +44,16 @@ _LOGGING_LEVEL: Any = "ERROR"
 # Ray starts slowly on a busy machine, and waits only seconds for its own processes.
 _START_ATTEMPTS = 2
 # How a connection of HTTP/2 begins, which Ray speaks: a preface, and an empty frame of
-# settings. The answer is such a frame too; its kind stands behind three bytes, its
-# length.
-_SETTINGS = b"\x04"
-_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)
+# settings. A frame has three bytes of length, one of its kind, and five more. The
+# answer begins with a frame of settings too.
+_SETTINGS_KIND = b"\x04"
+_LENGTH_SIZE = 3
+_GREETING = (
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    + bytes(_LENGTH_SIZE)
+    + _SETTINGS_KIND
+    + bytes(5)
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +65,9 @@ class RayEngine(Engine):
 
     Attributes:
         address: ``HOST:PORT`` of the head of a cluster that this machine is part of, or
-            "auto"; None for processes of this machine, or for the cluster that this
-            process has joined before.
+            "auto"; None for processes of this machine. A process is in one cluster at a
+            time: where it has joined one before, that one is used, whatever the
+            address.
         workers: Number of worker processes, of one core each; None for one on each
             core.
         part_bytes: About how much of a file a worker reads at a time. It is read again
@@ -102,6 +109,8 @@ class RayEngine(Engine):
     def check(self, source: Any, *, sums: bool, device: str = "cpu") -> None:
         """Refuses what workers cannot sum, and joins the cluster.
 
+        So a cluster that is not there is found out before anything is spent.
+
         Args:
             source: The private records, which must be in files.
             sums: Whether the query is one of sums of vectors or of gradients.
@@ -122,7 +131,7 @@ class RayEngine(Engine):
                 f"{said('device', 'cpu')}, or leave the engine out"
             )
         source.check_can_be_split()
-        self._join()
+        self._join_cluster()
 
     @contextmanager
     def opened(self) -> Iterator[Engine]:
@@ -132,7 +141,8 @@ class RayEngine(Engine):
             What sums the rounds. Workers are hired in the first one, and stay for the
             others.
         """
-        pool = Pool(workers=self._join(), wait_seconds=self.wait_seconds)
+        self._join_cluster()
+        pool = Pool(workers=self._worker_count(), wait_seconds=self.wait_seconds)
         try:
             yield _Rounds(pool, self.part_bytes)
         finally:
@@ -154,14 +164,11 @@ class RayEngine(Engine):
         Returns:
             The exact totals; private.
         """
-        with self.opened() as run:
-            return run.sum(source, tasks, progress)
+        with self.opened() as rounds:
+            return rounds.sum(source, tasks, progress)
 
-    def _join(self) -> int:
-        """Makes sure that this process is part of a cluster.
-
-        Returns:
-            How many workers there are to be.
+    def _join_cluster(self) -> None:
+        """Makes this process part of a cluster, unless it is part of one.
 
         Raises:
             OptionError: if no cluster can be joined or started.
@@ -169,25 +176,40 @@ class RayEngine(Engine):
         require("ray", "engine='ray'")
         import ray
 
-        if not ray.is_initialized():
-            # A library of privacy does not tell others that it runs.
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            if self.address is None:
-                self._start_local_cluster()
-            else:
-                self._check_reachable(self.address)
-                try:
-                    ray.init(
-                        self.address, log_to_driver=False, logging_level=_LOGGING_LEVEL
-                    )
-                except Exception as error:
-                    raise self._unreachable(type(error).__name__) from None
-        cluster: Any = ray  # whose function for resources has no types
+        # Ray lets a process be in one cluster only. Whoever has joined it to one, an
+        # earlier run or the program around it, has chosen, and other work may go on
+        # there: so it is neither left nor compared with the address.
+        if ray.is_initialized():
+            return
+        # A library of privacy does not tell others that it runs.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        if self.address is None:
+            self._start_local_cluster()
+            return
+        self._check_reachable(self.address)
+        try:
+            ray.init(self.address, log_to_driver=False, logging_level=_LOGGING_LEVEL)
+        except Exception as error:
+            # Ray documents no errors of `init`, and raises those of several libraries.
+            # Their type says what matters; their text is about Ray's own processes.
+            raise self._unreachable(type(error).__name__) from None
+
+    def _worker_count(self) -> int:
+        """Returns how many workers there are to be in the cluster that was joined.
+
+        As many as was asked for, or one for each core; at least one.
+        """
+        import ray
+
+        # As `Any`, since Ray's types lack this function.
+        cluster: Any = ray
         resources: Mapping[str, float] = cluster.cluster_resources()
         return self.workers or max(int(resources.get("CPU", 1)), 1)
 
     def _start_local_cluster(self) -> None:
         """Starts Ray on this machine, for this process alone.
+
+        The token is protected before Ray starts, as its ports are open from then on.
 
         Raises:
             OptionError: if it cannot be started, or would be open to other users.
@@ -234,7 +256,8 @@ class RayEngine(Engine):
         try:
             with socket.create_connection(endpoint, ANSWER_SECONDS) as connection:
                 connection.sendall(_GREETING)
-                is_ray = connection.recv(4)[3:] == _SETTINGS
+                answer = connection.recv(_LENGTH_SIZE + 1)
+                is_ray = answer[_LENGTH_SIZE:] == _SETTINGS_KIND
         except (OSError, OverflowError) as error:
             problem = getattr(error, "strerror", None) or type(error).__name__
             raise self._unreachable(problem) from None
@@ -283,7 +306,7 @@ def _keep_token_private() -> None:
     """Makes the file of Ray's token, or closes it to other users.
 
     Ray itself would make it readable by them. A token that the environment names is
-    left as it is.
+    left as it is. A token that is there stays: other clusters of this user have it.
     """
     if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
         return
@@ -346,40 +369,40 @@ class _Rounds(Engine):
         """
         workers = self.pool.workers
         parts = list(source.split_into_parts(self.part_bytes, 1))
-        if len(parts) < EVEN * workers:
+        if len(parts) < MIN_PARTS_PER_WORKER * workers:
             # Too few to be even: each worker reads all files, and takes its share of
             # the records of each batch.
             parts = list(source.split_into_shares(workers, splits_batches=True))
-        max_parts = math.ceil(len(parts) / workers)
-        held = _Steps(
+        held_records = _HeldByWorkers(
             Pass(
                 self.pool,
                 parts,
                 HeldGradients(task),
                 source.schema.layout,
                 progress,
-                max_parts,
+                max_parts_per_worker=math.ceil(len(parts) / workers),
             )
         )
-        if not held.records:
+        if not held_records.records:
             raise source.no_records_error()
-        return held
+        return held_records
 
 
 @dataclass(frozen=True)
-class _Steps:
+class _HeldByWorkers:
     """Records that workers hold, for the steps of a session.
 
     Attributes:
-        parts: The pass in which they were read.
+        held_pass: The pass in which they were read. It reads parts again where a worker
+            was lost.
     """
 
-    parts: Pass
+    held_pass: Pass
 
     @property
     def records(self) -> int:
-        """Number of records; private."""
-        return self.parts.read()
+        """Number of records, which are read first if they are not held; private."""
+        return self.held_pass.read_parts()
 
     def total(self, step: int, parameters: Mapping[str, Any]) -> Integers:
         """Sums the clipped gradients of a step's sample, over all workers.
@@ -395,5 +418,5 @@ class _Steps:
 
         # Stored once in the cluster, for all workers.
         stored_parameters = ray.put(dict(parameters))
-        total: Integers = self.parts.totals(step, stored_parameters)
+        total: Integers = self.held_pass.totals(step, stored_parameters)
         return total

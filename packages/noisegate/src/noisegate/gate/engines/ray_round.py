@@ -49,10 +49,10 @@ from noisegate.progress import LOG
 from noisegate.schema import Layout
 from noisegate.sources.tables.parts import Part
 
-LOSSES = 3
+MAX_LOSSES = 3
 """How many workers may be lost over one part: a part that ends every worker would be
 read for ever."""
-BEAT_SECONDS = 0.5
+PROGRESS_SECONDS = 0.5
 """How often whoever waits is told that the pass goes on, and can stop it."""
 
 
@@ -64,13 +64,13 @@ class Pool:
         workers: How many there are at most, of one core each.
         wait_seconds: How long a pass waits for its first one.
         actors: Ray's handles of those that are hired.
-        turn: The pass whose parts they hold; None before the first.
+        current_pass: The pass whose parts they hold; None before the first.
     """
 
     workers: int
     wait_seconds: float
     actors: list[Any] = field(default_factory=list)
-    turn: Pass | None = None
+    current_pass: Pass | None = None
 
     def hire(self) -> Any:
         """Hires one more worker, which starts once the cluster has a core for it.
@@ -94,7 +94,7 @@ class Pool:
             ray.kill(actor)
 
     def close(self) -> None:
-        """Ends all workers."""
+        """Ends all workers. A second call finds none; a later pass hires others."""
         for actor in list(self.actors):
             self.dismiss(actor)
 
@@ -105,12 +105,12 @@ class _Shift:
 
     Attributes:
         actor: Ray's handle of it.
-        begun: Whether it has begun.
+        has_begun: Whether it has begun the job, and computes like this process.
         parts: Number of records of each part that it holds, by number of the part.
     """
 
     actor: Any
-    begun: bool = False
+    has_begun: bool = False
     parts: dict[int, int] = field(default_factory=dict)
 
 
@@ -119,7 +119,7 @@ class _Call:
     """What a worker is doing.
 
     Attributes:
-        shift: The worker.
+        shift: The worker, in this pass.
         part: Number of the part that it reads; None for a worker that begins.
     """
 
@@ -136,8 +136,8 @@ class Pass:
         job: What a worker does with its parts.
         layout: Columns of the records, for the fingerprint.
         progress: Called with the number of records read so far.
-        most: How many parts a worker takes while others may still begin; None for as
-            many as it can.
+        max_parts_per_worker: How many parts a worker takes while others may still
+            begin; None for as many as it can.
 
     Raises:
         OptionError: if the job cannot be sent to workers.
@@ -150,7 +150,7 @@ class Pass:
         job: Job,
         layout: Layout,
         progress: Progress | None,
-        most: int | None = None,
+        max_parts_per_worker: int | None = None,
     ) -> None:
         import ray
 
@@ -158,7 +158,10 @@ class Pass:
         self._parts = parts
         self._job = job
         self._progress = progress
-        self._max_parts = len(parts) if most is None else most
+        if max_parts_per_worker is None:
+            self._max_parts_per_worker = len(parts)
+        else:
+            self._max_parts_per_worker = max_parts_per_worker
         self._fingerprint = fingerprint(job, layout)
         try:
             # The job is stored once in the cluster, for all workers.
@@ -193,31 +196,33 @@ class Pass:
             OptionError: if no worker can begin, or one computes differently.
         """
         while True:
-            self.read()
-            totals = self._merged(*question)
+            self.read_parts()
+            totals = self._merged_totals(*question)
             if totals is not None:
                 return totals
             # A worker was lost: its parts are read again.
 
-    def read(self) -> int:
-        """Makes sure that a worker holds each part.
+    def read_parts(self) -> int:
+        """Makes workers read all parts that none of them holds.
+
+        Where another pass has used the workers in between, these are all parts.
 
         Returns:
             Number of records; private.
         """
-        if self._pool.turn is not self:
-            self._start()
-        self._read()
-        return self._records
+        if self._pool.current_pass is not self:
+            self._start_over()
+        self._wait_for_parts()
+        return self._record_count
 
     @property
-    def _records(self) -> int:
+    def _record_count(self) -> int:
         """Number of records that workers hold; private."""
         return sum(sum(shift.parts.values()) for shift in self._shifts)
 
-    def _start(self) -> None:
+    def _start_over(self) -> None:
         """Begins with all parts; workers let go of what they hold of other passes."""
-        self._pool.turn = self
+        self._pool.current_pass = self
         self._unread = list(range(len(self._parts)))
         self._shifts = []
         self._calls = {}
@@ -227,17 +232,17 @@ class Pass:
         while len(self._pool.actors) < min(self._pool.workers, len(self._parts)):
             self._pool.hire()
         for actor in self._pool.actors:
-            self._begin(actor)
+            self._begin_shift(actor)
 
-    def _begin(self, actor: Any) -> None:
-        """Makes a worker begin with the job."""
+    def _begin_shift(self, actor: Any) -> None:
+        """Makes a worker begin with the job; its answer is taken by `_take_result`."""
         shift = _Shift(actor)
         self._shifts.append(shift)
         call = actor.begin.remote(*self._begin_arguments)
         self._calls[call] = _Call(shift, None)
 
-    def _read(self) -> None:
-        """Gives out parts until workers have taken all of them.
+    def _wait_for_parts(self) -> None:
+        """Gives out parts until workers have read all of them.
 
         Raises:
             OptionError: if no worker can begin.
@@ -247,12 +252,14 @@ class Pass:
 
         while self._unread or self._reads_a_part:
             self._give_out_parts()
-            ready, _ = ray.wait(list(self._calls), num_returns=1, timeout=BEAT_SECONDS)
-            for call in ready:
-                self._take(call)
+            ended_calls, _ = ray.wait(
+                list(self._calls), num_returns=1, timeout=PROGRESS_SECONDS
+            )
+            for call in ended_calls:
+                self._take_result(call)
             if self._progress:
-                self._progress(self._records)
-            nobody_has_begun = not any(shift.begun for shift in self._shifts)
+                self._progress(self._record_count)
+            nobody_has_begun = not any(shift.has_begun for shift in self._shifts)
             if self._is_wait_over and nobody_has_begun:
                 raise OptionError(
                     "engine='ray': no worker could begin within "
@@ -272,7 +279,10 @@ class Pass:
         """Gives each idle worker a part, as long as there are any."""
         busy_shifts = {id(call.shift) for call in self._calls.values()}
         # Once the wait is over, those who have begun take all that is left.
-        max_parts = len(self._parts) if self._is_wait_over else self._max_parts
+        if self._is_wait_over:
+            max_parts = len(self._parts)
+        else:
+            max_parts = self._max_parts_per_worker
         for shift in self._shifts:
             is_idle = id(shift) not in busy_shifts
             if self._unread and is_idle and len(shift.parts) < max_parts:
@@ -285,8 +295,8 @@ class Pass:
         """Whether a worker that was hired last should have begun by now."""
         return time.monotonic() - self._hired_at > self._pool.wait_seconds
 
-    def _take(self, call: Any) -> None:
-        """Takes the result of a call of a worker.
+    def _take_result(self, call: Any) -> None:
+        """Takes the result of a call of a worker, or replaces a worker that was lost.
 
         Args:
             call: Ray's handle of a call that has ended.
@@ -313,7 +323,7 @@ class Pass:
                     "vector would depend on who reads it; run fit on a machine like "
                     "the workers', all with the same installation"
                 )
-            shift.begun = True
+            shift.has_begun = True
         elif isinstance(result, Exception):
             self._errors[part] = result
             self._unread = self._still_needed(self._unread)
@@ -341,19 +351,19 @@ class Pass:
             if call.shift is not shift
         }
         self._pool.dismiss(shift.actor)
-        if self._losses[part] > LOSSES:
+        if self._losses[part] > MAX_LOSSES:
             if part is None:
                 stage = "before they began"
             else:
                 stage = "over the same part of the records"
             raise DataError(
-                f"engine='ray': {LOSSES + 1} workers were lost {stage}; look into the "
-                "logs of Ray: maybe they had no memory left (a smaller part_bytes, "
+                f"engine='ray': {MAX_LOSSES + 1} workers were lost {stage}; look into "
+                "the logs of Ray: maybe they had no memory left (a smaller part_bytes, "
                 "fewer workers), or noisegate is not installed there"
             )
         lost_parts = [*shift.parts] + ([] if part is None else [part])
         self._unread = sorted(self._still_needed([*self._unread, *lost_parts]))
-        self._begin(self._pool.hire())
+        self._begin_shift(self._pool.hire())
         self._hired_at = time.monotonic()
 
     def _still_needed(self, parts: Sequence[int]) -> list[int]:
@@ -368,8 +378,11 @@ class Pass:
         """Number of the first part with an error; the number of parts if none has."""
         return min(self._errors, default=len(self._parts))
 
-    def _merged(self, *question: Any) -> Any:
+    def _merged_totals(self, *question: Any) -> Any:
         """Adds up the totals of all workers, and checks that each part is in them once.
+
+        All workers are asked before the first answer is awaited, so that they sum at
+        the same time.
 
         Args:
             question: What the job's `total` takes.
@@ -406,7 +419,7 @@ class Pass:
         if summed_parts != set(range(len(self._parts))):
             raise RuntimeError("a part of the records is in no sum")
         self._losses.clear()  # the next question counts anew
-        return self._job.merged(totals)
+        return self._job.merge_totals(totals)
 
 
 # By these, beside the processor, numerical libraries choose their kernels.
@@ -450,7 +463,7 @@ class SumJob:
         """
         return Totals(self._tasks)
 
-    def add(self, number: int, part: Part) -> int:
+    def add_part(self, number: int, part: Part) -> int:
         """Adds the records of a part to the sums.
 
         Args:
@@ -468,7 +481,7 @@ class SumJob:
         """Returns the sums so far; private."""
         return self._totals
 
-    def merged(self, totals_of_workers: Sequence[Totals]) -> Totals:
+    def merge_totals(self, totals_of_workers: Sequence[Totals]) -> Totals:
         """Adds up the sums of several workers."""
         merged_totals = Totals(self._tasks)
         for totals in totals_of_workers:
@@ -533,7 +546,7 @@ class Worker:
             Number of its records; or what stopped it.
         """
         if number not in self._parts:
-            result = _result_or_error(partial(self._job.add, number, part))
+            result = _result_or_error(partial(self._job.add_part, number, part))
             if isinstance(result, Exception):
                 return result
             self._parts[number] = result

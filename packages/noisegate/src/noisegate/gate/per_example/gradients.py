@@ -4,14 +4,14 @@ Torch computes gradients in float32, a row for each record, in blocks of one sha
 memory is bounded by the block, whatever the Poisson sample. Clipping, rounding and
 summing is done in `privacy.gradient_grid` (G-20)::
 
-    block of records ──► vectors, float32 ──► add: clip, round, sum in integers
-                         (here, by torch)     (privacy.gradient_grid)
+    block of records ──► gradients, float32 ──► clip, round, sum in integers
+                         (here, by torch)       (privacy.gradient_grid)
 
 How to read it, in three parts:
 
 - `RecordLoss`, `FactoredLoss`, `module_loss` and others: the losses of a record.
-- `RecordGradients`, `FactoredGradients`: the gradients of a block; each has `vectors`,
-  which computes them, and `add`, which clips and sums.
+- `RecordGradients`, `FactoredGradients`: each has `compute_gradients`, from a block to
+  `GradientRows`, and `add_clipped`, from some of these rows to a sum.
 - `choose_execution`: the probe, which chooses how blocks are computed.
 """
 
@@ -29,17 +29,17 @@ import numpy.typing as npt
 from noisegate.errors import OptionError
 from noisegate.gate.execution import (
     Execution,
-    Probed,
+    ProbeResult,
     Representation,
     embedded_records,
+    find_sound_execution,
     made_up_records,
-    sound_execution,
 )
 from noisegate.gate.per_example.tracing import (
     Parameters,
-    agrees,
-    by_torch,
+    is_traceable,
     per_example_gradients,
+    untraced_gradients,
 )
 from noisegate.privacy.gradient_grid import add_factored, add_gradients
 from noisegate.privacy.gradient_plan import GradientPlan
@@ -250,9 +250,24 @@ def _check_layers(module: nn.Module) -> None:
             )
 
 
-Arrays = tuple[npt.NDArray[np.float32], ...]
-"""What is computed in float32 for the records of a block, before any rounding. The
-first axis of each array is that of records."""
+@dataclass(frozen=True, kw_only=True)
+class GradientRows:
+    """The gradients at some records in float32, before any clipping or rounding."""
+
+    arrays: tuple[npt.NDArray[np.float32], ...]
+    """Parts of the gradients; the first axis of each array is that of records. Which
+    parts they are is up to `compute_gradients`, whose class reads them again."""
+    product_names: tuple[str, ...] = ()
+    """Parameters whose gradient is an outer product, in the order in which their
+    factors stand in `arrays`."""
+
+    def take(self, rows: slice) -> GradientRows:
+        """Returns the gradients at some of the records, without copying."""
+        return GradientRows(
+            arrays=tuple(array[rows] for array in self.arrays),
+            product_names=self.product_names,
+        )
+
 
 # Records of a block. Few, as the last block of a step is padded.
 _MAX_ROWS = 64
@@ -286,15 +301,13 @@ class RecordGradients:
         self.execution = Execution(rows=rows or fitting_rows)
         # Whether layers can be traced for this loss; None before the first block.
         self._is_traceable: bool | None = None
-        # Parameters whose gradient is an outer product of two vectors.
-        self._products: tuple[str, ...] = ()
 
-    def vectors(
+    def compute_gradients(
         self,
         parameters: Parameters,
         numeric: Float32[Tensor, "rows numeric"],
         codes: Int64[Tensor, "rows coded"],
-    ) -> Arrays:
+    ) -> GradientRows:
         """Computes the gradients at the records of a block.
 
         Args:
@@ -303,17 +316,24 @@ class RecordGradients:
             codes: Coded columns.
 
         Returns:
-            First the gradients of most parameters, side by side, (rows, numbers). Then,
-            for each parameter whose gradient is an outer product, its two factors,
-            (rows, inputs) and (rows, outputs).
+            First the gradients at all parameters but those of `product_names`, side by
+            side, (rows, numbers). Then, for each of these, the two factors of its
+            gradient, (rows, inputs) and (rows, outputs).
         """
         import torch
 
+        # The first block is one of the probe, which has made-up records, and
+        # `is_traceable` draws others again. So the way is chosen before a private
+        # record is read, and stays the same for all of them. Either way is safe, as
+        # both treat each record alone, which the probe tries; a wrong choice would only
+        # train worse.
         if self._is_traceable is None:
-            self._is_traceable = agrees(self._loss, parameters, numeric, codes)
-        differentiate = per_example_gradients if self._is_traceable else by_torch
-        gradients = differentiate(self._loss, parameters, numeric, codes)
-        self._products = tuple(
+            self._is_traceable = is_traceable(self._loss, parameters, numeric, codes)
+        if self._is_traceable:
+            gradients = per_example_gradients(self._loss, parameters, numeric, codes)
+        else:
+            gradients = untraced_gradients(self._loss, parameters, numeric, codes)
+        product_names = tuple(
             name for name in self._plan.parameters if name in gradients.products
         )
         flat_gradients = [
@@ -326,25 +346,26 @@ class RecordGradients:
         else:
             side_by_side = numeric.new_zeros(len(numeric), 0)
         factors = [
-            factor for name in self._products for factor in gradients.products[name]
+            factor for name in product_names for factor in gradients.products[name]
         ]
-        return tuple(
+        arrays = tuple(
             part.to("cpu", torch.float32).numpy() for part in (side_by_side, *factors)
         )
+        return GradientRows(arrays=arrays, product_names=product_names)
 
-    def add(self, sums: npt.NDArray[np.int64], vectors: Arrays) -> None:
-        """Clips the gradients of records, and adds them to a sum.
+    def add_clipped(self, sums: npt.NDArray[np.int64], gradients: GradientRows) -> None:
+        """Clips the gradients of records, each as a whole, and adds them to a sum.
 
         Args:
             sums: The sum in grid units, (count,); changed in place.
-            vectors: Rows of what `vectors` returned last.
+            gradients: Gradients that `compute_gradients` returned, or some of them.
         """
-        inputs = vectors[1::2]
-        outputs = vectors[2::2]
-        factors = zip(inputs, outputs, strict=True)
-        products = dict(zip(self._products, factors, strict=True))
+        side_by_side, *factors = gradients.arrays
+        # The factors of a product stand one behind the other.
+        pairs_of_factors = zip(factors[0::2], factors[1::2], strict=True)
+        products = dict(zip(gradients.product_names, pairs_of_factors, strict=True))
         add_gradients(
-            sums, self._plan.parameters, vectors[0], products, self._plan.grid
+            sums, self._plan.parameters, side_by_side, products, self._plan.grid
         )
 
 
@@ -368,12 +389,12 @@ class FactoredGradients:
         ((self._name, self._shape),) = plan.parameters.items()
         self.execution = Execution(rows=rows or _MAX_ROWS)
 
-    def vectors(
+    def compute_gradients(
         self,
         parameters: Parameters,
         numeric: Float32[Tensor, "rows numeric"],
         codes: Int64[Tensor, "rows coded"],
-    ) -> Arrays:
+    ) -> GradientRows:
         """Computes the two factors of the gradients at the records of a block.
 
         Args:
@@ -410,23 +431,26 @@ class FactoredGradients:
         total = vmap(self._loss.loss, randomness="error")(outputs, numeric, codes).sum()
         (gradients,) = torch.autograd.grad(total, outputs)
         output_gradients = gradients.reshape(-1, groups, output_count)
-        return (
-            inputs.cpu().numpy(),
-            output_gradients.to("cpu", torch.float32).numpy(),
+        return GradientRows(
+            arrays=(
+                inputs.cpu().numpy(),
+                output_gradients.to("cpu", torch.float32).numpy(),
+            )
         )
 
-    def add(self, sums: npt.NDArray[np.int64], vectors: Arrays) -> None:
-        """Clips the gradients of records, and adds them to a sum.
+    def add_clipped(self, sums: npt.NDArray[np.int64], gradients: GradientRows) -> None:
+        """Clips the gradients of records, each as a whole, and adds them to a sum.
 
         Args:
             sums: The sum in grid units, (count,); changed in place.
-            vectors: Rows of what `vectors` returned.
+            gradients: Gradients that `compute_gradients` returned, or some of them.
         """
-        inputs, output_gradients = vectors
+        inputs, output_gradients = gradients.arrays
         add_factored(sums, inputs, output_gradients, self._plan.grid)
 
 
 GradientSource: TypeAlias = RecordGradients | FactoredGradients
+"""Computes and sums the gradients of a loss, of either kind."""
 
 
 def gradient_source(
@@ -463,13 +487,13 @@ def gradient_source(
     return RecordGradients(loss, plan, rows)
 
 
-def block_gradients(
+def compute_block_gradients(
     source: GradientSource,
     parameters: Parameters,
     numeric: npt.NDArray[np.floating],
     codes: npt.NDArray[np.integer],
     device: str,
-) -> Arrays:
+) -> GradientRows:
     """Computes the gradients of one block; the probe and every step come here.
 
     The block is copied to memory that torch has aligned, since kernels may round by
@@ -484,15 +508,14 @@ def block_gradients(
         device: Where torch computes.
 
     Returns:
-        What `source.vectors` returns.
+        What `source.compute_gradients` returns.
     """
     import torch
 
-    numbers = torch.tensor(numeric, dtype=torch.float32, device=device)
+    numeric_tensor = torch.tensor(numeric, dtype=torch.float32, device=device)
+    code_tensor = torch.tensor(codes, dtype=torch.int64, device=device)
     with source.execution.kernels():
-        return source.vectors(
-            parameters, numbers, torch.tensor(codes, dtype=torch.int64, device=device)
-        )
+        return source.compute_gradients(parameters, numeric_tensor, code_tensor)
 
 
 def clipped_gradients(
@@ -531,6 +554,7 @@ def clipped_gradients(
             inputs.square().sum(dim=1) * outputs.square().sum(dim=1)
             for inputs, outputs in gradients.products.values()
         ]
+        # Clamped, so that a gradient of zero does not divide by zero.
         norms = torch.stack(squared_norms).sum(dim=0).sqrt().clamp_min(1e-30)
         weights = (clip_norm / norms).clamp_max(1.0) / len(rows)
         for name, value in gradients.full.items():
@@ -553,7 +577,9 @@ def choose_execution(
     """Tries gradients on made-up records, and chooses how blocks are computed.
 
     Sets `source.execution` to the fastest way in which what a record adds is a function
-    of that record alone; before, it says how many records a block may have at most.
+    of that record alone. Before the call, it says how many records a block may have at
+    most. While ways are tried it is the one that is tried, also after an error: a
+    source that was refused is not to be used.
 
     Args:
         source: Computes the gradients.
@@ -569,31 +595,31 @@ def choose_execution(
             its position.
         DataError: if the map is not finite at a made-up record.
     """
-    probe_parameters = nearby(parameters)
+    probe_parameters = nearby_parameters(parameters)
     count = sum(value.numel() for value in parameters.values())
 
-    def made_up(rows: int, random: np.random.Generator) -> EncodedTable:
+    def draw_records(rows: int, random: np.random.Generator) -> EncodedTable:
         """Draws public records, as the gradients see them."""
         records = made_up_records(layout, rows, random)
         return records if represent is None else embedded_records(records, *represent)
 
     def compute(
         execution: Execution, records: EncodedTable, positions: range
-    ) -> Probed:
+    ) -> ProbeResult:
         """Computes a block; a record's bits are its gradient and what it adds."""
         source.execution = execution
-        vectors = block_gradients(
+        block_gradients = compute_block_gradients(
             source, probe_parameters, records.numeric, records.codes, device
         )
-        chosen = tuple(part[positions.start : positions.stop] for part in vectors)
+        gradients = block_gradients.take(slice(positions.start, positions.stop))
         values = np.concatenate(
             [
-                part.reshape(len(positions), math.prod(part.shape[1:]))
-                for part in chosen
+                array.reshape(len(positions), math.prod(array.shape[1:]))
+                for array in gradients.arrays
             ],
             axis=1,
         )
-        digests = _digests_of_sums(source, chosen, count)
+        digests = _digests_of_sums(source, gradients, count)
         bits = [
             row.tobytes() + digest for row, digest in zip(values, digests, strict=True)
         ]
@@ -606,10 +632,10 @@ def choose_execution(
         "randomness of its own."
     )
     max_rows = source.execution.rows
-    source.execution = sound_execution(
+    source.execution = find_sound_execution(
         max_rows,
         compute,
-        made_up,
+        draw_records,
         name=f"gradients of {name!r}",
         refusal=refusal,
         threads=threads,
@@ -621,13 +647,16 @@ _NEARBY_SEED = 20240229
 _NEARBY_STD = 0.02
 
 
-def nearby(parameters: Parameters) -> dict[str, Tensor]:
-    """Returns parameters near others, the same ones each time.
+def nearby_parameters(parameters: Parameters) -> dict[str, Tensor]:
+    """Moves parameters a little, in the same way each time.
 
     At the parameters of a first step, many are zero, and hide what they multiply.
 
     Args:
         parameters: Parameters, by name.
+
+    Returns:
+        Each plus normal noise of standard deviation 0.02, of a fixed seed.
     """
     import torch
 
@@ -640,7 +669,7 @@ def nearby(parameters: Parameters) -> dict[str, Tensor]:
 
 
 def _digests_of_sums(
-    source: GradientSource, vectors: Arrays, count: int
+    source: GradientSource, gradients: GradientRows, count: int
 ) -> list[bytes]:
     """Hashes what each record adds to a sum by itself, in grid units.
 
@@ -648,7 +677,7 @@ def _digests_of_sums(
 
     Args:
         source: Clips and sums.
-        vectors: Gradients of some records.
+        gradients: Gradients of some records.
         count: How many numbers a sum has.
 
     Returns:
@@ -658,21 +687,21 @@ def _digests_of_sums(
         OptionError: if records together add something else.
     """
 
-    def sum_of(rows: slice) -> npt.NDArray[np.int64]:
+    def sum_rows(rows: slice) -> npt.NDArray[np.int64]:
         """Returns what records add together, (count,)."""
         sums = np.zeros(count, dtype=np.int64)
-        source.add(sums, tuple(part[rows] for part in vectors))
+        source.add_clipped(sums, gradients.take(rows))
         return sums
 
     digests: list[bytes] = []
     running_sum = np.zeros(count, dtype=np.int64)
-    row_count = len(vectors[0])
+    row_count = len(gradients.arrays[0])
     for row in range(row_count):
-        alone = sum_of(slice(row, row + 1))
-        digests.append(hashlib.blake2b(alone.tobytes(), digest_size=16).digest())
-        running_sum += alone
-        is_checked = row + 1 in (2, row_count)
-        if is_checked and not np.array_equal(sum_of(slice(row + 1)), running_sum):
+        record_sum = sum_rows(slice(row, row + 1))
+        digests.append(hashlib.blake2b(record_sum.tobytes(), digest_size=16).digest())
+        running_sum += record_sum
+        is_compared = row + 1 in (2, row_count)
+        if is_compared and not np.array_equal(sum_rows(slice(row + 1)), running_sum):
             raise OptionError(
                 f"{row + 1} records of a block add up to something else than each of "
                 "them alone."

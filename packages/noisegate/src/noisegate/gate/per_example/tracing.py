@@ -20,10 +20,12 @@ layer         gradient of the weight at one record
 The gradient of a bias is Σ d.
 
 Nothing here matters for privacy but that records are not mixed, which the gate probes.
-A loss that this file does not see through (`agrees`) is left to `torch.func.grad`.
+A loss that this file does not see through (`is_traceable`) is left to
+`torch.func.grad`.
 
-How to read it: `per_example_gradients` is the main line, `_tracer` catches the calls of
-layers, and `_linear`, `_conv2d` and `_group_norm` each read one kind of call.
+How to read it: `per_example_gradients` is the main line, `_layer_tracer_class` catches
+the calls of layers, and `_linear`, `_conv2d` and `_group_norm` each read one kind of
+call.
 """
 
 from __future__ import annotations
@@ -70,7 +72,8 @@ def per_example_gradients(
         parameters: Where gradients are taken, by name.
         numeric: Numeric columns.
         codes: Coded columns.
-        traced: Whether layers are run once for the block, with the shared parameters.
+        traced: Whether layers are run once for the block, with the shared parameters;
+            False for comparison.
     """
     import torch
     from torch.func import vmap
@@ -83,15 +86,18 @@ def per_example_gradients(
     calls: list[LayerCall] = []
 
     def loss_of_record(
-        own_parameters: dict[str, Tensor],
-        numbers: Float[Tensor, " numeric"],
-        coded: Shaped[Tensor, " coded"],
+        record_parameters: dict[str, Tensor],
+        record_numeric: Float[Tensor, " numeric"],
+        record_codes: Shaped[Tensor, " coded"],
     ) -> Float[Tensor, ""]:
-        """Returns the loss of one record; notes its layers in `calls`."""
+        """Returns the loss of one record; notes its layers in `calls`.
+
+        Torch calls it once for all records, with stand-ins for the tensors of one.
+        """
         if not traced:
-            return loss(own_parameters, numbers, coded)
-        with _tracer()(own_parameters, parameters, calls):
-            return loss(own_parameters, numbers, coded)
+            return loss(record_parameters, record_numeric, record_codes)
+        with _layer_tracer_class()(record_parameters, parameters, calls):
+            return loss(record_parameters, record_numeric, record_codes)
 
     losses = vmap(loss_of_record, randomness="error")(copies, numeric, codes)
     # A record's copy and output are in its own loss alone, so the gradient of the sum
@@ -104,7 +110,7 @@ def per_example_gradients(
     output_gradients = gradients[: len(calls)]
     copy_gradients = dict(zip(copies, gradients[len(calls) :], strict=True))
     with torch.no_grad():
-        return _assembled(calls, output_gradients, copy_gradients, copies)
+        return _sum_uses(calls, output_gradients, copy_gradients, copies)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,11 +118,14 @@ class _Use:
     """One use of a parameter, in a call of a layer."""
 
     call: LayerCall
-    role: str  # of the parameter: "weight" or "bias"
-    output_gradient: Tensor  # of the loss at the layer's output, (rows, …)
+    """The call."""
+    role: str
+    """What the parameter is in the layer: "weight" or "bias"."""
+    output_gradient: Tensor
+    """Gradient of the loss at the layer's output, (rows, …)."""
 
 
-def _assembled(
+def _sum_uses(
     calls: list[LayerCall],
     output_gradients: tuple[Float[Tensor, "rows ..."] | None, ...],
     copy_gradients: dict[str, Tensor | None],
@@ -131,6 +140,10 @@ def _assembled(
         copy_gradients: Gradients at the records' copies of each parameter, where it was
             used outside of traced layers; None where it was not.
         copies: The records' copies of each parameter, (rows, …).
+
+    Returns:
+        An outer product where a weight is used once, with one product for each record;
+        full gradients of all other parameters, zero where the loss uses none.
     """
     import torch
 
@@ -154,7 +167,9 @@ def _assembled(
                 products[name] = (inputs.detach(), outputs)
                 continue
         gradients = [
-            use.call.gradient(use.output_gradient, use.role).reshape(copy.shape)
+            use.call.parameter_gradient(use.output_gradient, use.role).reshape(
+                copy.shape
+            )
             for use in uses
         ]
         if other_gradient is not None:
@@ -166,13 +181,13 @@ def _assembled(
     return BlockGradients(products=products, full=full)
 
 
-def by_torch(
+def untraced_gradients(
     loss: Loss,
     parameters: Parameters,
     numeric: Float[Tensor, "rows numeric"],
     codes: Int64[Tensor, "rows coded"],
 ) -> BlockGradients:
-    """Computes the gradients of any loss at each record, as torch itself does: slower.
+    """Computes the gradients of any loss at each record by `torch.func.grad`: slower.
 
     Args:
         loss: The loss of one record.
@@ -188,7 +203,7 @@ def by_torch(
     )
 
 
-# Seed and size of the changes of parameters at which `agrees` compares.
+# Seed and size of the changes of parameters at which `is_traceable` compares.
 _COMPARED_SEED = 0
 _COMPARED_STD = 0.1
 # By how much two ways to compute a gradient may differ, relative to its largest entry,
@@ -197,7 +212,7 @@ _MAX_RELATIVE_DIFFERENCE = 1e-3
 _MAX_ROUNDING = 1e-5
 
 
-def agrees(
+def is_traceable(
     loss: Loss,
     parameters: Parameters,
     numeric: Float[Tensor, "rows numeric"],
@@ -205,29 +220,35 @@ def agrees(
 ) -> bool:
     """Returns whether gradients are the same with layers traced and without.
 
-    They are compared at two made-up records, and at parameters near some.
+    They are compared at two made-up records, and at parameters near some. No value of a
+    record is used, so the answer is public.
 
     Args:
         loss: The loss of one record.
         parameters: The parameters, by name.
         numeric: Numeric columns, of which shape and type alone are used.
         codes: Coded columns, likewise.
+
+    Returns:
+        False too where tracing fails, as with a gradient inside the loss.
     """
     import torch
 
     generator = torch.Generator().manual_seed(_COMPARED_SEED)
     made_up_numeric = torch.rand(numeric[:2].shape, generator=generator).to(numeric)
     made_up_codes = torch.zeros_like(codes[:2])
-    nearby = {
+    nearby_parameters = {
         name: value
         + _COMPARED_STD * torch.randn(value.shape, generator=generator).to(value)
         for name, value in parameters.items()
     }
     try:
         expected = per_example_gradients(
-            loss, nearby, made_up_numeric, made_up_codes, traced=False
+            loss, nearby_parameters, made_up_numeric, made_up_codes, traced=False
         ).full
-        traced = per_example_gradients(loss, nearby, made_up_numeric, made_up_codes)
+        traced = per_example_gradients(
+            loss, nearby_parameters, made_up_numeric, made_up_codes
+        )
     except RuntimeError:
         # An operation that cannot be mapped over parameters, or a gradient inside the
         # loss.
@@ -259,7 +280,7 @@ class LayerCall:
     """Name of the parameter in each role, "weight" and "bias"."""
     output: Tensor
     """What the layer returned, (rows, …), part of the graph of the losses."""
-    gradient: Callable[[Tensor, str], Tensor]
+    parameter_gradient: Callable[[Tensor, str], Tensor]
     """From the gradient of the losses at the output, (rows, …), and a role to the
     gradient at the parameter in that role, of each record, (rows, …)."""
     inputs: Tensor | None = None
@@ -269,17 +290,17 @@ class LayerCall:
 
 Arguments: TypeAlias = Mapping[str, Any]
 """Arguments of a call of a layer, by name."""
-Names: TypeAlias = Mapping[str, str]
+NamesByRole: TypeAlias = Mapping[str, str]
 """Name of the parameter in each role, "weight" and "bias"."""
-Run: TypeAlias = Callable[["Tensor"], LayerCall]
-"""Runs a layer on the inputs of a whole block."""
+LayerRunner: TypeAlias = Callable[["Tensor"], LayerCall]
+"""Runs a layer on the inputs of a whole block, with the shared parameters."""
 
 
 @dataclass(frozen=True)
 class _LayerKind:
     """A function of torch that is traced."""
 
-    read: Callable[..., Run | None]
+    read_call: Callable[..., LayerRunner | None]
     """From the arguments of a call, the names of the parameters and the shared
     parameters by role to what runs the layer; None for a call that is left to torch."""
     argument_names: tuple[str, ...]
@@ -287,7 +308,7 @@ class _LayerKind:
 
 
 @cache
-def _tracer() -> Any:
+def _layer_tracer_class() -> Any:
     """Returns the class of the context that traces layers.
 
     It is defined when it is first asked for, as its base classes are torch's, which is
@@ -332,27 +353,38 @@ def _tracer() -> Any:
         def vmap(
             info: Any,
             in_dims: Any,
-            run: Callable[[Tensor], Tensor],
-            x: Float[Tensor, "..."],
+            run_layer: Callable[[Tensor], Tensor],
+            inputs: Float[Tensor, "..."],
         ) -> tuple[Float[Tensor, "rows ..."], int]:
-            """Returns the outputs of the layer, and the axis of records in them."""
-            return run(x.movedim(in_dims[1], 0)), 0
+            """Returns the outputs of the layer, and the axis of records in them.
+
+            The axis of records in the inputs is the second of `in_dims`, as they are
+            the second argument.
+            """
+            return run_layer(inputs.movedim(in_dims[1], 0)), 0
 
     class LayerTracer(TorchFunctionMode):
         """While it is entered, runs layers on whole blocks and notes their calls.
 
         Args:
-            own: A record's copies of the parameters, by name, inside the map.
-            shared: The shared parameters, by name.
+            record_parameters: A record's copies of the parameters, by name, inside the
+                map.
+            shared_parameters: The shared parameters, by name.
             calls: Is filled with the calls.
         """
 
         def __init__(
-            self, own: Parameters, shared: Parameters, calls: list[LayerCall]
+            self,
+            record_parameters: Parameters,
+            shared_parameters: Parameters,
+            calls: list[LayerCall],
         ) -> None:
             super().__init__()
-            self._names = {id(value): name for name, value in own.items()}
-            self._shared = shared
+            # A loss hands its parameters on to layers, by which they are known again.
+            self._names_by_id = {
+                id(value): name for name, value in record_parameters.items()
+            }
+            self._shared_parameters = shared_parameters
             self._calls = calls
 
         def __torch_function__(
@@ -364,15 +396,15 @@ def _tracer() -> Any:
             if kind is None:
                 return func(*args, **options)
             arguments = dict(zip(kind.argument_names, args, strict=False)) | options
-            run = self._read(kind, arguments)
-            if run is None:
+            run_layer = self._layer_runner(kind, arguments)
+            if run_layer is None:
                 return func(*args, **options)
 
             def run_and_note(
                 block: Float[Tensor, "rows ..."],
             ) -> Float[Tensor, "rows ..."]:
                 """Returns the outputs of the layer, and notes its call."""
-                call = run(block)
+                call = run_layer(block)
                 # Where nothing before the layer has parameters, the graph begins here.
                 call.output.requires_grad_()
                 self._calls.append(call)
@@ -380,46 +412,57 @@ def _tracer() -> Any:
 
             return OnWholeBlock.apply(run_and_note, arguments["input"])
 
-        def _read(self, kind: _LayerKind, arguments: Arguments) -> Run | None:
+        def _layer_runner(
+            self, kind: _LayerKind, arguments: Arguments
+        ) -> LayerRunner | None:
             """Returns what runs a layer with the shared parameters.
+
+            Args:
+                kind: The function that was called.
+                arguments: Its arguments, among them a record's copies of parameters.
 
             Returns:
                 None for a call that is left to torch: its weight is none of the
                 parameters, or its bias is something else.
             """
-            weights = {
+            layer_parameters = {
                 role: arguments[role]
                 for role in ("weight", "bias")
                 if arguments.get(role) is not None
             }
             names = {
-                role: self._names[id(value)]
-                for role, value in weights.items()
-                if id(value) in self._names
+                role: self._names_by_id[id(value)]
+                for role, value in layer_parameters.items()
+                if id(value) in self._names_by_id
             }
-            if "weight" not in names or len(names) != len(weights):
+            if "weight" not in names or len(names) != len(layer_parameters):
                 return None
-            shared = {role: self._shared[name] for role, name in names.items()}
-            return kind.read(arguments, names, **shared)
+            shared_by_role = {
+                role: self._shared_parameters[name] for role, name in names.items()
+            }
+            return kind.read_call(arguments, names, **shared_by_role)
 
     return LayerTracer
 
 
 def _linear(
     _: Arguments,
-    names: Names,
+    names: NamesByRole,
     weight: Float[Tensor, "outputs inputs"],
     bias: Float[Tensor, " outputs"] | None = None,
-) -> Run:
-    """Reads a call of ``linear``: outputs = weight @ inputs + bias, by position."""
+) -> LayerRunner:
+    """Reads a call of ``linear``: outputs = weight @ inputs + bias, by position.
+
+    A layer of a perceptron has one position; one of a sequence, as many as its steps.
+    """
     import torch
 
-    def run(block: Float[Tensor, "rows ... inputs"]) -> LayerCall:
+    def run_linear(block: Float[Tensor, "rows ... inputs"]) -> LayerCall:
         """Runs the layer on all records of a block."""
         inputs = block.reshape(len(block), -1, block.shape[-1])
         position_count = inputs.shape[1]
 
-        def gradient(
+        def parameter_gradient(
             output_gradient: Float[Tensor, "rows ... outputs"], role: str
         ) -> Float[Tensor, "rows outputs ..."]:
             """Sums d for the bias, d ⊗ x for the weight, over positions."""
@@ -429,23 +472,29 @@ def _linear(
             return d.mT @ inputs
 
         output = torch.nn.functional.linear(block, weight, bias)
+        # With one position, the sum of d ⊗ x is one outer product.
         single_inputs = inputs[:, 0] if position_count == 1 else None
         return LayerCall(
-            names=names, output=output, gradient=gradient, inputs=single_inputs
+            names=names,
+            output=output,
+            parameter_gradient=parameter_gradient,
+            inputs=single_inputs,
         )
 
-    return run
+    return run_linear
 
 
 def _conv2d(
     arguments: Arguments,
-    names: Names,
+    names: NamesByRole,
     weight: Float[Tensor, "c2 c kh kw"],
     bias: Float[Tensor, " c2"] | None = None,
-) -> Run | None:
+) -> LayerRunner | None:
     """Reads a call of ``conv2d``: each patch of an image is multiplied by the weight.
 
-    Calls with several groups, or padding by a word, are left to torch.
+    In shapes, c and c2 are channels of inputs and outputs, kh and kw the height and
+    width of a patch. Calls with several groups, or padding by a word, are left to
+    torch.
     """
     import torch
 
@@ -458,12 +507,12 @@ def _conv2d(
     if has_groups or isinstance(options.get("padding"), str):
         return None
 
-    def run(block: Float[Tensor, "rows ... c h w"]) -> LayerCall:
-        """Runs the layer on all records of a block."""
+    def run_conv2d(block: Float[Tensor, "rows ... c h w"]) -> LayerCall:
+        """Runs the layer on all records of a block, each of one image or several."""
         images = block.reshape(-1, *block.shape[-3:])
         output = torch.conv2d(images, weight, bias, **options)
 
-        def gradient(
+        def parameter_gradient(
             output_gradient: Float[Tensor, "rows ... c2 h2 w2"], role: str
         ) -> Float[Tensor, "rows numbers"]:
             """Sums d for the bias, d ⊗ patch for the weight, over patches."""
@@ -475,18 +524,22 @@ def _conv2d(
             per_image = d @ patches.mT
             return per_image.reshape(len(block), -1, weight.numel()).sum(dim=1)
 
-        shape = *block.shape[:-3], *output.shape[1:]
-        return LayerCall(names=names, output=output.reshape(shape), gradient=gradient)
+        block_shape = *block.shape[:-3], *output.shape[1:]
+        return LayerCall(
+            names=names,
+            output=output.reshape(block_shape),
+            parameter_gradient=parameter_gradient,
+        )
 
-    return run
+    return run_conv2d
 
 
 def _group_norm(
     arguments: Arguments,
-    names: Names,
+    names: NamesByRole,
     weight: Float[Tensor, " channels"],
     bias: Float[Tensor, " channels"] | None = None,
-) -> Run:
+) -> LayerRunner:
     """Reads a call of ``group_norm``: normalises groups of channels, then scales each.
 
     Each group is centred and divided by its standard deviation; then each channel is
@@ -497,33 +550,37 @@ def _group_norm(
     groups = arguments["num_groups"]
     eps = arguments.get("eps", 1e-5)
 
-    def run(block: Float[Tensor, "rows batch channels ..."]) -> LayerCall:
+    def run_group_norm(block: Float[Tensor, "rows batch channels ..."]) -> LayerCall:
         """Runs the layer on all records of a block."""
         images = block.reshape(-1, *block.shape[2:])
         image_count = len(images)
         channels = images.shape[1]
-        size = prod(images.shape[2:])
+        pixel_count = prod(images.shape[2:])
         output, mean, inverse_std = torch.native_group_norm(
-            images, weight, bias, image_count, channels, size, groups, eps
+            images, weight, bias, image_count, channels, pixel_count, groups, eps
         )
 
-        @cache  # for weight and bias
-        def sums_of(
+        @cache  # weight and bias need the same sums
+        def sum_over_pixels(
             output_gradient: Float[Tensor, "rows batch channels ..."],
         ) -> Float[Tensor, "images channels"]:
             """Sums d over the pixels of each channel."""
-            return output_gradient.reshape(image_count, channels, size).sum(dim=2)
+            d = output_gradient.reshape(image_count, channels, pixel_count)
+            return d.sum(dim=2)
 
-        def gradient(
+        def parameter_gradient(
             output_gradient: Float[Tensor, "rows batch channels ..."], role: str
         ) -> Float[Tensor, "rows channels"]:
-            """Sums d for the bias, d · (x − mean) / std for the weight, over pixels."""
-            sums = sums_of(output_gradient)
+            """Sums d for the bias, d · (x − mean) / std for the weight, over pixels.
+
+            The latter is (Σ d·x − mean · Σ d) / std, as a mean is of a whole group.
+            """
+            sums = sum_over_pixels(output_gradient)
             if role == "weight":
                 products = torch.einsum(
                     "rcs,rcs->rc",
-                    output_gradient.reshape(image_count, channels, size),
-                    images.reshape(image_count, channels, size),
+                    output_gradient.reshape(image_count, channels, pixel_count),
+                    images.reshape(image_count, channels, pixel_count),
                 )
                 channels_per_group = channels // groups
                 channel_mean = mean.repeat_interleave(channels_per_group, dim=1)
@@ -537,7 +594,9 @@ def _group_norm(
             return total
 
         return LayerCall(
-            names=names, output=output.reshape(block.shape), gradient=gradient
+            names=names,
+            output=output.reshape(block.shape),
+            parameter_gradient=parameter_gradient,
         )
 
-    return run
+    return run_group_norm

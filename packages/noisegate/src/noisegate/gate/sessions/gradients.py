@@ -82,20 +82,27 @@ class StepSession(SumSession):
         self._is_probed = False
         # As many as the probe had: bits may depend on it.
         self._torch_threads = 1
+        # The parameters of the latest step, as the query uses them.
         self._parameters: Mapping[str, Any] = {}
         self._samples = PoissonSamples(rate=plan.sampling_probability)
         # What holds the records, after the first step; None before.
-        self._held: Any = None
+        self._held_records: Any = None
 
-        # Steps begun, by all processes with the journal, and by this one.
-        self._begun = 0
-        self._own_begun = 0
+        # Steps begun by all processes with the journal, as far as this one has seen.
+        self._begun_steps = 0
+        # Steps that this process has begun; without a journal the same.
+        self._steps_begun_here = 0
         self._journal: Journal | None = None
         self._has_created_journal = False
         # First line of the journal of the run that is resumed, if one is.
-        self._resumed: Mapping[str, Any] | None = None
+        self._resumed_header: Mapping[str, Any] | None = None
         if journal is not None:
             self._open_journal(journal)
+
+    @property
+    def _step_plan(self) -> Any:
+        """The plan of the steps, a `StepPlan`; `plan` is the same with its noise."""
+        return self.plan.plan
 
     def _open_journal(self, path: Path) -> None:
         """Opens the journal, and takes up the run that it counts, if there is one.
@@ -110,28 +117,30 @@ class StepSession(SumSession):
                 "journal."
             )
         self._journal = Journal(path, self._run_digest())
-        self._resumed = self._journal.resume()
+        self._resumed_header = self._journal.resume()
         reservation = self._access.reservation
         # Several processes may confirm it: the journal gives each step to one of them.
-        reservation.shared = True
-        if self._resumed is not None:
-            self._begun = self._journal.begun()
-            reservation.resume(self._resumed.get("reservation"))
+        reservation.is_shared = True
+        if self._resumed_header is not None:
+            self._begun_steps = self._journal.begun_step_count()
+            reservation.resume(self._resumed_header.get("reservation"))
 
     @property
     def remaining_steps(self) -> int:
         """How many steps were paid for and not begun."""
-        steps: int = self.plan.plan.steps
-        return max(steps - self._begun, 0)
+        steps: int = self._step_plan.steps
+        return max(steps - self._begun_steps, 0)
 
-    def prepare(self, parameters: Mapping[str, Any]) -> None:
-        """Refuses now what the first step would refuse at such parameters.
+    def prepare_steps(self, parameters: Mapping[str, Any]) -> None:
+        """Makes the session ready for a step at some parameters, or refuses them.
 
-        Nothing is read or spent. Call it where questions come before the steps, so that
-        their cost is not lost.
+        What is computed of a record is tried on made-up ones, once: in the first call.
+        Nothing is read or spent, and `step` does the same by itself. Call it where
+        questions come before the steps, so that their cost is not lost to a step that
+        is refused.
 
         Args:
-            parameters: Public parameters, by name.
+            parameters: Public parameters, by name, of the shapes of the plan.
 
         Raises:
             OptionError: if parameters, loss or function do not fit.
@@ -147,6 +156,9 @@ class StepSession(SumSession):
     def step(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Hands out the noisy vector of a fresh sample.
 
+        A step is begun before its sample is drawn, and its noise is drawn last. An
+        interruption in between uses the step up: it is paid for, and not drawn again.
+
         Args:
             parameters: Public parameters, by name: where gradients are taken, or what
                 the function of a sample gets.
@@ -160,40 +172,59 @@ class StepSession(SumSession):
             DataError: if the data does not fit the schema.
             BudgetRefusedError: if the ledger refuses.
         """
-        plan = self.plan.plan
         with self._lock:
             if not self.remaining_steps:
                 raise OptionError(
-                    f"all {plan.steps} steps were used; more would cost more. Plan "
-                    "them before the run."
+                    f"all {self._step_plan.steps} steps were used; more would cost "
+                    "more. Plan them before the run."
                 )
-            self.prepare(parameters)
+            self.prepare_steps(parameters)
             with self._reading_records():
-                if self._held is None:
-                    self._held = self._checked_records()
-                # A step counts as used from here on, before anything is drawn: if it is
-                # interrupted, it is not drawn again.
-                number = self._journal.begin() if self._journal else self._begun
-                self._begun = number + 1
-                self._own_begun += 1
-                if number >= plan.steps:
-                    raise OptionError(
-                        f"all {plan.steps} steps were used, maybe by another process "
-                        "with the same journal."
-                    )
+                if self._held_records is None:
+                    self._held_records = self._read_checked_records()
+                number = self._begin_step()
                 # With the threads of the probe, whatever the caller has set since.
                 with gate_threads(self._torch_threads):
                     total = self._total(number)
                 noisy_total = self._add_noise(total, self.plan.event)
-                self._close_if_answered()
+                self._stop_engine_if_answered()
             return self._unpacked(noisy_total)
+
+    def _begin_step(self) -> int:
+        """Marks the next step as begun, before anything is drawn for it.
+
+        The journal, if there is one, gives each step to one process. It is asked first
+        and the number compared afterwards, since any count that is read before may be
+        out of date. So where another process has begun the last step, the journal
+        counts one more than there are. That does no harm: no noise is drawn for it, and
+        `remaining_steps` is 0 from then on.
+
+        Returns:
+            Number of the step, from 0.
+
+        Raises:
+            OptionError: if another process has begun the last step.
+        """
+        number = self._journal.begin_step() if self._journal else self._begun_steps
+        self._begun_steps = number + 1
+        self._steps_begun_here += 1
+        if number >= self._step_plan.steps:
+            raise OptionError(
+                f"all {self._step_plan.steps} steps were used, maybe by another "
+                "process with the same journal."
+            )
+        return number
 
     def release(self, parameters: Mapping[str, Any] | None = None) -> Release:
         """Releases what was trained, and answers if any, and commits the reservation.
 
+        The journal is removed last. If the process dies before, the run may be resumed
+        and released again, unless the reservation was committed.
+
         Args:
             parameters: What was trained on what the steps returned, by name, of the
-                shapes of the plan's `released`. It is required.
+                shapes of the plan's `released`. It is required, and optional only in
+                the signature, as `SumSession.release` takes none.
 
         Raises:
             OptionError: if they are missing or do not fit, a question is open, or it
@@ -201,10 +232,10 @@ class StepSession(SumSession):
         """
         if parameters is None:
             raise OptionError("release() of a gradient run takes what was trained.")
-        plan = self.plan.plan
+        plan = self._step_plan
         arrays = {name: _as_array(value) for name, value in parameters.items()}
         with self._lock:
-            if self.state is State.PLANNED and self._resumed is None:
+            if self.state is State.PLANNED and self._resumed_header is None:
                 raise OptionError("no step was taken, so there is nothing to release.")
             packed = plan.pack(arrays)
             if self.state is State.PLANNED:
@@ -230,22 +261,25 @@ class StepSession(SumSession):
 
         return torch.get_num_threads()
 
-    def _checked_records(self) -> Any:
+    def _read_checked_records(self) -> Any:
         """Reads all records for the steps, and checks how many there are.
 
         Returns:
-            What `_read` returns; private.
+            What `_read_records` returns; private.
 
         Raises:
             DataError: if the number is not the public one, or 0.
             OverflowError: if the sum of a step could leave 64 bits.
         """
-        held = self._read()
-        self._check_records(held.records)
+        held_records = self._read_records()
+        record_count = held_records.records
+        self._check_record_count(record_count)
+        # `RECORD_LIMIT` is for vectors of norm `UNITS`; here a record may move the sum
+        # by the sensitivity.
         max_records = RECORD_LIMIT * UNITS // int(self.plan.event.sensitivity)
-        if held.records > max_records:
+        if record_count > max_records:
             raise OverflowError("too many records: the sum could leave 64 bits.")
-        return held
+        return held_records
 
     # What the kinds of query in steps differ in.
 
@@ -267,8 +301,12 @@ class StepSession(SumSession):
         """
 
     @abstractmethod
-    def _read(self) -> Any:
-        """Reads all records, to be held for the steps; `records` is their number."""
+    def _read_records(self) -> Any:
+        """Reads all records, to be held for the steps.
+
+        Returns:
+            An object that holds them, whose `records` is their number; private.
+        """
 
     @abstractmethod
     def _total(self, number: int) -> Integers:
@@ -283,26 +321,33 @@ class StepSession(SumSession):
 
         Args:
             noisy: The vector in grid units, (count,).
+
+        Returns:
+            Arrays of the planned shapes, by name.
         """
-        plan = self.plan.plan
+        plan = self._step_plan
         arrays: dict[str, Any] = plan.unpack(noisy.astype(np.float64) / plan.scale)
         return arrays
 
     # The state machine with a journal.
 
     def _stds(self) -> dict[str, float]:
-        """Returns the standard deviations of the noise; of the steps' as planned."""
-        return {**super()._stds(), self.plan.plan.name: self.plan.noise_std_natural}
+        """Returns the standard deviations of the noise of answers, and of each step."""
+        return {**super()._stds(), self._step_plan.name: self.plan.noise_std_natural}
 
     def _reserve(self) -> None:
         """Reserves the cost, or takes up the run of the journal of steps.
+
+        A new run reserves before its journal is made. If the process dies in between,
+        the reservation stays open, no noise was drawn on it, and the next run reserves
+        anew.
 
         Raises:
             OptionError: if the reservation of that run is closed, or of another plan.
             BudgetRefusedError: if the ledger refuses.
         """
         answer_journal = self._access.journal
-        if self._resumed is None:
+        if self._resumed_header is None:
             super()._reserve()
         else:
             # The journal of the steps has compared the run, and names the reservation.
@@ -312,28 +357,29 @@ class StepSession(SumSession):
             else:
                 self._access = replace(self._access, journal=None)
 
-        if self._resumed is not None:
+        if self._resumed_header is not None:
             # The interrupted run may have drawn noise: nothing is given back.
-            self.state = self.state.to(State.CONFIRMED)
+            self._advance_to(State.CONFIRMED)
         elif self._journal is not None:
             reference = self._access.reservation.ledger_reference or {}
             self._journal.create(reference.get("reservation"))
             self._has_created_journal = True
 
-    def _may_give_back(self) -> bool:
-        """Returns whether no process with the journal has drawn noise.
+    def _withdraw_run(self) -> bool:
+        """Takes the journal away from other processes, unless one has begun a step.
 
-        The journal is removed then.
+        Returns:
+            Whether the cost may be given back: no other process has begun a step. The
+            journal is removed then.
         """
         if self._journal is None or not self._has_created_journal:
             return True
-        # Another process with the same journal may have begun steps.
-        return self._journal.rollback(self._own_begun)
+        return self._journal.withdraw(self._steps_begun_here)
 
     @property
-    def _answered(self) -> bool:
+    def _is_answered(self) -> bool:
         """Whether no question and no step is left."""
-        return super()._answered and not self.remaining_steps
+        return super()._is_answered and not self.remaining_steps
 
 
 def _shapes(arrays: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
@@ -342,7 +388,7 @@ def _shapes(arrays: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
 
 
 def _as_array(value: Any) -> npt.NDArray[Any]:
-    """Returns an array or a tensor of any device as an array."""
+    """Returns an array, or a tensor on any device, as an array."""
     if hasattr(value, "detach"):
         return np.asarray(value.detach().cpu())
     return np.asarray(value)
@@ -354,15 +400,15 @@ class SampleSession(StepSession):
     A subclass computes the vector of a sample.
     """
 
-    def _read(self) -> HeldRecords:
-        """Reads all records into the memory of this process."""
-        held = HeldRecords()
-        held.add(0, self._access.source, self._access.progress)
-        return held
+    def _read_records(self) -> HeldRecords:
+        """Reads all records into the memory of this process, as one part."""
+        held_records = HeldRecords()
+        held_records.add_part(0, self._access.source, self._access.progress)
+        return held_records
 
     def _total(self, number: int) -> Integers:
         """Returns the exact vector of the sample of a step, (count,), in grid units."""
-        records = self._held.all_records()
+        records = self._held_records.all_records()
         sample = self._sample(len(records.numeric), number)
         return self._exact_vector(records, sample)
 
@@ -419,7 +465,7 @@ class GradientSession(StepSession):
         self._gradients = gradient_source(loss, plan, microbatch)
         self._device = device
         self._represent = represent
-        # The map with how it is computed, once it was tried.
+        # The map with how it is computed, once it was tried; None without a map.
         self._representation: Representation | None = None
         settings: dict[str, Any] = {"norm": plan.clip_norm, "factored": plan.factored}
         if represent is not None:
@@ -447,7 +493,7 @@ class GradientSession(StepSession):
             for name, value in parameters.items()
         }
         shapes = {name: tuple(value.shape) for name, value in used_parameters.items()}
-        planned_shapes = self.plan.plan.parameters
+        planned_shapes = self._step_plan.parameters
         if shapes != planned_shapes:
             raise OptionError(
                 f"parameters of shapes {shapes}, the plan has {dict(planned_shapes)}."
@@ -472,18 +518,18 @@ class GradientSession(StepSession):
             self._parameters,
             layout,
             self._device,
-            self.plan.plan.name,
+            self._step_plan.name,
             self._representation,
             threads=threads,
         )
 
-    def _read(self) -> Any:
-        """Lets the engine read all records, here or in workers."""
+    def _read_records(self) -> Any:
+        """Lets the engine read all records, into this process or into workers."""
         task = StepTask(
             gradients=self._gradients,
             samples=self._samples,
             start=self._parameters,
-            count=self.plan.plan.count,
+            count=self._step_plan.count,
             device=self._device,
             represented=self._representation,
         )
@@ -492,7 +538,7 @@ class GradientSession(StepSession):
 
     def _total(self, number: int) -> Integers:
         """Returns the exact sum of clipped gradients, by whoever holds the records."""
-        return np.asarray(self._held.total(number, self._parameters))
+        return np.asarray(self._held_records.total(number, self._parameters))
 
     def _unpacked(self, noisy: Integers) -> dict[str, Tensor]:
         """Returns the noisy sum as tensors on the session's device, in its units."""

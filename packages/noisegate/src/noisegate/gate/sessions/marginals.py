@@ -6,8 +6,8 @@ record in each column, between 0 and a public size, and ρ (of zero-concentrated
 differential privacy) is all that it may spend. Its own privacy map is asked for that
 before a record is handed over.
 
-How to read it: `MarginalSession.release` has the order of the steps, `_measurement`
-builds what OpenDP runs, and `_run` runs it.
+How to read it: `MarginalSession.release` has the order of the steps,
+`_build_measurement` builds what OpenDP runs, and `_run_measurement` runs it.
 """
 
 import time
@@ -90,16 +90,18 @@ class MarginalSession(Session):
             BudgetRefusedError: if the ledger refuses.
         """
         with self._reading_records():
-            codes = _read(self._access.source, self._bins, self._access.progress)
-            self._check_records(codes.shape[1])
-            frame = _frame(codes, self.plan)
-            measure = _measurement(self.plan)
+            cells = _read_cells(self._access.source, self._bins, self._access.progress)
+            self._check_record_count(cells.shape[1])
+            frame = _lazy_frame(cells, self.plan)
+            measure = _build_measurement(self.plan)
+            # OpenDP draws its noise on the way, so all that can fail before it is done,
+            # and the reservation is confirmed just before it runs.
             self._confirm()
-            values, stds = _run(measure, frame, self.plan.name)
+            values, stds = _run_measurement(measure, frame, self.plan.name)
         return self._release(values, stds)
 
 
-def _read(
+def _read_cells(
     source: Any, bins: Sequence[NumericBins], progress: Progress | None
 ) -> npt.NDArray[np.int32]:
     """Reads the cell of every record in every column.
@@ -134,7 +136,7 @@ def _read(
     return np.concatenate(parts, axis=1)
 
 
-def _measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
+def _build_measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
     """Builds OpenDP's measurement, and checks by its privacy map what it spends.
 
     Args:
@@ -152,12 +154,14 @@ def _measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
     dp.enable_features("contrib")
     _shrink_selection_budget()
     sizes = {str(column): plan.sizes[column] for column in plan.columns}
+    # The plan's options are those of OpenDP's algorithm, but for the iterations, which
+    # are ours, and AIM's candidate tables.
     options = dict(plan.options)
     estimator = partial(
-        _estimate,
+        _fit_model,
         iterations=options.pop("iterations"),
         start_time=time.monotonic(),
-        rounds=count(1),
+        round_numbers=count(1),
     )
     if plan.algorithm == "AIM":
         options["queries"] = [
@@ -170,7 +174,7 @@ def _measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
         ]
     )
     # A neighbour differs by so many rows.
-    bounds = [dp.polars.Bound(per_group=plan.distance)]
+    neighbour_bounds = [dp.polars.Bound(per_group=plan.distance)]
     # OpenDP adds a key for missing by itself, which stands for the last cell.
     keys = {name: list(range(size - 1)) for name, size in sizes.items()}
     algorithm = getattr(dp.mbi, plan.algorithm)(**options, estimator=estimator)
@@ -178,13 +182,13 @@ def _measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
         domain,
         dp.frame_distance(dp.symmetric_distance()),
         dp.zero_concentrated_divergence(),
-        bounds,
+        neighbour_bounds,
         plan.spendable_rho,
         keys=keys,
         algorithm=algorithm,
     )
     # `not <=`, so that NaN is refused too.
-    if not measurement.map(bounds) <= plan.rho:
+    if not measurement.map(neighbour_bounds) <= plan.rho:
         raise CalibrationError(
             f"OpenDP would spend more than rho={plan.rho:g}; it was not run. Please "
             "report this."
@@ -202,22 +206,23 @@ def _shrink_selection_budget() -> None:
     """
     import opendp.extras.mbi._mst
 
-    def prior(x: float) -> float:
-        """Returns a number slightly below another."""
+    def slightly_below(x: float) -> float:
+        """Returns a number below another by more than a rounding of float64."""
         return x * (1 - 1e-12)
 
+    # OpenDP calls its own `prior` on the part of a selection.
     module: Any = opendp.extras.mbi._mst
-    module.prior = prior
+    module.prior = slightly_below
 
 
-def _estimate(
+def _fit_model(
     domain: Any,
     measured: Any,
     *,
     potentials: Any = None,
     iterations: int,
     start_time: float,
-    rounds: Iterator[int],
+    round_numbers: Iterator[int],
 ) -> Any:
     """Fits OpenDP's model to noisy counts, as it does by default.
 
@@ -229,13 +234,17 @@ def _estimate(
         potentials: Where the fit starts.
         iterations: Steps of mirror descent.
         start_time: When the run began, of the monotonic clock.
-        rounds: Yields the number of this round.
+        round_numbers: Yields the number of this round, from 1.
+
+    Returns:
+        The model, as OpenDP expects it of its own estimator.
 
     Raises:
         CalibrationError: if the fit is outside the limits of the proof (G-17).
     """
     seconds = time.monotonic() - start_time
-    note(f"choosing and measuring tables, round {next(rounds)}, {seconds:.0f} s")
+    round_number = next(round_numbers)
+    note(f"choosing and measuring tables, round {round_number}, {seconds:.0f} s")
     # Imported after the note, as the first time takes seconds.
     import jax
     from mbi.estimation import mirror_descent
@@ -249,31 +258,34 @@ def _estimate(
     return model
 
 
-def _frame(codes: npt.NDArray[np.int32], plan: MarginalPlan) -> Any:
+def _lazy_frame(cells: npt.NDArray[np.int32], plan: MarginalPlan) -> Any:
     """Returns the records as a lazy frame of Polars, the last cell of a column missing.
 
     Args:
-        codes: Cells, (columns, records).
+        cells: Cells, (columns, records).
         plan: Which columns are used, and their sizes.
+
+    Returns:
+        A frame whose columns have their numbers as names, as OpenDP wants texts.
     """
     import polars as pl
 
-    columns: dict[str, Any] = {}
+    series_by_name: dict[str, Any] = {}
     for column in plan.columns:
-        cells = pl.Series(values=codes[column])
+        series = pl.Series(values=cells[column])
         last_cell = plan.sizes[column] - 1
-        columns[str(column)] = cells.set(cells == last_cell, None)
-    return pl.LazyFrame(columns)
+        series_by_name[str(column)] = series.set(series == last_cell, None)
+    return pl.LazyFrame(series_by_name)
 
 
-def _run(
+def _run_measurement(
     measure: Callable[[Any], Any], frame: Any, name: str
 ) -> tuple[dict[str, npt.NDArray[np.float64]], dict[str, float]]:
     """Runs OpenDP's measurement on the records.
 
     Args:
-        measure: What `_measurement` returns.
-        frame: What `_frame` returns; private.
+        measure: OpenDP's measurement, from `_build_measurement`.
+        frame: The records, from `_lazy_frame`; private.
         name: Name of the plan, with which the names of its tables begin.
 
     Returns:

@@ -162,8 +162,10 @@ class _Split:
     def of(cls, words: npt.NDArray[np.uint64], shards: int) -> _Split:
         """Splits records by their words, whoever else is there.
 
+        A record is in the shard that its word leaves as the remainder.
+
         Args:
-            words: A uniform word of each record, (records,).
+            words: A uniform word of each record, 64 bits, (records,).
             shards: Number of shards.
 
         Examples:
@@ -181,7 +183,7 @@ class _Split:
             sizes=sizes,
         )
 
-    def drawn(self, uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+    def draw_records(self, uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
         """Draws records of each shard, with replacement.
 
         Args:
@@ -190,6 +192,7 @@ class _Split:
         Returns:
             Indices of records, (shards, draws); of an empty shard any record's.
         """
+        # Both minima are against rounding up, and keep empty shards within `order`.
         within_shard = np.minimum(
             (uniform * self.sizes[:, None]).astype(np.intp),
             np.maximum(self.sizes - 1, 0)[:, None],
@@ -235,7 +238,7 @@ class ShardSession(SampleSession):
 
         return {
             name: torch.as_tensor(value).detach().to(self._device)
-            for name, value in copied(parameters).items()
+            for name, value in copy_parameters(parameters).items()
         }
 
     def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
@@ -251,7 +254,7 @@ class ShardSession(SampleSession):
         Returns:
             Indices of shards, ascending; private.
         """
-        plan = self.plan.plan
+        plan = self._step_plan
         words = np.frombuffer(
             secrets.token_bytes(4 * plan.shards), dtype=np.uint32
         ).astype(np.uint64)
@@ -267,26 +270,29 @@ class ShardSession(SampleSession):
         Returns:
             The exact sum, (count,), in grid units; private.
         """
-        shards = self.plan.plan.shards
+        shards = self._step_plan.shards
         if self._split is None:
             # A word of each record decides on its shard: a record that comes or goes
             # moves no other one.
             words = np.frombuffer(
                 secrets.token_bytes(8 * len(records[0])), dtype=np.uint64
             )
-            self._open(records, words, secrets.randbits(128))
+            self._split_and_warm_up(records, words, secrets.randbits(128))
 
         if self._teacher.learning is None:
-            learning = shards
+            learner_count = shards
         else:
-            learning = min(self._teacher.learning, shards)
+            learner_count = min(self._teacher.learning, shards)
         # Who learns is a public schedule, which knows nothing of who is asked.
-        learners = np.sort((self._next_to_learn + np.arange(learning)) % shards)
-        self._learn(records, learners)
-        self._next_to_learn = (self._next_to_learn + learning) % shards
-        return np.asarray(self._answers(records, sample).sum(axis=0, dtype=np.int64))
+        learners = np.sort((self._next_to_learn + np.arange(learner_count)) % shards)
+        self._train_shards(records, learners)
+        self._next_to_learn = (self._next_to_learn + learner_count) % shards
+        clipped_answers = self._clipped_answers(records, sample)
+        return np.asarray(clipped_answers.sum(axis=0, dtype=np.int64))
 
-    def _open(self, records: Records, words: npt.NDArray[np.uint64], seed: int) -> None:
+    def _split_and_warm_up(
+        self, records: Records, words: npt.NDArray[np.uint64], seed: int
+    ) -> None:
         """Splits the records, and lets every shard learn before the first step.
 
         Args:
@@ -294,27 +300,27 @@ class ShardSession(SampleSession):
             words: A uniform word of each, (records,).
             seed: Seeds the draws within shards.
         """
-        self._begin(words, seed)
+        self._start_shards(words, seed)
         for _ in range(self._teacher.warm_up):
-            self._learn(records, np.arange(self.plan.plan.shards))
+            self._train_shards(records, np.arange(self._step_plan.shards))
 
-    def _begin(self, words: npt.NDArray[np.uint64], seed: int) -> None:
+    def _start_shards(self, words: npt.NDArray[np.uint64], seed: int) -> None:
         """Splits the records by their words, and starts every shard.
 
         Args:
             words: A uniform word of each record, (records,).
             seed: Seeds the draws within shards.
         """
-        shards = self.plan.plan.shards
+        shards = self._step_plan.shards
         self._split = _Split.of(words, shards)
         self._random = np.random.Generator(np.random.Philox(seed))
-        weights, kept = self._teacher.start(shards)
+        weights, other_state = self._teacher.start(shards)
         self._states = (
             _apply_to_each(weights, lambda value: value.to(self._device)),
-            _apply_to_each(kept, lambda value: value.to(self._device)),
+            _apply_to_each(other_state, lambda value: value.to(self._device)),
         )
 
-    def _learn(self, records: Records, learners: npt.NDArray[np.intp]) -> None:
+    def _train_shards(self, records: Records, learners: npt.NDArray[np.intp]) -> None:
         """Lets shards follow gradients of their losses, and updates their states.
 
         Args:
@@ -325,11 +331,13 @@ class ShardSession(SampleSession):
 
         for _ in range(self._teacher.rounds):
             for shard_indices, batch in self._batches(records, learners):
-                weights, kept = (_rows(state, shard_indices) for state in self._states)
+                weights, other_state = (
+                    _rows(state, shard_indices) for state in self._states
+                )
                 leaves = _apply_to_each(
                     weights, lambda value: value.detach().requires_grad_()
                 )
-                losses = self._mapped(
+                losses = self._map_over_shards(
                     self._teacher.loss,
                     leaves,
                     dict(self._parameters),
@@ -344,36 +352,38 @@ class ShardSession(SampleSession):
                     allow_unused=True,
                     materialize_grads=True,
                 )
-                updated_states = self._mapped(
+                updated_states = self._map_over_shards(
                     self._teacher.step,
                     _apply_to_each(leaves, lambda value: value.detach()),
-                    kept,
+                    other_state,
                     dict(zip(leaves, gradients, strict=True)),
                 )
+                # The rows of these shards are written into the states of all.
                 for state, updated in zip(self._states, updated_states, strict=True):
                     for name, value in updated.items():
                         state[name][shard_indices] = value
 
-    def _answers(
-        self, records: Records, asked: npt.NDArray[np.intp]
+    def _clipped_answers(
+        self, records: Records, asked_shards: npt.NDArray[np.intp]
     ) -> npt.NDArray[np.int32]:
         """Returns the clipped vectors of shards, each of its own records alone.
 
         Args:
             records: All records.
-            asked: Indices of the shards.
+            asked_shards: Indices of the shards.
 
         Returns:
-            One row for each, (asked, count), in grid units, of norm at most `UNITS`.
+            One row for each, (asked_shards, count), in grid units, of norm at most
+            `UNITS`.
 
         Raises:
             OptionError: if the teacher returns other shapes than were planned.
         """
-        plan = self.plan.plan
+        plan = self._step_plan
         rows = [np.zeros((0, plan.count), dtype=np.int32)]
-        for shard_indices, batch in self._batches(records, asked):
+        for shard_indices, batch in self._batches(records, asked_shards):
             weights = _rows(self._states[0], shard_indices)
-            vectors = self._mapped(
+            vectors = self._map_over_shards(
                 self._teacher.answer,
                 weights,
                 dict(self._parameters),
@@ -400,7 +410,7 @@ class ShardSession(SampleSession):
         return np.concatenate(rows)
 
     def _batches(
-        self, records: Records, chosen: npt.NDArray[np.intp]
+        self, records: Records, chosen_shards: npt.NDArray[np.intp]
     ) -> Iterator[tuple[Int64[Tensor, " shards"], ShardBatch]]:
         """Yields shards in blocks, with some records of each.
 
@@ -409,7 +419,7 @@ class ShardSession(SampleSession):
 
         Args:
             records: All records.
-            chosen: Indices of the shards.
+            chosen_shards: Indices of the shards.
 
         Yields:
             Indices of the shards of a block, and their records, (shards, records,
@@ -419,12 +429,12 @@ class ShardSession(SampleSession):
 
         assert self._split is not None
         draws = self._teacher.records
-        uniform = self._random.random((self.plan.plan.shards, draws))
-        drawn = self._split.drawn(uniform)
-        for start in range(0, len(chosen), _SHARDS_PER_BLOCK):
-            shard_indices = chosen[start : start + _SHARDS_PER_BLOCK]
+        uniform = self._random.random((self._step_plan.shards, draws))
+        drawn_records = self._split.draw_records(uniform)
+        for start in range(0, len(chosen_shards), _SHARDS_PER_BLOCK):
+            shard_indices = chosen_shards[start : start + _SHARDS_PER_BLOCK]
             has_records = (self._split.sizes[shard_indices] > 0).astype(np.float32)
-            record_indices = drawn[shard_indices].reshape(-1)
+            record_indices = drawn_records[shard_indices].reshape(-1)
             is_real = has_records.repeat(draws)[:, None]  # 0 for an empty shard's
             numeric = as_floats(records[0][record_indices])
             numeric_or_zero = np.where(is_real > 0, numeric, np.float32(0))
@@ -444,7 +454,7 @@ class ShardSession(SampleSession):
 
         return torch.from_numpy(np.ascontiguousarray(values)).to(self._device)
 
-    def _mapped(
+    def _map_over_shards(
         self, function: Callable[..., Any], *arguments: Any, dims: Any = 0
     ) -> Any:
         """Calls a function of one shard for all shards of a block at once.
@@ -481,12 +491,12 @@ class ShardSession(SampleSession):
             OptionError: if another shard's records change a vector, or it changes each
                 time, or the teacher returns other shapes than were planned.
         """
-        plan = self.plan.plan
+        plan = self._step_plan
         layout = self._access.source.schema.layout
         parameters = self._parameters
         random = np.random.Generator(np.random.Philox(_PARAMETERS_SEED))
         self._parameters = {
-            name: moved(value, random) for name, value in parameters.items()
+            name: move_slightly(value, random) for name, value in parameters.items()
         }
         first, with_other_records, again = (
             self._probe_answers(layout, records_of_first_shard)
@@ -522,7 +532,7 @@ class ShardSession(SampleSession):
         Returns:
             One row for each shard, (shards, count), in grid units.
         """
-        plan = self.plan.plan
+        plan = self._step_plan
         shards = min(plan.shards, _PROBE_SHARDS)
         record_count = _PROBE_RECORDS * shards
         usual_records = made_up_records(
@@ -539,11 +549,11 @@ class ShardSession(SampleSession):
         codes = np.where(in_first_shard, other_records.codes, usual_records.codes)
         records = Records(numeric.astype(np.float32), codes)
 
-        self._begin(words, _DRAWS_SEED)
+        self._start_shards(words, _DRAWS_SEED)
         self._split = _Split.of(words, plan.shards)
         for _ in range(_PROBE_LEARNINGS):
-            self._learn(records, np.arange(shards))
-        return self._answers(records, np.arange(shards))
+            self._train_shards(records, np.arange(shards))
+        return self._clipped_answers(records, np.arange(shards))
 
 
 def _apply_to_each(
@@ -612,7 +622,7 @@ class BatchSession(SampleSession):
         Returns:
             Indices of the records, ascending; private.
         """
-        shards = self.plan.plan.shards
+        shards = self._step_plan.shards
         if shards == 1:
             return super()._sample(records, number)
         if self._shards is None:
@@ -625,6 +635,10 @@ class BatchSession(SampleSession):
     def _exact_vector(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
         """Computes and clips the vector of a sample; zeros if the function fails.
 
+        The function may be any one, and whether it fails may depend on one record. So a
+        failure is neither told nor stops the step: zeros are a vector like others, to
+        which the same noise is added (G-24).
+
         Args:
             records: All records.
             sample: Indices of the records in the sample.
@@ -633,7 +647,6 @@ class BatchSession(SampleSession):
             The exact vector, (count,), in grid units; private.
         """
         numeric, codes = records
-        # Whether there is an error or a warning must not depend on a record (G-24).
         with warnings.catch_warnings(action="ignore"):
             try:
                 return self._clipped(
@@ -643,7 +656,7 @@ class BatchSession(SampleSession):
                     "a sample",
                 )
             except Exception:
-                return np.zeros(self.plan.plan.count, dtype=np.int64)
+                return np.zeros(self._step_plan.count, dtype=np.int64)
 
     def _clipped(
         self,
@@ -666,8 +679,8 @@ class BatchSession(SampleSession):
         Raises:
             OptionError: if the function returns other shapes than were planned.
         """
-        plan = self.plan.plan
-        vector = self._vector(copied(parameters), numeric, codes)
+        plan = self._step_plan
+        vector = self._vector(copy_parameters(parameters), numeric, codes)
         arrays = {key: _as_float_array(value) for key, value in vector.items()}
         shapes = {key: value.shape for key, value in arrays.items()}
         if shapes != plan.parameters:
@@ -687,12 +700,12 @@ class BatchSession(SampleSession):
                 shape.
         """
         layout = self._access.source.schema.layout
-        plan = self.plan.plan
+        plan = self._step_plan
         # Near the parameters of the first step, where less is zero than at them.
         random = np.random.Generator(np.random.Philox(_PARAMETERS_SEED))
         parameters = {
-            name: moved(value, random)
-            for name, value in copied(self._parameters).items()
+            name: move_slightly(value, random)
+            for name, value in copy_parameters(self._parameters).items()
         }
         vectors: dict[int, Integers] = {}
         for size in _PROBE_SAMPLE_SIZES:
@@ -722,7 +735,7 @@ def _as_float_array(value: Any) -> npt.NDArray[np.float64]:
     return np.asarray(value, dtype=np.float64)
 
 
-def copied(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def copy_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Copies parameters, so that what a function writes into them is lost.
 
     Otherwise it could leave there what it saw of a sample.
@@ -736,7 +749,7 @@ def copied(parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def moved(value: Any, random: np.random.Generator) -> Any:
+def move_slightly(value: Any, random: np.random.Generator) -> Any:
     """Moves floats a little, so that a function is not tried only at its start.
 
     Args:

@@ -71,6 +71,9 @@ class SumSession(Session):
                 changed since the last round.
             BudgetRefusedError: if the ledger refuses.
         """
+        # First all that can be refused without the records, then the pass, then the
+        # noise of each question. An answer is in the journal before the next question
+        # has noise, and in this session's memory once all of them are there.
         access = self._access
         with self._lock:
             self._check_names(maps, link)
@@ -93,15 +96,15 @@ class SumSession(Session):
                 if open_tasks:
                     engine = self._started_engine()
                     totals = engine.sum(source, open_tasks, access.progress)
-                    self._check_records(totals.records, link)
+                    self._check_record_count(totals.records, link)
                 for name in open_tasks:
                     values[name] = self._answer(
                         totals.sums[name], self.plan.release(name)
                     )
                     if access.journal is not None:
-                        access.journal.answer(name, values[name])
+                        access.journal.write_answer(name, values[name])
             self._values |= values
-            self._close_if_answered()
+            self._stop_engine_if_answered()
             return values
 
     def release(self) -> Release:
@@ -162,7 +165,7 @@ class SumSession(Session):
         for name, task in tasks.items():
             if journal is None or name not in journal.answers:
                 continue
-            is_same_map = journal.begun[name] == self._map_digests[name]
+            is_same_map = journal.begun_maps[name] == self._map_digests[name]
             shape = (task.feature_map.dim, task.columns)
             if not is_same_map or journal.answers[name].shape != shape:
                 raise OptionError(
@@ -177,15 +180,15 @@ class SumSession(Session):
         """Writes into the journal that a query is begun, with the hash of its map."""
         journal = self._access.journal
         if journal is not None:
-            journal.begin(query, self._map_digests.get(query))
+            journal.begin_query(query, self._map_digests.get(query))
 
     @property
-    def _answered(self) -> bool:
-        """Whether nothing of the plan is left to answer."""
+    def _is_answered(self) -> bool:
+        """Whether the whole plan is answered."""
         return not self.open_questions
 
     def _started_engine(self) -> Engine:
-        """Returns the engine of all rounds, which starts with the first."""
+        """Returns the engine of all rounds, and starts it in the first call."""
         if self._engine is None:
             assert self._access.engine is not None
             self._engine = self._engine_stack.enter_context(
@@ -193,20 +196,22 @@ class SumSession(Session):
             )
         return self._engine
 
-    def _close_if_answered(self) -> None:
-        """Stops the engine once it has no more to do."""
-        if self._answered:
+    def _stop_engine_if_answered(self) -> None:
+        """Stops the engine once the plan is answered; the session stays as it is."""
+        if self._is_answered:
             self._engine_stack.close()
 
-    def _end(self) -> None:
+    def _end_session(self) -> None:
         """Ends the session, and stops its engine."""
-        super()._end()
+        super()._end_session()
         self._engine_stack.close()
 
     def _stds(self) -> dict[str, float]:
-        """Returns the standard deviation of the noise of each released value.
+        """Returns the standard deviation of the noise in each released value.
 
-        By name, in the order of the plan, in the units of the values.
+        Returns:
+            Standard deviations in the units of the values, by name, in the order of the
+            plan.
         """
         return {
             release.query.name: release.noise_std_natural
@@ -270,7 +275,9 @@ class SumSession(Session):
         else:
             tried_map = feature_map
         rows = block_rows(feature_map, len(layout.numeric))
-        return replace(task, chosen=map_execution(name, tried_map, layout, rows))
+        return replace(
+            task, probed_execution=map_execution(name, tried_map, layout, rows)
+        )
 
 
 def _check_size(name: str, query: Query, dim: int, columns: int) -> None:

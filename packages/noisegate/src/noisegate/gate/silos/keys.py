@@ -16,9 +16,9 @@ modulo 2⁶⁴::
     ────────────────────────────────────────────────────────────────
     total   sums + noises
 
-How to read it: `write_key` and `silo_key` are for one silo, `check_shares` and
-`unmasked` for whoever adds up; `SecureSum` is what all shares of a sum have in common,
-and `Masking` makes the masks.
+How to read it: `write_key` and `read_silo_key` are for one silo, `check_shares` and
+`sum_shares` for whoever adds up; `SecureSum` is what all shares of a sum have in
+common, and `Masking` makes the masks.
 """
 
 from __future__ import annotations
@@ -50,10 +50,12 @@ from noisegate.privacy.release import Release, read_json
 
 FORMAT = 1
 """Version of the files of keys."""
-PUBLIC = ".pub"
+PUBLIC_SUFFIX = ".pub"
 """How the names of public keys end."""
 # Bytes of a key of X25519.
 _KEY_SIZE = 32
+# 2³², the base of the two digits in which a release holds a word of 64 bits.
+_HALF_WORD = 2**32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +65,9 @@ class SiloKey:
     Attributes:
         silo: Name of the silo.
         path: File of its private key.
-        keys: Public keys of all silos, by name.
-        colluding: How many of the silos may tell what they know.
-        private_key: Its private key, of X25519.
+        keys: Public keys of all silos, in hexadecimal, by the names of the silos.
+        colluding: How many of the silos may tell others what they know.
+        private_key: Its private key, an `X25519PrivateKey`.
     """
 
     silo: str
@@ -74,11 +76,13 @@ class SiloKey:
     colluding: int
     private_key: Any = field(repr=False)
 
-    def masking(self, part: CalibratedPlan, *, plan: str, after: str | None) -> Masking:
-        """Returns the masks of one round.
+    def masking_of_round(
+        self, round_plan: CalibratedPlan, *, plan: str, after: str | None
+    ) -> Masking:
+        """Returns the masks of one round, none of them used yet.
 
         Args:
-            part: The queries of the round, with their noise.
+            round_plan: The queries of the round, with their noise.
             plan: Identifier of the published plan.
             after: Digest of the merged release of the round before; None in the first.
         """
@@ -86,14 +90,14 @@ class SiloKey:
             keys=self.keys,
             colluding=self.colluding,
             plan=plan,
-            events=tuple(event_to_json(event) for event in part.events),
+            events=tuple(event_to_json(event) for event in round_plan.events),
             after=after,
         )
         return Masking(
             sum=secure_sum,
             silo=self.silo,
             private_key=self.private_key,
-            used=self.path.with_name(self.path.name + ".used"),
+            used_folder=self.path.with_name(self.path.name + ".used"),
         )
 
 
@@ -114,23 +118,36 @@ def write_key(silo: str, out: Path) -> Path:
         raise OptionError(
             f"silo={silo!r} must be the name of this silo in one line, such as 'north'."
         )
-    public_path = out.with_suffix(PUBLIC)
+    public_path = out.with_suffix(PUBLIC_SUFFIX)
     if public_path == out:
         raise OptionError(
             f"--out {out}: the public key gets this name; choose another, such as "
             f"{silo}.key."
         )
-    private, public = new_key()
-    for path, key in ((out, {"private": private}), (public_path, {"public": public})):
-        with new_file(path) as new:
-            new.chmod(0o600)
-            content = {"format": FORMAT, "silo": silo.strip(), **key}
-            new.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    private_digits, public_digits = generate_key_pair()
+    # The private one first: a public key that others use belongs to a stored one.
+    _write_key_file(out, silo, "private", private_digits)
+    _write_key_file(public_path, silo, "public", public_digits)
     public_path.chmod(0o644)
     return public_path
 
 
-def silo_key(
+def _write_key_file(path: Path, silo: str, kind: str, digits: str) -> None:
+    """Writes the file of a key, which its owner alone may read.
+
+    Args:
+        path: The file, which must not exist.
+        silo: Name of the silo.
+        kind: "private" or "public".
+        digits: The key in hexadecimal.
+    """
+    with new_file(path) as new_path:
+        new_path.chmod(0o600)
+        content = {"format": FORMAT, "silo": silo.strip(), kind: digits}
+        new_path.write_text(json.dumps(content) + "\n", encoding="utf-8")
+
+
+def read_silo_key(
     folder: str | Path | None, key: str | Path | None, colluding: int
 ) -> SiloKey | None:
     """Reads what a silo needs for secure sums.
@@ -155,9 +172,9 @@ def silo_key(
             f"secure_sum={folder!r} and key={key!r} go together: the folder with the "
             "public key of every silo, and the private key of this one."
         )
-    public_keys = read_keys(Path(folder))
+    public_keys = read_public_keys(Path(folder))
     path = Path(key)
-    silo, digits = _read(path, "private")
+    silo, digits = _read_key_file(path, "private")
     check_private(path, "key")
     problem = second_name(path)
     if problem is not None:
@@ -166,12 +183,13 @@ def silo_key(
             "remembered beside its name, and under another name it would be used twice."
         )
     try:
-        own_key = private_key(digits)
+        own_private_key = private_key_from_digits(digits)
     except ValueError:
         raise ModelError(
             f"{path} holds no private key of X25519; make one with `noisegate key`."
         ) from None
-    if public_keys.get(silo) != own_key.public_key().public_bytes_raw().hex():
+    own_public_digits = own_private_key.public_key().public_bytes_raw().hex()
+    if public_keys.get(silo) != own_public_digits:
         raise OptionError(
             f"key={str(path)!r}: {folder} holds no public key of {silo!r} that belongs "
             "to it."
@@ -181,12 +199,15 @@ def silo_key(
         path=path,
         keys=public_keys,
         colluding=colluding,
-        private_key=own_key,
+        private_key=own_private_key,
     )
 
 
-def read_keys(folder: Path) -> dict[str, str]:
+def read_public_keys(folder: Path) -> dict[str, str]:
     """Reads the public keys in a folder.
+
+    Args:
+        folder: The folder; other files in it are passed over.
 
     Returns:
         Keys in hexadecimal, by the names of the silos, sorted.
@@ -196,8 +217,8 @@ def read_keys(folder: Path) -> dict[str, str]:
         ModelError: if a file holds no key.
     """
     keys: dict[str, str] = {}
-    for path in sorted(folder.glob("*" + PUBLIC)):
-        silo, digits = _read(path, "public")
+    for path in sorted(folder.glob("*" + PUBLIC_SUFFIX)):
+        silo, digits = _read_key_file(path, "public")
         if silo in keys:
             raise OptionError(
                 f"{folder} holds two public keys of the silo {silo!r}; keep the one "
@@ -206,13 +227,13 @@ def read_keys(folder: Path) -> dict[str, str]:
         keys[silo] = digits
     if len(keys) < 2:
         raise OptionError(
-            f"secure_sum={str(folder)!r} holds {len(keys)} public keys (*{PUBLIC}); it "
-            "needs all silos'."
+            f"secure_sum={str(folder)!r} holds {len(keys)} public keys "
+            f"(*{PUBLIC_SUFFIX}); it needs all silos'."
         )
     return dict(sorted(keys.items()))
 
 
-def _read(path: Path, kind: str) -> tuple[str, str]:
+def _read_key_file(path: Path, kind: str) -> tuple[str, str]:
     """Reads the file of a key.
 
     Args:
@@ -247,17 +268,17 @@ def _read(path: Path, kind: str) -> tuple[str, str]:
     return silo, digits
 
 
-def facts_of(shared: SecureSum) -> dict[str, Any]:
+def secure_sum_to_json(secure_sum: SecureSum) -> dict[str, Any]:
     """Returns what the certificate of a share says of the sum, as JSON has it."""
     return {
-        "keys": dict(shared.keys),
-        "colluding": shared.colluding,
-        "sum": shared.identity,
+        "keys": dict(secure_sum.keys),
+        "colluding": secure_sum.colluding,
+        "sum": secure_sum.identity,
     }
 
 
-def sum_of(release: Release) -> SecureSum | None:
-    """Returns the secure sum that a release is a share of; None if it is none.
+def secure_sum_of(release: Release) -> SecureSum | None:
+    """Returns the secure sum that a release is a share of; None if it is no share.
 
     Args:
         release: The release.
@@ -266,27 +287,27 @@ def sum_of(release: Release) -> SecureSum | None:
         ModelError: if its certificate states another sum than follows from it.
     """
     certificate = release.certificate
-    stated = certificate.public.get("secure_sum")
-    if stated is None:
+    stated_facts = certificate.public.get("secure_sum")
+    if stated_facts is None:
         return None
     try:
         secure_sum = SecureSum(
-            keys=dict(stated["keys"]),
-            colluding=stated["colluding"],
+            keys=dict(stated_facts["keys"]),
+            colluding=stated_facts["colluding"],
             plan=certificate.public["plan"],
             events=tuple(event_to_json(event) for event in certificate.events),
             after=certificate.public.get("after"),
         )
-        computed = facts_of(secure_sum)
+        computed_facts = secure_sum_to_json(secure_sum)
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(
             "a share's certificate states no secure sum: "
             f"{type(error).__name__} at {error}."
         ) from None
-    if computed != stated:
+    if computed_facts != stated_facts:
         raise ModelError(
             f"silo {certificate.public.get('silo')!r} states the sum "
-            f"{str(stated['sum'])[:16]}, and its certificate makes "
+            f"{str(stated_facts['sum'])[:16]}, and its certificate makes "
             f"{secure_sum.identity[:16]}: do not rely on it."
         )
     return secure_sum
@@ -296,7 +317,7 @@ def check_shares(releases: Sequence[Release]) -> SecureSum | None:
     """Checks that releases are all the shares of one secure sum, or none is a share.
 
     Args:
-        releases: Releases of the silos.
+        releases: Releases of the silos, at least one.
 
     Returns:
         The secure sum; None if none is a share.
@@ -305,10 +326,10 @@ def check_shares(releases: Sequence[Release]) -> SecureSum | None:
         OptionError: if they are shares of several sums, or one is missing.
         ModelError: if a certificate contradicts itself.
     """
-    sums = [sum_of(release) for release in releases]
+    secure_sums = [secure_sum_of(release) for release in releases]
     names = [str(release.certificate.public.get("silo")) for release in releases]
-    first_sum = sums[0]
-    for name, secure_sum in zip(names, sums, strict=True):
+    first_sum = secure_sums[0]
+    for name, secure_sum in zip(names, secure_sums, strict=True):
         if (secure_sum is None) is not (first_sum is None):
             raise OptionError(
                 f"silos {names[0]!r} and {name!r}: one is a share of a secure sum, and "
@@ -329,22 +350,22 @@ def check_shares(releases: Sequence[Release]) -> SecureSum | None:
                 "--colluding."
             )
     if first_sum is not None:
-        missing = sorted(set(first_sum.keys) - set(names))
-        if missing:
+        missing_silos = sorted(set(first_sum.keys) - set(names))
+        if missing_silos:
             raise OptionError(
-                f"the share of {', '.join(missing)} is missing: without it the masks "
+                f"the share of {', '.join(missing_silos)} is missing: without it the masks "
                 "of the others do not cancel. Wait for it; or begin anew without that "
                 "silo, with new keys, which costs ε again."
             )
     return first_sum
 
 
-def unmasked(releases: Sequence[Release], name: str) -> npt.NDArray[np.int64]:
+def sum_shares(releases: Sequence[Release], query: str) -> npt.NDArray[np.int64]:
     """Adds up the shares of all silos, in which the masks cancel.
 
     Args:
         releases: The shares of all silos.
-        name: Name of a query.
+        query: Name of a query.
 
     Returns:
         The noisy sum over all silos in grid units, (dim, columns).
@@ -354,12 +375,15 @@ def unmasked(releases: Sequence[Release], name: str) -> npt.NDArray[np.int64]:
     """
     try:
         total = np.sum(
-            [as_words(release.values[name]) for release in releases],
+            [words_from_halves(release.values[query]) for release in releases],
             axis=0,
             dtype=np.uint64,
         )
     except ValueError:
-        raise ModelError(f"query {name!r}: a share holds no halves of words.") from None
+        raise ModelError(
+            f"query {query!r}: a share holds no halves of words."
+        ) from None
+    # Words from 2⁶³ on stand for negative sums, which wrapped around in the shares.
     return np.asarray(total).view(np.int64)
 
 
@@ -389,30 +413,31 @@ class SecureSum:
     """Digest of the merged release of the round before; None in the first round."""
 
     def __post_init__(self) -> None:
-        count = len(self.keys)
-        if not 2 <= count <= MOST_SHARES:
+        silo_count = len(self.keys)
+        if not 2 <= silo_count <= MOST_SHARES:
             raise OptionError(
-                f"secure sum: keys of {count} silos; give those of 2 to {MOST_SHARES}."
+                f"secure sum: keys of {silo_count} silos; give those of 2 to "
+                f"{MOST_SHARES}."
             )
-        if type(self.colluding) is not int or not 0 <= self.colluding < count:
+        if type(self.colluding) is not int or not 0 <= self.colluding < silo_count:
             raise OptionError(
                 f"colluding={self.colluding!r} must be a whole number from 0 to "
-                f"{count - 1}, below the number of silos."
+                f"{silo_count - 1}, below the number of silos."
             )
-        if len(set(self.keys.values())) < count:
+        if len(set(self.keys.values())) < silo_count:
             raise OptionError(
                 f"secure sum: two of the silos {', '.join(self.keys)} have the same "
                 "key."
             )
 
     @property
-    def honest(self) -> int:
-        """How many shares of the noise must suffice."""
+    def honest_count(self) -> int:
+        """How many shares of the noise must suffice: those of silos not colluding."""
         return len(self.keys) - self.colluding
 
     @property
     def identity(self) -> str:
-        """SHA-256 of all of it, in hexadecimal."""
+        """SHA-256 of all fields, in hexadecimal: another sum has another identity."""
         return hashlib.sha256(
             canonical_json({**vars(self), "keys": dict(self.keys)})
         ).hexdigest()
@@ -428,37 +453,41 @@ class Masking:
     """Name of this silo."""
     private_key: Any = field(repr=False)
     """Private key of this silo, of X25519."""
-    used: Path
+    used_folder: Path
     """Folder that remembers the sums in which this key was used."""
 
-    def begin(self) -> None:
-        """Marks the masks as used, for good.
+    def mark_used(self) -> None:
+        """Marks the masks as used, for good, before anything leaves under them.
 
-        Two answers under the same masks would show their difference.
+        Two answers under the same masks would show their difference. So a second call
+        is refused, in any process, also where the first one was killed after it.
 
         Raises:
             OptionError: if they were used, or the mark cannot be made.
         """
         try:
-            self.used.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.used_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Whoever can remove a mark can have the key used twice.
-            close_to_others(self.used)
-            with (self.used / self.sum.identity).open("x") as mark:
+            close_to_others(self.used_folder)
+            # The mark is an empty file with the name of the sum.
+            with (self.used_folder / self.sum.identity).open("x") as mark:
                 os.fsync(mark.fileno())
         except FileExistsError:
             raise OptionError(
                 f"silo {self.silo!r} has answered this sum before, or was stopped in "
-                f"it: {self.used} says so. A second answer under the same masks would "
-                "show the difference of both. All silos make new keys and begin anew."
+                f"it: {self.used_folder} says so. A second answer under the same masks "
+                "would show the difference of both. All silos make new keys and begin "
+                "anew."
             ) from None
         except PermissionError as error:
             raise OptionError(
-                f"{self.used} cannot be written: {error.strerror}. It remembers the "
-                "sums in which the key was used; move the key to a folder of your own."
+                f"{self.used_folder} cannot be written: {error.strerror}. It remembers "
+                "the sums in which the key was used; move the key to a folder of your "
+                "own."
             ) from None
         # The entries of the mark in its folder, and of the folder in its own, are on
         # disk too before anything leaves: they outlive a power cut.
-        sync_folders(self.used, self.used.parent)
+        sync_folders(self.used_folder, self.used_folder.parent)
 
     def mask(self, query: str, size: int) -> Words:
         """Returns the mask of this silo's answer to a query.
@@ -475,6 +504,7 @@ class Masking:
             if other == self.silo:
                 continue
             stream = self._stream(other, query, size)
+            # The first by name adds the stream that the other subtracts.
             if self.silo < other:
                 total = total + stream
             else:
@@ -514,8 +544,11 @@ class Masking:
         return np.frombuffer(stream, dtype="<u8").astype(np.uint64)
 
 
-def new_key() -> tuple[str, str]:
-    """Generates a private and a public key of X25519, in hexadecimal.
+def generate_key_pair() -> tuple[str, str]:
+    """Generates a key pair of X25519.
+
+    Returns:
+        The private and the public key, both in hexadecimal.
 
     Raises:
         MissingExtraError: if the package cryptography is not installed.
@@ -527,14 +560,17 @@ def new_key() -> tuple[str, str]:
     return key.private_bytes_raw().hex(), key.public_key().public_bytes_raw().hex()
 
 
-def private_key(digits: str) -> Any:
-    """Returns the private key that `new_key` has generated.
+def private_key_from_digits(digits: str) -> Any:
+    """Returns the private key that `generate_key_pair` has generated.
 
     Args:
         digits: The key in hexadecimal.
 
+    Returns:
+        An `X25519PrivateKey`, of a package that is optional.
+
     Raises:
-        ValueError: if it is none.
+        ValueError: if it is no key of X25519.
         MissingExtraError: if the package cryptography is not installed.
     """
     require("cryptography", "a secure sum")
@@ -543,8 +579,8 @@ def private_key(digits: str) -> Any:
     return X25519PrivateKey.from_private_bytes(bytes.fromhex(digits))
 
 
-def as_numbers(words: Words) -> npt.NDArray[np.float64]:
-    """Writes words as a release holds them: in float64, which has 53 bits, as halves.
+def halves_of_words(words: Words) -> npt.NDArray[np.float64]:
+    """Writes words as a release holds them: as halves, since float64 has 53 bits.
 
     Args:
         words: Words, (dim, columns).
@@ -554,30 +590,30 @@ def as_numbers(words: Words) -> npt.NDArray[np.float64]:
 
     Examples:
         >>> import numpy as np
-        >>> from noisegate.gate.silos.keys import as_numbers
-        >>> as_numbers(np.array([[2**32 + 5]], dtype=np.uint64)).tolist()
+        >>> from noisegate.gate.silos.keys import halves_of_words
+        >>> halves_of_words(np.array([[2**32 + 5]], dtype=np.uint64)).tolist()
         [[1.0], [5.0]]
     """
     high = words >> np.uint64(32)
-    low = words & np.uint64(2**32 - 1)
+    low = words & np.uint64(_HALF_WORD - 1)
     return np.concatenate((high, low)).astype(np.float64)
 
 
-def as_words(numbers: npt.NDArray[np.float64]) -> Words:
-    """Reads the words that `as_numbers` has written.
+def words_from_halves(halves: npt.NDArray[np.float64]) -> Words:
+    """Reads the words that `halves_of_words` has written.
 
     Args:
-        numbers: High halves above low ones, (2·dim, columns).
+        halves: High halves above low ones, (2·dim, columns).
 
     Returns:
         Words, (dim, columns).
 
     Raises:
-        ValueError: if they are none.
+        ValueError: if they are no halves: not integers in [0, 2³²), two for each word.
     """
-    has_halves = len(numbers) % 2 == 0
-    is_half = (numbers >= 0) & (numbers < 2.0**32) & (numbers == np.floor(numbers))
-    if not has_halves or not is_half.all():
+    has_both_halves = len(halves) % 2 == 0
+    is_half = (halves >= 0) & (halves < _HALF_WORD) & (halves == np.floor(halves))
+    if not has_both_halves or not is_half.all():
         raise ValueError("no halves of words")
-    high, low = np.split(numbers.astype(np.uint64), 2)
+    high, low = np.split(halves.astype(np.uint64), 2)
     return (high << np.uint64(32)) | low

@@ -101,16 +101,17 @@ class StreamState:
                 "beside its name."
             )
         self.folder = plan.resolve().with_suffix(".private")
+        # The key of the seals; None before the folder is opened, and after its end.
         self._key: bytes | None = None
 
-    def begin(self, plan: str) -> None:
+    def open_for_plan(self, plan_id: str) -> None:
         """Opens the folder for the stream of a plan, and makes it if it is not there.
 
         The folder and its files become the owner's alone, and what a killed process
-        left is removed.
+        left is removed. Opening it again changes nothing.
 
         Args:
-            plan: Identifier of the plan.
+            plan_id: Identifier of the plan.
 
         Raises:
             OptionError: if the folder is of another plan, belongs to somebody else, or
@@ -120,38 +121,42 @@ class StreamState:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             self._protect()
             self._sweep()
-            if not self.periods:
+            # A stream that has ended has periods and no key: it gets no new one.
+            if not self.begun_period_count:
                 self._write_if_missing("key", secrets.token_bytes(32))
-            self._write_if_missing("plan", plan.encode())
-            stored_plan = (self.folder / "plan").read_bytes()
+            self._write_if_missing("plan", plan_id.encode())
+            stored_plan_id = (self.folder / "plan").read_bytes()
             # Without a key, the stream has ended, and its seals are erased.
             self._key = None
             with suppress(FileNotFoundError):
                 self._key = (self.folder / "key").read_bytes()
-        if stored_plan != plan.encode():
+        if stored_plan_id != plan_id.encode():
             raise OptionError(
                 f"stream: {self.folder} is of another plan; give each plan a name of "
                 "its own."
             )
 
     @property
-    def periods(self) -> int:
-        """How many periods were begun."""
-        numbers = (_period_of(path) for path in self.folder.glob("[0-9]*.npz"))
-        return max(numbers, default=0)
+    def begun_period_count(self) -> int:
+        """How many periods were begun, each by its first answer."""
+        periods = (_period_in_name(path) for path in self.folder.glob("[0-9]*.npz"))
+        return max(periods, default=0)
 
     @property
-    def booked(self) -> Mapping[str, Any]:
-        """Reservation, data set and ledger of the stream; empty without a ledger."""
+    def ledger_entry(self) -> Mapping[str, Any]:
+        """Where the stream is recorded: `reservation`, `dataset` and `ledger`.
+
+        It is empty before the stream has reserved, and without a ledger.
+        """
         try:
             return dict(read_json(self.folder / "booked.json"))
         except FileNotFoundError:
             return {}
 
-    def book(
+    def write_ledger_entry(
         self, *, reservation: str | None, dataset: str, ledger: str | None
     ) -> None:
-        """Remembers where the stream is recorded.
+        """Remembers where the stream is recorded, in place of what was there.
 
         Args:
             reservation: The reservation in the ledger.
@@ -169,12 +174,12 @@ class StreamState:
                 replaces=True,
             )
 
-    def seal(self, name: str, sums: Integers) -> str:
+    def seal_of(self, name: str, sums: Integers) -> str:
         """Returns the keyed hash by which exact sums are known again.
 
         Args:
             name: Name of the query.
-            sums: Its exact sums; private.
+            sums: Its exact sums in grid units, (columns, dim); private.
 
         Returns:
             HMAC with SHA-256, in hexadecimal.
@@ -192,8 +197,8 @@ class StreamState:
         )
         return hmac.new(self._key, content, hashlib.sha256).hexdigest()
 
-    def check_new(
-        self, period: int, sums: Mapping[str, Integers], *, empty: bool
+    def check_records_are_new(
+        self, period: int, sums: Mapping[str, Integers], *, has_records: bool
     ) -> None:
         """Checks that records are new, or those that this period began with.
 
@@ -202,14 +207,15 @@ class StreamState:
         they are given again whatever the records are.
 
         Args:
-            period: Number of the period.
-            sums: Exact sums, by query; private.
-            empty: Whether there are no records; several periods may have none.
+            period: Number of the period, from 1.
+            sums: Exact sums, by query, (columns, dim) each; private.
+            has_records: Whether there are any records. Several periods may have none,
+                so these are not compared with earlier periods.
 
         Raises:
             OptionError: if an earlier period had these records, or this one had others.
         """
-        answers = {name: self.read(period, name) for name in sums}
+        answers = {name: self.read_answer(period, name) for name in sums}
         if all(answer is not None and answer.is_erased for answer in answers.values()):
             LOG.info(
                 "Period %d was answered, and its seals are erased: the answer is given "
@@ -217,8 +223,10 @@ class StreamState:
                 period,
             )
             return
-        seals = {name: self.seal(name, query_sums) for name, query_sums in sums.items()}
-        if not empty:
+        seals = {
+            name: self.seal_of(name, query_sums) for name, query_sums in sums.items()
+        }
+        if has_records:
             for earlier_period in range(1, period):
                 if self._has_seals(earlier_period, seals):
                     raise OptionError(
@@ -227,11 +235,11 @@ class StreamState:
                         f"those of period {period}. If they are others that count the "
                         "same, give them together with those of the next period."
                     )
-        differs = any(
+        has_other_records = any(
             answer is not None and answer.seal and answer.seal != seals[name]
             for name, answer in answers.items()
         )
-        if differs:
+        if has_other_records:
             raise OptionError(
                 f"data: period {period} was answered with other records. A period has "
                 "one answer: give the same records again, or go on from the model that "
@@ -239,39 +247,50 @@ class StreamState:
             )
 
     def _has_seals(self, period: int, seals: Mapping[str, str]) -> bool:
-        """Returns whether all queries of a period have these seals."""
+        """Returns whether all queries of a period have these seals.
+
+        A period whose seals are erased has none of them.
+        """
         for name, seal in seals.items():
-            answer = self.read(period, name)
+            answer = self.read_answer(period, name)
             if answer is None or answer.seal != seal:
                 return False
         return True
 
-    def read(self, period: int, name: str) -> PeriodSums | None:
+    def read_answer(self, period: int, name: str) -> PeriodSums | None:
         """Returns the answer to a query in a period; None where there is none."""
-        return _read(self._path(period, name))
+        return _read_sums(self._answer_path(period, name))
 
-    def write(self, period: int, name: str, answer: PeriodSums) -> None:
+    def write_answer(self, period: int, name: str, answer: PeriodSums) -> None:
         """Stores the answer to a query in a period, for good.
+
+        It is on disk, complete, when this returns. Only the first of several writers
+        has its answer stored, so that a period has one answer.
+
+        Args:
+            period: Number of the period, from 1.
+            name: Name of the query.
+            answer: The noisy sums, with their noise and seal.
 
         Raises:
             OptionError: if another process was faster, or the folder cannot be written.
         """
         with self._writing(_STAYS_PAID):
             try:
-                self._write_file(self._path(period, name), answer)
+                self._write_file(self._answer_path(period, name), answer)
             except (FileExistsError, FileNotFoundError):
                 raise OptionError(
                     f"stream: another process answers period {period} at this moment; "
                     "let it end."
                 ) from None
 
-    def total(self, name: str, first: int, last: int) -> Integers:
+    def sum_answers(self, name: str, first_period: int, last_period: int) -> Integers:
         """Adds up the noisy sums of some periods.
 
         Args:
             name: Name of the query.
-            first: Number of the first period.
-            last: Number of the last period, included.
+            first_period: Number of the first period.
+            last_period: Number of the last period, included.
 
         Returns:
             The total in grid units, (columns, dim).
@@ -280,24 +299,33 @@ class StreamState:
             ModelError: if an answer is missing.
             DataError: if the total leaves 64 bits.
         """
-        answers = [self.read(period, name) for period in range(first, last + 1)]
-        noisy = [answer.noisy for answer in answers if answer is not None]
-        if len(noisy) < len(answers):
+        answers = [
+            self.read_answer(period, name)
+            for period in range(first_period, last_period + 1)
+        ]
+        noisy_sums = [answer.noisy for answer in answers if answer is not None]
+        if len(noisy_sums) < len(answers):
             raise ModelError(
-                f"{self.folder} lacks an answer of a period before {last}; restore it "
-                "from a backup."
+                f"{self.folder} lacks an answer of a period before {last_period}; "
+                "restore it from a backup."
             )
-        if np.abs(np.sum(noisy, axis=0, dtype=np.float64)).max(initial=0) > _MAX_TOTAL:
+        # In floats first, which do not wrap around.
+        rough_total = np.sum(noisy_sums, axis=0, dtype=np.float64)
+        if np.abs(rough_total).max(initial=0) > _MAX_TOTAL:
             raise DataError(
                 "the totals of the stream leave 64 bits; begin another one."
             )
-        return np.asarray(np.sum(noisy, axis=0), dtype=np.int64)
+        return np.asarray(np.sum(noisy_sums, axis=0), dtype=np.int64)
 
-    def forget(self, last: int) -> None:
-        """Erases noise and seals of all periods whose noise no later one takes back.
+    def erase_secrets_until(self, last_period: int) -> None:
+        """Erases noise and seals of the first periods, whose noise no later one needs.
+
+        Noisy sums stay. If the process dies in between, the next call erases the rest,
+        and a call where nothing is left to erase changes nothing.
 
         Args:
-            last: Number of the last of them, included.
+            last_period: Number of the last of these periods, included; below 1 for
+                none.
 
         Raises:
             OptionError: if the folder cannot be written.
@@ -305,30 +333,31 @@ class StreamState:
         with self._writing(_STAYS_PAID):
             self._sweep()
             for path in sorted(self.folder.glob("[0-9]*.npz")):
-                if _period_of(path) > last:
+                if _period_in_name(path) > last_period:
                     continue
-                answer = _read(path)
+                answer = _read_sums(path)
                 if answer is not None and not answer.is_erased:
                     # Another process that begins may sweep away the file that is being
                     # written; it erases the same then.
                     with suppress(FileNotFoundError):
                         self._write_file(path, PeriodSums(answer.noisy), replaces=True)
 
-    def end(self) -> None:
+    def erase_all_secrets(self) -> None:
         """Erases all secrets, after the last period.
 
-        Nothing takes noise back any more, and no records are compared.
+        Nothing takes noise back any more, and no records are compared. The key goes
+        last: as long as a seal is there, records can be compared with it.
 
         Raises:
             OptionError: if the folder cannot be written.
         """
-        self.forget(self.periods)
+        self.erase_secrets_until(self.begun_period_count)
         with self._writing(_STAYS_PAID):
             (self.folder / "key").unlink(missing_ok=True)
             sync_folders(self.folder)
 
-    def _path(self, period: int, name: str) -> Path:
-        """Returns the file of a query in a period."""
+    def _answer_path(self, period: int, name: str) -> Path:
+        """Returns the file of the answer to a query in a period."""
         return self.folder / f"{period:04}.{quote(name, safe='')}.npz"
 
     def _protect(self) -> None:
@@ -362,7 +391,11 @@ class StreamState:
                 path.chmod(0o600)
 
     def _sweep(self) -> None:
-        """Removes the files of processes that were killed while they wrote."""
+        """Removes the temporary files of processes that were killed while they wrote.
+
+        They may hold secrets. A process that is writing at this moment loses its file
+        too, and says so; see `write_answer`.
+        """
         for path in self.folder.iterdir():
             if _TEMPORARY.fullmatch(path.name) is None:
                 continue
@@ -408,6 +441,7 @@ class StreamState:
             FileExistsError: if there is a file already, and it may not be replaced.
             OSError: if it cannot be written.
         """
+        # Under another name until it is complete and on disk; see `_TEMPORARY`.
         temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
         try:
             with open(
@@ -426,7 +460,7 @@ class StreamState:
                 os.fsync(file.fileno())
             if replaces:
                 temporary.replace(path)
-            elif not _give_name(temporary, path):
+            elif not _rename_if_free(temporary, path):
                 raise FileExistsError(path)
         finally:
             # Still there after a link, and if the disk was full: it may hold secrets.
@@ -434,12 +468,12 @@ class StreamState:
         sync_folders(path.parent)
 
 
-def _period_of(path: Path) -> int:
-    """Returns the number of the period with which the name of a file begins."""
+def _period_in_name(path: Path) -> int:
+    """Returns the period in the name of a file: 3 in ``0003.pairs.npz``."""
     return int(path.name[:4])
 
 
-def _read(path: Path) -> PeriodSums | None:
+def _read_sums(path: Path) -> PeriodSums | None:
     """Reads the file of a query in a period; None if there is none.
 
     Raises:
@@ -461,8 +495,15 @@ def _read(path: Path) -> PeriodSums | None:
         ) from None
 
 
-def _give_name(temporary: Path, path: Path) -> bool:
+def _rename_if_free(temporary: Path, path: Path) -> bool:
     """Gives a file its final name, unless there is a file of that name.
+
+    A hard link fails where the name is taken, in one step, so that of two processes
+    only one gets the name. Its temporary name stays, and is removed by the caller.
+
+    Args:
+        temporary: The complete file, under its temporary name.
+        path: Its final name.
 
     Returns:
         Whether it has the name.
