@@ -20,7 +20,7 @@ ROOMS = {
     "noisegate_papers": "cli contrib estimators methods models queries training",
 }
 MODULES = {
-    "noisegate": "__main__ errors testing answers.cumulative answers.evidence "
+    "noisegate": "__main__ errors testing answers.evidence "
     "answers.infer answers.worth app.demo app.drafts.init app.signature "
     "app.start.guided app.start.questions gate.discovery.schema_gate gate.execution "
     "gate.gate gate.journal gate.samples gate.session gate.sums gate.silos.keys "
@@ -35,7 +35,6 @@ MODULES = {
 }
 # Imports that a contract names: those that it allows, and those that it ignores.
 CORE = {
-    "answers.cumulative": "from noisegate.models import within_cell\n",
     "answers.evidence": "from noisegate.methods import registry\n"
     "from noisegate.models import synthesizer, within_cell\n",
     "answers.infer": "from noisegate.models import synthesizer\n",
