@@ -1,3 +1,4 @@
+import json
 import re
 from dataclasses import replace
 from datetime import date
@@ -9,10 +10,11 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from noisegate.app.drafts.dictionaries import read_dictionary
 from noisegate.app.drafts.draft import draft, draft_schema
 from noisegate.app.drafts.linked import draft_linked, table_names
 from noisegate.errors import DataError, OptionError, SchemaError
-from noisegate.schema import Continuous, EncodedTable, Schema, decode
+from noisegate.schema import Boolean, Continuous, EncodedTable, Schema, decode
 from noisegate.schema.columns import column_form
 from noisegate.schema.linked.schema import LinkedSchema
 from noisegate.sources import TableSource
@@ -413,3 +415,33 @@ def test_two_files_of_one_name_and_tables_without_records(tmp_path):
             files(tmp_path, patients=tables["patients"][:0], visits=tables["visits"])
         )
     assert list(table_names([tmp_path / "-a b.csv"])) == ["a_b"]
+
+
+def test_truth_words_of_two_spellings_are_one_word(tmp_path):
+    path = tmp_path / "flags.csv"
+    path.write_text("flag\n" + "Y\nn\nN\ny\n" * 30)
+    drafted = draft(path)
+    assert drafted.schema.column("flag") == Boolean(
+        name="flag", true_values=("Y",), false_values=("n",)
+    )
+    records = next(TableSource(path, drafted.schema).batches())
+    # Of two spellings the first comes back.
+    flags = decode(records.rows(slice(4)), drafted.schema)["flag"].to_pylist()
+    assert flags == ["Y", "n", "n", "Y"]
+
+
+def test_an_infinite_bound_of_a_dictionary_is_left_open(tmp_path):
+    path = tmp_path / "schema.json"
+    field = {"name": "age", "type": "integer"}
+    bounds = {"minimum": 0, "maximum": "inf"}
+    path.write_text(json.dumps({"fields": [{**field, "constraints": bounds}]}))
+    text = read_dictionary(path).toml()
+    assert "the dictionary says that upper is inf" in text and "lower = 0" in text
+
+
+def test_a_broken_schema_that_a_package_names_is_named(tmp_path):
+    package = {"resources": [{"name": "visits", "schema": "visits.json"}]}
+    (tmp_path / "datapackage.json").write_text(json.dumps(package))
+    (tmp_path / "visits.json").write_text("{")
+    with pytest.raises(SchemaError, match=r"visits\.json is not valid JSON"):
+        read_dictionary(tmp_path / "datapackage.json")

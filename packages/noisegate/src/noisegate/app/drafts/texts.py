@@ -60,19 +60,19 @@ def draft_boolean(
     if not is_text(values.type) or len(values) > _MAX_TRUTH_SPELLINGS:
         return None
 
-    words = values.to_pylist()
-    lowered = {word.lower() for word in words}
-    if lowered <= {"true", "false"}:
+    # Words are read in any case, so one spelling of each is enough; the first stays.
+    spelling_of: dict[str, str] = {}
+    for word in values.to_pylist():
+        spelling_of.setdefault(word.lower(), word)
+    if spelling_of.keys() <= {"true", "false"}:
         return DraftedColumn.from_column(Boolean(name=name, missing=missing))
     for true_word, false_word in vocabulary("truth_words"):
-        if lowered == {true_word, false_word}:
+        if spelling_of.keys() == {true_word, false_word}:
             column = Boolean(
                 name=name,
                 missing=missing,
-                true_values=tuple(word for word in words if word.lower() == true_word),
-                false_values=tuple(
-                    word for word in words if word.lower() == false_word
-                ),
+                true_values=(spelling_of[true_word],),
+                false_values=(spelling_of[false_word],),
             )
             reason = (
                 f"true_values: {true_word!r} and {false_word!r} are taken for true and "

@@ -112,12 +112,7 @@ def _read_json(file: Path, table: str | None) -> Dictionary:
         table: Name of a resource or table in it, or None.
     """
     where = f"dictionary {file}"
-    try:
-        content = json.loads(read_text(file, "dictionary"))
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise SchemaError(
-            f"{where} is not valid JSON: {error}; correct the file there"
-        ) from None
+    content = _load_json(file)
     try:
         dictionary = _read_json_content(content, file, table)
     except (KeyError, TypeError, AttributeError):
@@ -128,6 +123,20 @@ def _read_json(file: Path, table: str | None) -> Dictionary:
     if dictionary is None:
         raise _not_understood(where)
     return dictionary
+
+
+def _load_json(file: Path) -> Any:
+    """Parses a JSON file of a dictionary.
+
+    Raises:
+        SchemaError: if it is no JSON.
+    """
+    try:
+        return json.loads(read_text(file, "dictionary"))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise SchemaError(
+            f"dictionary {file} is not valid JSON: {error}; correct the file there"
+        ) from None
 
 
 def _read_json_content(
@@ -157,7 +166,7 @@ def _read_json_content(
         if not isinstance(schema, Mapping):
             # The path of a file beside this one.
             schema_file = file.parent / str(schema)
-            schema = json.loads(read_text(schema_file, "dictionary"))
+            schema = _load_json(schema_file)
         return read_table_schema(schema)
     if isinstance(content.get("fields"), list):
         return read_table_schema(content)

@@ -233,7 +233,8 @@ def _parse_bound(kind: str, value: Any) -> Bound | None:
         such as "today".
     """
     text = "" if value is None else str(value).strip()
-    with suppress(ValueError):
+    # An infinite bound is an OverflowError.
+    with suppress(ValueError, OverflowError):
         if kind == Date.kind:
             return date.fromisoformat(text[:10])
         if kind == Datetime.kind:
