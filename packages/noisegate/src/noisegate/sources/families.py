@@ -121,16 +121,22 @@ class Families:
         return min(unit_weight, WHOLE) // row_share_counts
 
     def add_weights(self, unit_totals: npt.NDArray[np.int64]) -> None:
-        """Adds the weights of all rows to the totals of their units.
+        """Adds the weights of all rows to the totals of their units, and checks these.
+
+        The sensitivity of the gate's sums is that of a single record. It holds if all
+        rows of a unit together weigh no more than one record does, which is `WHOLE`;
+        G-31 proves it of `row_weights`. Here it is counted, so that a mistake ends the
+        run before anything is released.
 
         Args:
-            unit_totals: The weight of each unit so far, (units,); changed in place.
+            unit_totals: The weight of each unit so far, (units,). It is changed in
+                place, also where this raises: nothing may go on after that.
 
         Raises:
-            OverflowError: if a unit weighs more than one record, which G-31 says no
-                unit does.
+            OverflowError: if a unit weighs more than one record.
         """
         weights = self.row_weights()
+        # A parent without children has a row too, which weighs as one with a child.
         row_counts = np.maximum(self.child_counts, 1)
         np.add.at(unit_totals, self.parents["unit"], weights * row_counts)
         if not len(weights):

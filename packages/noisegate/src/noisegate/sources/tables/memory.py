@@ -294,7 +294,13 @@ def _wrap_batches(
     """
 
     def read_columns(columns: list[Any], rows: int) -> Iterator[pa.Table]:
-        """Yields the tables, cut to at most `rows` records each."""
+        """Yields the tables, cut to at most `rows` records each.
+
+        Raises:
+            DataError: in place of whatever the library raises, since its message may
+                quote a private value. It is raised behind the handler, and so without
+                that error as its context.
+        """
         try:
             for table in read_tables(columns, rows):
                 for start in range(0, table.num_rows, rows):
@@ -303,7 +309,8 @@ def _wrap_batches(
         except (GeneratorExit, KeyboardInterrupt, MemoryError):
             raise
         except Exception:
-            # Whatever such a library raises may quote a value.
+            # What the caller of this generator throws into it ends here as well, which
+            # only ever is one of those above.
             pass
         raise DataError(
             f"{name}: cannot be read to its end; data = {diagnosis} shows what is wrong "
