@@ -162,8 +162,8 @@ def add_up(
         UserError: if the releases do not belong together.
     """
     secure_sum = _check_of_one_round(releases, after)
-    # Copies, in which the queries of this round follow those of the rounds before; rounds
-    # ask different queries, so none is replaced.
+    # Copies, in which the queries of this round follow those of the rounds before.
+    # Rounds ask different queries, so none is replaced.
     values: dict[str, Any] = {}
     noise_std: dict[str, float] = {}
     if after is not None:
