@@ -257,8 +257,12 @@ class Run:
             data: The records. Of files on this machine the paths are written, of others
                 nothing.
 
+        It is written before the cost is reserved, so that no reserved run lacks its
+        options.
+
         Returns:
-            Whether it was written. A method that holds arrays of its own cannot be.
+            Whether it was written. A method that holds arrays of its own cannot be; its
+            run goes on, and cannot be resumed before its release.
 
         Raises:
             OSError: if the disk has no room for it.
@@ -317,6 +321,8 @@ class Run:
                 content.pop("settings")
             )
             schema = schema_from_json(content.pop("schema"))
+            # Without a data set nothing is booked, and a ledger that the caller gives
+            # is none of this run's.
             run_ledger = None
             if content["dataset"] is not None:
                 run_ledger = ledger or stored_ledger or default
@@ -337,6 +343,10 @@ class Run:
 
     def check_unchanged(self, options: Mapping[str, Any], observer: Observer) -> None:
         """Requires that a resumed run has the options that it began with.
+
+        What the caller left out is not in `options`, and not compared. Other values
+        must be equal, and are not rounded. Example of a message:
+        "epsilon=2.0: the run began with 1.0. Leave the option out: …".
 
         Args:
             options: What the caller gave beside the folder, by attribute, with
@@ -558,7 +568,9 @@ class RunFolder:
         """Whether a complete release lies in the folder.
 
         The file of the room alone tells it: it is there from the beginning until the
-        release is complete.
+        release is complete. A process that was killed between making the folder and the
+        room leaves an empty folder, which looks complete; resuming it then fails to
+        load a release.
         """
         return self.path.is_dir() and not (self.path / ROOM_FILE).exists()
 

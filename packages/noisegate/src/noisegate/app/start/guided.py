@@ -289,8 +289,11 @@ class Guide:
             epsilon: ε of the run.
             dataset: Name of the data set.
 
+        It is at least ε of this run, so that the run fits under it. Example: at ε = 1
+        the proposed cap is 4, and at ε = 6 it is 6.
+
         Returns:
-            The cap; None if the data set has one already.
+            The cap; None if the data set has one already. Nothing is registered yet.
 
         Raises:
             BudgetRefusedError: if the run would not fit under it.
@@ -333,6 +336,10 @@ class Guide:
 
     def prepare_schema(self) -> str:
         """Returns a complete schema file, which is drafted or discovered if need be.
+
+        A draft is written to `schema.toml` before it is checked and confirmed, and
+        stays there whatever comes of it: the user completes that file, and goes on with
+        --schema (`test_a_draft_with_gaps_stops_with_what_is_to_be_stated`).
 
         Raises:
             OptionError: if `schema.toml` is in the way, or the draft has gaps.
@@ -564,14 +571,15 @@ class Guide:
         self.commands.append(command)
 
     def _confirm(self, text: str, file: str = "") -> None:
-        """Asks whether to go on.
+        """Asks whether to go on; --yes answers each of these questions.
 
         Args:
             text: The question, without its mark.
             file: A file that is to be read first, or "".
 
         Raises:
-            OptionError: if not; it says what was spent.
+            OptionError: if not; it says what was spent. It is not asked after a fit, so
+                a discovery alone can have spent something.
         """
         if self._preset.get("yes") or self._asker.confirm(text, file):
             return
