@@ -62,7 +62,7 @@ _FILES_OF_IMAGES = {
 }
 
 _TEST_EVERY = 5
-"""One answer in so many is kept aside."""
+"""One answer in so many is kept aside; the help of the command says so too."""
 
 
 def demo_command(
@@ -89,7 +89,7 @@ def demo_command(
     from noisegate.models.folder import write_folder
     from noisegate.privacy.plan import Budget
 
-    # Raises where ε is out of range.
+    # Raises where ε is out of range, before an earlier demo is removed.
     Budget(epsilon=epsilon)
     fill: FillFolder
     if images:
@@ -103,6 +103,8 @@ def demo_command(
         _remove_earlier(folder, _FILES)
         fill = _copy_survey
 
+    # `write_folder` fills a hidden folder, which gets its name when it is complete. Its
+    # callback returns nothing, so what is printed in the end is collected here.
     figures: dict[str, Any] = {}
     texts: list[Any] = []
 
@@ -177,6 +179,9 @@ def _lines_of_pages(folder: Path) -> list[str]:
 def _copy_survey(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
     """Fills an empty folder with the survey, its model, a copy and both pages.
 
+    It says each step on standard error. The seed of the copy is fixed, and the noise is
+    not: two demos differ.
+
     Returns:
         The figures of the private page, as JSON and as text for the console.
     """
@@ -239,14 +244,32 @@ def fit_with_messages(
 ) -> Synthesizer:
     """Fits a model to the records behind a gate, and says what happens to them.
 
+    The records are read once, for the release, which spends the whole ε of the gate.
+    Fitting sees the release alone. The second message stands between the two, as the
+    point of the demo: it is true from there on. Steps 1, 4 and 5 are said by the
+    callers.
+
+    Example, of `records="records", sums="counts", model="model"`, on standard error::
+
+        2. The gate: 5,120 noisy counts left it, epsilon = 1. The records are not used
+           again.
+        3. Fitting a model to the counts            (a progress bar, which is erased)
+        3. A model, fitted to the counts in 300 steps.
+
+    Nothing is written, and a second call with this gate is refused by it.
+
     Args:
         method: Releases and fits.
         gate: Has the records.
-        records: What the records are called, in the plural.
-        sums: What leaves the gate is called, in the plural.
-        model: What is fitted is called.
+        records: What messages call the records, in the plural.
+        sums: What messages call the numbers that leave the gate, in the plural.
+        model: What messages call what is fitted.
+
+    Returns:
+        The model, which is in memory only.
     """
     release = method.query(gate)
+    # Of all queries together; each noisy number counts once.
     value_count = sum(values.size for values in release.values.values())
     say(
         f"2. The gate: {value_count:,} noisy {sums} left it, epsilon = "
@@ -264,7 +287,9 @@ def fit_with_messages(
 def released_count(synthesizer: Synthesizer) -> int:
     """Returns the number of records by the noisy counts, at least 1.
 
-    A copy has as many, since the true number is private.
+    A copy has as many, since the true number is private. Noise may bring the sum below
+    1, and a copy of no record could not be compared. Example: 6365.7 is 6366, and -3.2
+    is 1.
     """
     noisy_counts = synthesizer.release.values["counts"]
     return max(round(float(noisy_counts.sum())), 1)
@@ -278,10 +303,14 @@ def _remove_earlier(folder: Path, demo_files: set[str]) -> None:
         demo_files: Everything that a demo writes.
 
     Raises:
-        OptionError: if the folder holds anything else, or is no demo's.
+        OptionError: if the folder holds anything else, or is no demo's, by the names of
+            its files; nothing is removed then. Also if it cannot be removed, and a part
+            of it may be gone.
     """
     if not folder.exists():
         return
+    # A user's folder that happens to hold a `model` alone is no demo: the figures must
+    # be there too.
     is_demo = False
     if folder.is_dir():
         names = {entry.name for entry in folder.iterdir()}

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from noisegate.schema import EncodedTable, Schema
 
 _MAX_STAND_INS = 2_000_000
-"""Records that stand in for the private ones at most: they are held in memory."""
+"""Records that stand in for the private ones at most: they are held in memory.
+
+More are refused and not cut off, since intervals get narrower with the records."""
 
 
 def show_smallest_epsilon(
@@ -44,6 +46,19 @@ def show_smallest_epsilon(
     as_json: bool,
 ) -> None:
     """Prints the smallest ε at which answers are as exact as they are wanted.
+
+    The ε tried are `EPSILONS` in `app.analyses`, from 0.1 to 10. `price` searches them
+    by bisection, once for each weight of second moments in `SHARES`, or for the one of
+    ``--set moments_share``. Nothing private is read and nothing is spent.
+
+    Example, of ``--want "mean(age) by job ±5 %" --records 1000``: the table at the top
+    of this module, and below it::
+
+        epsilon = 1.4 is the least of those tried that do:
+          noisegate fit --epsilon 1.4 --method pairwise --set moments_share=0.43
+
+    With no such ε the table is that of the largest one, and the line says so; as JSON,
+    "epsilon" is null then and "tried" the largest. In neither case is it an error.
 
     Args:
         wants: Values of --want, such as ``mean(wage) by sex ±2 % at 95 %``.
@@ -57,6 +72,8 @@ def show_smallest_epsilon(
     """
     from noisegate.app.analyses import SHARES, price, read_want
 
+    # All is refused before the first trial, since trials take minutes. What is found
+    # is a command without further settings, so others would not be those of the fit.
     settings = options.method_settings
     if set(settings) - {"moments_share"}:
         raise OptionError(
@@ -68,6 +85,7 @@ def show_smallest_epsilon(
     if "moments_share" in settings:
         shares = (settings["moments_share"],)
     parsed_wants = [read_want(text, schema) for text in wants]
+    # How many trials there will be is not known, so that notes alone change: 0 steps.
     with show_progress("Trying", None) as progress:
         smallest = price(
             parsed_wants,
@@ -89,7 +107,10 @@ def show_smallest_epsilon(
 
 
 def _show_command(smallest: Price) -> None:
-    """Prints the smallest ε, and the fit that spends it."""
+    """Prints the smallest ε, and the fit that spends it.
+
+    "The least that was tried" warns that a still smaller one may do.
+    """
     from noisegate.app.analyses import EPSILONS
 
     if not smallest.reached:
@@ -148,6 +169,7 @@ def predict_widths(
     if not as_json:
         _show_widths(epsilon, predictions)
         say(_describe_stand_in(stand_in))
+    # A price only for its JSON of each answer; its other fields are not used.
     priced = Price(epsilon=epsilon, moments_share=0.0, met=predictions)
     widths: list[dict[str, Any]] = priced.to_json()["wants"]
     return widths
@@ -213,7 +235,8 @@ def _half_width_cell(half_width: float | None) -> str:
 def _remark(prediction: Met) -> str:
     """Returns whether an answer is as exact as it is wanted, and what would make it so.
 
-    "" if it may have any width.
+    One of "met"; "" if it may have any width; "no answer", also where no number of
+    records would do; or "with about 4,000 records", at this ε.
     """
     if prediction.met:
         return "" if prediction.want.most is None else "met"

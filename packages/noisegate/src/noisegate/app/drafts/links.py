@@ -34,7 +34,9 @@ from noisegate.schema.columns import Problem
 from noisegate.schema.encode import join_names, normalized_names, strip_cells
 from noisegate.schema.linked.table_schema import Key, key_parts
 
-# A sample may hold children whose parents it lacks.
+# A link needs this fraction of the child's references to be among the parent's keys.
+# Not all: a sample may hold children whose parents it lacks. With a lower fraction,
+# numbers that are not keys, such as ages, would link tables.
 _MIN_PARENTS_FOUND = 0.9
 
 
@@ -63,10 +65,14 @@ class DraftedLink:
 class _NamingColumn:
     """A column that may name records, or two that may do so together.
 
+    It may name those of its own table, and then is an `identifier` below; or those of
+    another table, and then is a `reference`.
+
     Attributes:
         table: Name of its table.
-        key: The column, or both.
-        names: Its cells in one spelling, (records,), null where missing.
+        key: The name of the column, or both names.
+        names: Its cells in one spelling, (records,), null where missing. Text; of two
+            columns, bytes as `join_names` makes them.
     """
 
     table: str
@@ -99,8 +105,11 @@ def written_key(key: Key) -> str:
 def find_links(tables: Mapping[str, pa.Table]) -> dict[str, DraftedLink]:
     """Finds how tables are linked.
 
+    Each table gets the best link to its nearest possible parent. Where two parents
+    remain and at most one is named clearly, the table that was given first is taken.
+
     Args:
-        tables: Public tables by name.
+        tables: Public tables by name. Their order decides ties.
 
     Returns:
         The link of each table but the root to its parents, by the child's name, parents
@@ -135,7 +144,9 @@ def _naming_columns(table_name: str, table: pa.Table) -> list[_NamingColumn]:
     """Returns the columns, and pairs of columns, of a table that may name records.
 
     Pairs are of columns that are called like identifiers or numbers of parts, such as a
-    patient and the number of a visit, and that are not unique by themselves.
+    patient and the number of a visit, and that are not unique by themselves: with one
+    that is, the pair would say nothing more. Both orders are there, as the parent may
+    have the columns in another order than the child.
     """
     columns: dict[str, _NamingColumn] = {}
     for name in table.column_names:
@@ -171,47 +182,60 @@ def _naming_columns(table_name: str, table: pa.Table) -> list[_NamingColumn]:
 def _possible_links(
     columns_by_table: Mapping[str, Sequence[_NamingColumn]],
 ) -> _PossibleLinks:
-    """Returns the best link of each table to each other one, where there is one."""
+    """Returns the best link of each table to each other one, where there is one.
+
+    Raises:
+        SchemaError: if two tables write one key with and without zeros in front.
+    """
     order = list(columns_by_table)
     possible: dict[str, dict[str, DraftedLink]] = {name: {} for name in order}
     for child, parent in permutations(order, 2):
         parent_is_first = order.index(parent) < order.index(child)
         candidates = []
-        for column in columns_by_table[child]:
-            for key in columns_by_table[parent]:
-                if not key.is_unique:
+        for reference in columns_by_table[child]:
+            for identifier in columns_by_table[parent]:
+                if not identifier.is_unique:
                     continue
-                if not _may_refer(column, key, parent_is_first=parent_is_first):
+                if not _may_refer(
+                    reference, identifier, parent_is_first=parent_is_first
+                ):
                     continue
-                link = _link(column, key)
+                link = _find_link(reference, identifier)
                 if link is not None:
                     candidates.append(link)
         if candidates:
+            # Of equally good links, the one whose columns stand first in the files.
             possible[child][parent] = max(candidates, key=_link_quality)
     return possible
 
 
 def _link_quality(link: DraftedLink) -> tuple[bool, float]:
-    """Returns what the best link is chosen by: equal names, then parents found."""
+    """Returns what the best link is chosen by: equal names, then parents found.
+
+    A column `id` of which 95 % are found goes before a column `code` of which all are:
+    small integers are among the keys of any table by chance.
+    """
     return link.parent_key == link.key, link.found_fraction
 
 
 def _may_refer(
-    column: _NamingColumn, key: _NamingColumn, *, parent_is_first: bool
+    reference: _NamingColumn, identifier: _NamingColumn, *, parent_is_first: bool
 ) -> bool:
     """Returns whether a column may name the records of another table by their key.
 
-    Where the records of two tables name each other, one by one, the table that was
-    given first has the parents.
+    Where the records of two tables name each other, one by one, each of the two could
+    be the parent. The table that was given first is, so that there is no cycle of two.
 
     Args:
-        column: Of the child.
-        key: Of the parent.
+        reference: Of the child.
+        identifier: Of the parent.
         parent_is_first: Whether the parent was given before the child.
     """
-    if not column.is_unique:
+    if not reference.is_unique:
         return True
-    names_parent = column.key == key.key or _singular(key.table) in str(column.key)
+    names_parent = reference.key == identifier.key or _singular(
+        identifier.table
+    ) in str(reference.key)
     return parent_is_first and names_parent
 
 
@@ -220,87 +244,128 @@ def _singular(table_name: str) -> str:
     return table_name.rstrip("s")
 
 
-def _link(column: _NamingColumn, key: _NamingColumn) -> DraftedLink | None:
-    """Returns the link of a child's column to a parent's key, if there is one.
+def _find_link(
+    reference: _NamingColumn, identifier: _NamingColumn
+) -> DraftedLink | None:
+    """Returns the link by two columns; None if their names or values speak against it.
+
+    Names decide first: the numbers of a scale of pain are among the ids of patients
+    too, and name none of them (`test_numbers_that_happen_to_be_keys_are_no_link`).
+    Then `_MIN_PARENTS_FOUND` of the references must be there.
 
     Args:
-        column: Of the child.
-        key: Of the parent, where each value stands once.
+        reference: Of the child: it names records of the parent.
+        identifier: Of the parent, where each value stands once.
 
     Raises:
-        SchemaError: if both are the same but for zeros in front.
+        SchemaError: if they would be linked but for zeros in front. Without a link the
+            user would be told that tables are not connected, and not why.
     """
-    has_same_name = column.key == key.key
-    if not has_same_name and not _may_be_called_so(column, key):
+    has_same_name = reference.key == identifier.key
+    if not has_same_name and not _may_be_called_so(reference, identifier):
         return None
-    references = column.names.drop_null()
-    found_fraction = share_among(references, key.names)
+    # 0.0 where no record names a parent: such a column links nothing.
+    found_fraction = share_among(reference.names.drop_null(), identifier.names)
     if found_fraction < _MIN_PARENTS_FOUND:
-        _check_leading_zeros(column, key)
+        _refuse_leading_zeros(reference, identifier)
         return None
+    return DraftedLink(
+        parent=identifier.table,
+        # As in a schema file: `key` is of the parent, and the child's column that names
+        # it is `parent_key`.
+        key=identifier.key,
+        parent_key=reference.key,
+        found_fraction=found_fraction,
+        reason=_link_reason(reference, identifier, found_fraction),
+    )
 
-    empty_count = column.names.null_count
+
+def _link_reason(
+    reference: _NamingColumn, identifier: _NamingColumn, found_fraction: float
+) -> str:
+    """Returns the comment of a link in the draft: what was seen, and what is in doubt.
+
+    It is "sure" only if the columns have one name and each record names a parent that
+    is there. Example, of `id` in both tables: "each of the 60 values of patients.id is
+    there once, and 100.0% of the 240 of visits.id are among them (sure)".
+
+    Args:
+        reference: Of the child.
+        identifier: Of the parent.
+        found_fraction: Of the records that name a parent, those whose parent is there.
+    """
+    has_same_name = reference.key == identifier.key
+    reference_count = len(reference.names) - reference.names.null_count
+    empty_count = reference.names.null_count
     is_complete = found_fraction == 1 and not empty_count
     confidence = "sure" if has_same_name and is_complete else "a guess: look at it"
     if not has_same_name:
         confidence += ", the two columns have different names"
     if not is_complete:
+        # Without it, a fit refuses records whose parent is missing.
         confidence += ', and set orphans = "drop" if the others may be left out'
-    # Rounded down, so that it is 100 % only if all are found.
+    # Rounded down to a tenth of a percent, so that it is 100 % only if all are found:
+    # 0.9996 is 99.9 %.
     percentage = math.floor(1000 * found_fraction) / 1000
     references_found = (
-        f"{percentage:.1%} of the {len(references):,} of {column.table}."
-        f"{column.written} are among them"
+        f"{percentage:.1%} of the {reference_count:,} of {reference.table}."
+        f"{reference.written} are among them"
     )
     if empty_count:
         references_found += f"; {empty_count:,} of the records name none"
-    return DraftedLink(
-        parent=key.table,
-        key=key.key,
-        parent_key=column.key,
-        found_fraction=found_fraction,
-        reason=(
-            f"each of the {len(key.names):,} values of {key.table}.{key.written} is "
-            f"there once, and {references_found} ({confidence})"
-        ),
+    return (
+        f"each of the {len(identifier.names):,} values of {identifier.table}."
+        f"{identifier.written} is there once, and {references_found} ({confidence})"
     )
 
 
-def _may_be_called_so(column: _NamingColumn, key: _NamingColumn) -> bool:
+def _may_be_called_so(reference: _NamingColumn, identifier: _NamingColumn) -> bool:
     """Returns whether a column of another name than the key may name it.
 
-    Both are called like identifiers, or the column is called like the parent's table.
+    Both are called like identifiers, as `patient_no` and `id`; or the column is called
+    like the parent's table, as `patient` and `patients`. Pairs of columns must have the
+    names of the key: of two numbers, too many pairs are found by chance.
     """
-    are_single = isinstance(column.key, str) and isinstance(key.key, str)
-    are_identifiers = is_called_identifier(column.written) and is_called_identifier(
-        key.written
+    are_single = isinstance(reference.key, str) and isinstance(identifier.key, str)
+    are_identifiers = is_called_identifier(reference.written) and is_called_identifier(
+        identifier.written
     )
-    names_table = _singular(key.table) in column.written
+    names_table = _singular(identifier.table) in reference.written
     return are_single and (are_identifiers or names_table)
 
 
-def _check_leading_zeros(column: _NamingColumn, key: _NamingColumn) -> None:
-    """Requires that two columns do not differ by zeros in front alone."""
-    references = column.names.drop_null()
+def _refuse_leading_zeros(reference: _NamingColumn, identifier: _NamingColumn) -> None:
+    """Raises if two columns would be linked if zeros in front did not count.
+
+    Example: "000017" in one file, as text, and 17 in the other, as a spreadsheet leaves
+    it. They are different keys, as everywhere in noisegate. The
+    corpus of `tests/files/expected-doors.toml` has such files.
+
+    Raises:
+        SchemaError: if so; nothing is returned else.
+    """
+    references = reference.names.drop_null()
+    # Pairs are joined to bytes with lengths in front, and are not looked into. Both
+    # sides are pairs or neither is, see `_may_be_called_so`.
     if not pt.is_string(references.type):
         return
-    bare_fraction = share_among(
+    fraction_without_zeros = share_among(
         pc.utf8_ltrim(references, characters="0"),
-        pc.utf8_ltrim(key.names, characters="0"),
+        pc.utf8_ltrim(identifier.names, characters="0"),
     )
-    if bare_fraction >= _MIN_PARENTS_FOUND:
+    if fraction_without_zeros >= _MIN_PARENTS_FOUND:
         raise SchemaError(
-            f"{column.table}.{column.written} and {key.table}.{key.written}: the keys "
-            "are the same but for leading zeros, and 000001 is another one than 1; "
-            "write them alike in both files"
+            f"{reference.table}.{reference.written} and {identifier.table}."
+            f"{identifier.written}: the keys are the same but for leading zeros, and "
+            "000001 is another one than 1; write them alike in both files"
         )
 
 
 def _nearest_links(child: str, possible: _PossibleLinks) -> list[DraftedLink]:
     """Returns the possible links of a table, without those to parents of its parents.
 
-    A diagnosis may name its visit and the patient too: its parent is the visit, whose
-    parent is the patient.
+    Example: a diagnosis names its visit, and the patient too. A visit may have the
+    patient as parent, so the patient is left out, and the visit is the parent.
     """
     links = possible[child]
     return [
@@ -311,7 +376,14 @@ def _nearest_links(child: str, possible: _PossibleLinks) -> list[DraftedLink]:
 
 
 def _check_single_parent(child: str, nearest_links: Sequence[DraftedLink]) -> None:
-    """Requires that a table names the records of no two tables that are not linked."""
+    """Requires that a table names the records of no two tables that are not linked.
+
+    Only clear names count, which are those of the key or of the parent's table: a link
+    by other names is a guess, and a guess is no reason to refuse files.
+
+    Raises:
+        SchemaError: if there are two.
+    """
     clear_links = [
         link
         for link in nearest_links
@@ -334,6 +406,8 @@ def _parents_first(
     links: Mapping[str, DraftedLink], root: str
 ) -> dict[str, DraftedLink]:
     """Orders links so that each parent stands before its children.
+
+    Each turn adds the tables of one more level below the root.
 
     Raises:
         SchemaError: if some tables are not below the root, but in a cycle.

@@ -19,7 +19,7 @@ function takes a `ValueCounts`, the distinct values of a column.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -40,19 +40,26 @@ _MAX_DECIMALS = 12
 MAX_EXACT_UNITS = 2**48
 """Up to which float64 also tells bounds apart that were rounded outwards."""
 
-# A sentinel has as many records, and is alone or one of few.
+# A sentinel has as many records, since a far value of few is an outlier; and it is
+# alone or one of few. An atom has as many records too.
 _MIN_SENTINEL_RECORDS = 10
 _MAX_SENTINELS = 4
+# Codes that questionnaires use for "unknown", "refused" and the like, made negative.
+# Below values that are never negative they need no gap: -1 stands beside 0.
 _SENTINEL_CODES = frozenset(
     -code
     for code in (1, 2, 3, 4, 5, 6, 7, 8, 9, 66, 77, 88, 97, 98, 99, 999, 9999, 99999)
 )
 
-# Beside sentinels, a scale needs as many values of its own.
+# Beside sentinels, a scale needs as many values of its own: of 1, 2 and 9, nobody can
+# say whether 9 is far away.
 _MIN_REGULAR_VALUES = 10
 
-# An atom has this fraction of all records, and this multiple of the median of as many
-# neighbours on each side.
+# An atom has this fraction of the regular records, since a rarer one changes little. It
+# has this multiple of the median of as many neighbours on each side, which the peak of
+# a smooth distribution has not. Each atom takes a histogram cell, so only so many are
+# proposed, the most frequent ones. `GRIDS` in tests/sources/test_draft.py has columns
+# with atoms, far beyond these limits, and columns that must get none.
 _MIN_ATOM_FRACTION = 0.02
 _MIN_ATOM_RATIO = 5
 _NEIGHBOUR_COUNT = 10
@@ -108,6 +115,9 @@ class SampledGrid:
 
     def bounds_around(self, lower: int, upper: int) -> tuple[int, int]:
         """Moves bounds inwards to points of the grid.
+
+        Example: values from 30 to 45, 5 apart, between 8 and 52 have the bounds 10 and
+        50. Rounding down the steps between them keeps both on the inner side.
 
         Args:
             lower: A bound at or below all values, in units.
@@ -168,14 +178,17 @@ def sentinel_mask(distinct: ValueCounts) -> npt.NDArray[np.bool_]:
     is_frequent = distinct.counts >= _MIN_SENTINEL_RECORDS
     is_sentinel = np.zeros(len(values), dtype=np.bool_)
 
-    # From the top, where the last split that fits is the one with most sentinels.
+    # From the top. Values from index `split` on may be sentinels, at first the last one
+    # alone. The last split with a gap decides for all that are beyond it: a rare
+    # value among them shows that the column has a long tail, and no sentinels.
     first_split = max(len(values) - _MAX_SENTINELS, _MIN_REGULAR_VALUES)
     for split in range(len(values) - 1, first_split - 1, -1):
         gap = values[split] - values[split - 1]
         if gap >= values[split - 1] - values[0]:
             is_sentinel[split:] = is_frequent[split:].all()
 
-    # From the bottom.
+    # From the bottom in the same way: values below index `split` may be sentinels. The
+    # range of the others ends below the sentinels at the top.
     last_split = min(_MAX_SENTINELS, len(values) - _MIN_REGULAR_VALUES)
     for split in range(1, last_split + 1):
         gap = values[split] - values[split - 1]
@@ -218,15 +231,19 @@ def find_grid(regular: ValueCounts) -> SampledGrid | None:
     if not shows_step and not shows_decimals:
         return None
 
-    # Values without decimals say nothing of decimals.
+    # Few floats that are all whole do not show that none has decimals, so 0 decimals
+    # are tried only where the sample is large enough for a step.
     min_decimals = 0 if shows_step else 1
     for decimals in range(min_decimals, _MAX_DECIMALS + 1):
         scale = 10**decimals
         if are_integers:
             units = values.astype(np.int64)
         else:
+            # More decimals only make larger units, so no further scale is tried.
             if float(np.abs(values).max()) * scale > MAX_EXACT_UNITS:
                 return None
+            # Compared as floats: 0.1 is no tenth exactly, but is the float next to 1 /
+            # 10, as it is in a schema.
             units = np.rint(values * float(scale)).astype(np.int64)
             if not (units / float(scale) == values).all():
                 continue
@@ -246,7 +263,17 @@ def find_atoms(
         step_count: Steps between the bounds of the column; infinity without a step.
 
     Returns:
-        The sentinels, then the frequent values, each ascending.
+        The sentinels, then the frequent values, each ascending. The fractions of
+        sentinels are of all records, and those of frequent values of the others.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.app.drafts.regularities import ValueCounts, find_atoms
+        >>> counts = np.full(40, 10)
+        >>> counts[0] = 360  # of 750 records
+        >>> hours = ValueCounts(np.arange(40), counts)
+        >>> find_atoms(hours, np.zeros(40, dtype=bool), step_count=np.inf)
+        [Atom(value=0, fraction=0.48, is_sentinel=False)]
     """
     record_count = distinct.record_count
     sentinels = distinct.where(is_sentinel)
@@ -264,26 +291,20 @@ def find_atoms(
 def _frequent_values(regular: ValueCounts) -> list[Atom]:
     """Returns the values that far more records have than those beside them, ascending.
 
-    Fractions are of the records with regular values.
+    Example: 0 with 360 records and 1 to 39 with 10 each. Around 0 the median is 10, so
+    0 is an atom with 36 times as many; around 1 it is 10 too, which is no multiple.
+
+    Returns:
+        Of the values that meet all three limits the `_MAX_ATOMS` most frequent; of
+        equally frequent ones the smallest. Fractions are of the records with regular
+        values.
     """
     counts = regular.counts
     fractions = counts / counts.sum()
-
-    # The median count around each value, (values,); the ends are mirrored.
-    padded_counts = np.pad(
-        counts.astype(np.float64),
-        _NEIGHBOUR_COUNT,
-        mode="reflect" if len(counts) > _NEIGHBOUR_COUNT else "edge",
-    )
-    windows = np.lib.stride_tricks.sliding_window_view(
-        padded_counts, 2 * _NEIGHBOUR_COUNT + 1
-    )
-    usual_counts = np.median(windows, axis=1)
-
     is_frequent = (
         (fractions >= _MIN_ATOM_FRACTION)
         & (counts >= _MIN_SENTINEL_RECORDS)
-        & (counts >= _MIN_ATOM_RATIO * usual_counts)
+        & (counts >= _MIN_ATOM_RATIO * _usual_counts(counts))
     )
     by_frequency = sorted(
         np.flatnonzero(is_frequent).tolist(), key=lambda index: -fractions[index]
@@ -292,3 +313,27 @@ def _frequent_values(regular: ValueCounts) -> list[Atom]:
         Atom(regular.values[index].item(), float(fractions[index]), is_sentinel=False)
         for index in sorted(by_frequency[:_MAX_ATOMS])
     ]
+
+
+def _usual_counts(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Returns the median count of each value and its neighbours, (values,).
+
+    Neighbours are the next distinct values, `_NEIGHBOUR_COUNT` on each side, however
+    far they are. A median does not move where a few of them are atoms too, as round
+    numbers often are; a mean would, and would hide both. Beyond the ends, counts are
+    mirrored: those of the second value, the third, and so on.
+
+    Args:
+        counts: Number of records with each value, (values,).
+    """
+    # Fewer values than are mirrored: the counts of the ends are repeated instead, so
+    # that none is mirrored twice.
+    mode: Literal["reflect", "edge"] = "edge"
+    if len(counts) > _NEIGHBOUR_COUNT:
+        mode = "reflect"
+    padded_counts = np.pad(counts.astype(np.float64), _NEIGHBOUR_COUNT, mode=mode)
+    windows = np.lib.stride_tricks.sliding_window_view(
+        padded_counts, 2 * _NEIGHBOUR_COUNT + 1
+    )
+    medians: npt.NDArray[np.float64] = np.median(windows, axis=1)
+    return medians

@@ -84,7 +84,8 @@ _PLAIN_FIELDS = (
     "discovery",
 )
 
-# The file that keeps room for the release.
+# The file that keeps room for the release is written in blocks of this size. It has one
+# more than the coordinates need, for the certificate and the headers of the release.
 _ROOM_BLOCK_BYTES = 2**20
 _BYTES_PER_COORDINATE = 16  # a float64, and as much again to be safe
 
@@ -256,8 +257,12 @@ class Run:
             data: The records. Of files on this machine the paths are written, of others
                 nothing.
 
+        It is written before the cost is reserved, so that no reserved run lacks its
+        options.
+
         Returns:
-            Whether it was written. A method that holds arrays of its own cannot be.
+            Whether it was written. A method that holds arrays of its own cannot be; its
+            run goes on, and cannot be resumed before its release.
 
         Raises:
             OSError: if the disk has no room for it.
@@ -316,6 +321,8 @@ class Run:
                 content.pop("settings")
             )
             schema = schema_from_json(content.pop("schema"))
+            # Without a data set nothing is booked, and a ledger that the caller gives
+            # is none of this run's.
             run_ledger = None
             if content["dataset"] is not None:
                 run_ledger = ledger or stored_ledger or default
@@ -336,6 +343,10 @@ class Run:
 
     def check_unchanged(self, options: Mapping[str, Any], observer: Observer) -> None:
         """Requires that a resumed run has the options that it began with.
+
+        What the caller left out is not in `options`, and not compared. Other values
+        must be equal, and are not rounded. Example of a message:
+        "epsilon=2.0: the run began with 1.0. Leave the option out: …".
 
         Args:
             options: What the caller gave beside the folder, by attribute, with
@@ -454,8 +465,17 @@ class RunFolder:
     def prepared(self, coordinates: int) -> Iterator[None]:
         """Makes the folder, with room for a release, before any budget is spent.
 
-        If the block fails before `keep`, the folder is removed, unless the run can go
-        on: something is reserved, or steps of a training were begun.
+        The block reserves the cost, asks, and calls `keep`. How it ends decides what is
+        left::
+
+            block ends                               folder
+            after `keep`                             stays, without its room
+            in a training that has begun steps       stays, to be resumed with records
+            while records were read, no noise lost   stays, to be resumed with records
+            otherwise                                is removed
+
+        A killed process removes nothing: the next call finds the folder, and says what
+        it holds. A second call for the same folder raises, also in another process.
 
         Args:
             coordinates: How many numbers the release will have.
@@ -465,9 +485,10 @@ class RunFolder:
         """
         self._check_out_is_new()
         if self.path.exists():
-            raise ModelError(self._why_occupied())
+            raise ModelError(self._occupied_message())
         try:
-            # Nobody else is to change what a run goes on by.
+            # Nobody else is to change what a run goes on by. Of two processes that get
+            # here at once, one fails: folders are made once.
             self.path.mkdir(mode=0o700)
             self._acquire_lock()
             self._fill_room(_BYTES_PER_COORDINATE * coordinates)
@@ -489,7 +510,11 @@ class RunFolder:
     def reopened(self) -> Iterator[None]:
         """Opens the folder of a run that was stopped while it read records.
 
-        If the block fails, the folder is removed where nothing is reserved any more.
+        If the block fails, the folder is removed where nothing is reserved any more:
+        the gate has removed the journal of answers then. Where the journal is there,
+        the folder stays, even if noise was lost. Unlike in `prepared`, the user knows
+        of it and is told why it cannot go on, at this call and at each further one
+        (`test_a_run_whose_noise_may_have_been_drawn_and_lost_draws_no_more`).
 
         Raises:
             ModelError: if another process works in it.
@@ -506,14 +531,29 @@ class RunFolder:
     def keep(self, release: Release) -> None:
         """Writes the release into the room that was kept for it.
 
-        The room's file goes last, as the sign that the release is complete. If the
-        release cannot be written, the operator is warned and the run goes on.
+        If the release cannot be written, the operator is warned and the run goes on
+        with the one in memory.
+
+        A process that is killed on the way leaves one of these::
+
+            killed                       left           resumed by
+            before the room is removed   room, journal  reading the records again
+            after                        release        fitting, without records
+
+        A training that is killed before the room is removed cannot go on: its journal
+        of steps is gone by then, and no step is taken twice
+        (`test_a_training_that_has_released_does_not_begin_anew`).
+
+        So a room must never be removed before the release is complete, nor a journal
+        before the room (`test_a_run_that_is_killed_goes_on_at_no_further_cost`).
         """
         room = self.path / ROOM_FILE
         try:
+            # Gives the disk space back, and keeps the file as the sign.
             room.write_bytes(b"")
             release.save(self.path)
             room.unlink()
+            # Nothing needs the records from here on.
             for name in (STATE_FILE, RUN_FILE, ANSWERS_FILE):
                 (self.path / name).unlink(missing_ok=True)
         except (OSError, SafetensorError) as error:
@@ -525,7 +565,13 @@ class RunFolder:
 
     @property
     def has_release(self) -> bool:
-        """Whether a complete release lies in the folder."""
+        """Whether a complete release lies in the folder.
+
+        The file of the room alone tells it: it is there from the beginning until the
+        release is complete. A process that was killed between making the folder and the
+        room leaves an empty folder, which looks complete; resuming it then fails to
+        load a release.
+        """
         return self.path.is_dir() and not (self.path / ROOM_FILE).exists()
 
     @property
@@ -535,7 +581,12 @@ class RunFolder:
 
     @property
     def is_reading(self) -> bool:
-        """Whether a run is at work on its records, or was stopped while it was."""
+        """Whether a run is at work on its records, or was stopped while it was.
+
+        All three files must be there: without its options a run cannot go on, and
+        without the journal of answers it has reserved nothing. Trainings that have
+        begun steps go by the journal of steps.
+        """
         files = [self.path / name for name in (ROOM_FILE, RUN_FILE, ANSWERS_FILE)]
         return all(file.exists() for file in files) and not self.is_training
 
@@ -555,8 +606,11 @@ class RunFolder:
 
     @property
     def steps_begun(self) -> int:
-        """How many steps of a training were begun."""
-        # A header, and then a dot for each step.
+        """How many steps of a training were begun; only where `is_training`.
+
+        Example: 3, of a journal with the header in its first line and then "...".
+        """
+        # A line of header, and then a dot for each step.
         _, _, dots = (self.path / JOURNAL_FILE).read_bytes().partition(b"\n")
         return dots.count(b".")
 
@@ -583,6 +637,9 @@ class RunFolder:
 
     def records_to_resume(self, data: Any) -> Any:
         """Returns the records that an interrupted run goes on with.
+
+        As a side effect, the folder is closed to other users before anything in it is
+        believed.
 
         Args:
             data: The records that the caller gave; None for those that the run began
@@ -631,7 +688,7 @@ class RunFolder:
         self._check_out_is_new()
         if (self.path / ROOM_FILE).exists():
             raise ModelError(
-                f"{self._why_nothing_to_resume()} There is nothing to resume: remove "
+                f"{self._never_resumable_message()} There is nothing to resume: remove "
                 "it and fit again. A run that was stopped before it reserved its cost "
                 "has spent nothing; in a ledger, others stay spent."
             )
@@ -640,15 +697,17 @@ class RunFolder:
     def hand_out(self) -> None:
         """Moves the release to `out`, with its certificate in plain words.
 
-        Nothing is fitted to it.
+        Nothing is fitted to it. The folder gets its new name last, so that `out` is
+        complete or not there. A second call raises, since nothing is left to move.
 
         Raises:
-            ModelError: if it cannot be written.
+            ModelError: if it cannot be written. The release stays in the folder.
         """
         assert self.out is not None
         try:
             page = render(Release.load(self.path).certificate)
             (self.path / PAGE_FILE).write_text(page, encoding="utf-8")
+            # It was closed to others, and is a folder as any other from here on.
             self.path.chmod(0o777 & ~_umask())
             self.path.rename(self.out)
         except OSError as error:
@@ -658,10 +717,14 @@ class RunFolder:
             ) from None
 
     def remove(self) -> None:
-        """Removes the folder, once the model is complete."""
+        """Removes the folder, once the model is complete.
+
+        Nothing is raised if it is not there, or cannot be removed: the model is done.
+        """
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _check_out_is_new(self) -> None:
+        """Requires that `out`, if there is one, does not exist and can be made."""
         if self.out is not None:
             check_new(self.out)
 
@@ -682,7 +745,10 @@ class RunFolder:
             ) from None
 
     def _acquire_lock(self) -> None:
-        """Locks the folder until this process ends.
+        """Locks the folder until `_release_lock`, or until this process ends.
+
+        Nothing changes at a second call. A killed process keeps no lock, so that its
+        run can go on at once.
 
         Raises:
             ModelError: if another process has it.
@@ -696,35 +762,71 @@ class RunFolder:
             ) from None
 
     def _release_lock(self) -> None:
+        """Lets other processes have the folder; does nothing without a lock."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def _fill_room(self, size: int) -> None:
-        """Writes at least so many bytes, which the release will take the place of."""
+        """Writes at least so many bytes, which the release will take the place of.
+
+        Example, in blocks: 0 bytes are 1, 1 byte is 2, 2²⁰ + 1 bytes are 3.
+
+        Raises:
+            OSError: if the disk is full. It is then found before anything is spent
+                (`test_a_disk_that_is_full_wastes_nothing`).
+        """
         with (self.path / ROOM_FILE).open("wb") as room:
+            # Written, and not only made as long: a file of holes would keep no room.
             for _ in range(0, _ROOM_BLOCK_BYTES + size, _ROOM_BLOCK_BYTES):
                 room.write(bytes(_ROOM_BLOCK_BYTES))
 
     def _choose_another_out(self) -> str:
+        """Returns the cure of a folder in the way: "choose another out."."""
         return f"choose another {self.observer.option('out')}."
 
-    def _why_occupied(self) -> str:
-        """Explains what the folder holds, and how to go on or begin anew."""
+    def _occupied_message(self) -> str:
+        """Returns what a folder in the way holds, and how to go on or begin anew.
+
+        The files decide, see the top of this module::
+
+            files                              message
+            no room: the release is complete   go on with `noisegate.fit(out='model',
+                                               resume=True)`, or remove it first.
+            steps begun, or records being      the same with `noisegate.fit(data, …)`,
+            read: its cost is spent            if the user has to give the records
+            room alone, or with training.json  what `_never_resumable_message` says, and
+                                               "Remove it if no other fit is at work
+                                               there, or choose another out."
+
+        A run that is at work in another process has the same files as one that was
+        stopped. So none is called dead, and nothing is removed here: whoever goes on
+        finds the lock (`test_a_run_that_is_at_work_is_let_alone`).
+        """
         needs_records = self.is_training or self.is_reading
         if self.has_release or needs_records:
+            # "DATA" stands for the records, which nobody has at hand here.
             call = self.resuming_call("DATA" if needs_records else None)
             return (
                 f"{self.path} holds an unfinished fit whose budget is spent; go on "
                 f"with `{call}`, or remove it first."
             )
         return (
-            f"{self._why_nothing_to_resume()} Remove it if no other fit is at work "
+            f"{self._never_resumable_message()} Remove it if no other fit is at work "
             f"there, or {self._choose_another_out()}"
         )
 
-    def _why_nothing_to_resume(self) -> str:
-        """Explains which run left a folder that nothing can be resumed from."""
+    def _never_resumable_message(self) -> str:
+        """Returns which run left a folder that nothing can be resumed from.
+
+        Examples: "model.partial is of a fit that begins, or was killed before it
+        reserved its cost.", of a room alone. With training.json it is "of a training
+        that has begun no step, or was killed right after its last one": no journal is
+        there yet, or none any more.
+
+        It is asked only while the room is there, and `is_training` and `is_reading` are
+        false.
+        """
         if (self.path / RUN_FILE).exists():
             return (
                 f"{self.path} is of a training that has begun no step, or was killed "

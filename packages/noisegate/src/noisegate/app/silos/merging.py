@@ -113,7 +113,12 @@ def _as_release(source: Release | str | Path) -> Release:
 
 
 def _has_round_left(merged: Release) -> bool:
-    """Tells whether the method asks another round after a merged release."""
+    """Returns whether the method asks another round after a merged release.
+
+    The method decides by the plan, the sums and the noise in them. All silos ask it the
+    same, so that they agree on the next round without talking to each other
+    (`test_the_second_round_follows_from_the_merged_first_one_in_all_silos_alike`).
+    """
     certificate = merged.certificate
     assert certificate.silos is not None
     method = method_of(certificate)
@@ -132,6 +137,18 @@ def add_up(
 ) -> Release:
     """Adds up the releases of one round, and joins them with the rounds before.
 
+    Example, of a query that two silos answered with noise of their own, and of the
+    same where the answers are shares of a secure sum, in words modulo 2⁶⁴::
+
+        north       south       merged
+        40.3 ± 3    59.1 ± 4    99.4 ± 5     variances add up: 3² + 4² = 5²
+        m + 161     -m + 236    397 units    the mask m cancels; 397 / 4 = 99.25 on a
+                                             grid of quarters
+
+    All is checked before anything is added. No argument is changed, and the same
+    releases in the same order give the same merged release and digest. In another
+    order, sums of floats may differ in their last bits, and the silos are listed so.
+
     Args:
         releases: One of each silo.
         after: Merged release of the rounds before; None for the first.
@@ -145,46 +162,93 @@ def add_up(
         UserError: if the releases do not belong together.
     """
     secure_sum = _check_of_one_round(releases, after)
-    grids: dict[str, Grid] = {}
-    if secure_sum is not None:
-        grids = _grids_by_query(releases[0])
+    # Copies, in which the queries of this round follow those of the rounds before.
+    # Rounds ask different queries, so none is replaced.
     values: dict[str, Any] = {}
     noise_std: dict[str, float] = {}
     if after is not None:
         values.update(after.values)
         noise_std.update(after.noise_std)
-    for query in releases[0].values:
-        if secure_sum is None:
-            answers = (release.values[query] for release in releases)
-            values[query] = reduce(add, answers)
-        else:
-            # Masks cancel in the sum of whole numbers, which is in units of the grid.
-            values[query] = grids[query].restore(sum_shares(releases, query))
-        variance = sum(release.noise_std[query] ** 2 for release in releases)
-        noise_std[query] = variance**0.5
+    if secure_sum is None:
+        values.update(_sum_answers(releases))
+    else:
+        values.update(_sum_masked_answers(releases))
+    noise_std.update(_noise_of_sums(releases))
+
     silos = _state_silos(releases, after, overlapping, stated_by)
     if secure_sum is not None:
+        # The largest sum of silos against which the claim holds is part of the claim.
         silos = replace(silos, colluding=secure_sum.colluding)
     hashes = array_hashes(release_arrays(values, noise_std))
-    certificate = _certificate(releases[0].certificate, after, silos, hashes)
+    certificate = _merged_certificate(releases[0].certificate, after, silos, hashes)
     return Release(values=values, noise_std=noise_std, certificate=certificate)
 
 
+def _sum_answers(releases: Sequence[Release]) -> dict[str, Any]:
+    """Returns the sum of the silos' answers to each query, with the noise of all.
+
+    Sums and not means: a mean would count the records of small silos more
+    (`test_sums_and_variances_add_up`).
+    """
+    return {
+        query: reduce(add, [release.values[query] for release in releases])
+        for query in releases[0].values
+    }
+
+
+def _sum_masked_answers(releases: Sequence[Release]) -> dict[str, Any]:
+    """Returns the sum of the silos' answers to each query, from shares under masks.
+
+    Masks cancel exactly, in the sum of whole numbers modulo 2⁶⁴ and nowhere before. So
+    the words are added first, and the total is brought from units of the grid to those
+    of the answers (`test_the_sum_has_one_noise_and_more_for_those_who_collude`).
+
+    Args:
+        releases: The shares of all silos; with one missing, the total is random.
+    """
+    grids = _grids_by_query(releases[0])
+    return {
+        query: grids[query].restore(sum_shares(releases, query))
+        for query in releases[0].values
+    }
+
+
+def _noise_of_sums(releases: Sequence[Release]) -> dict[str, float]:
+    """Returns the standard deviation of the noise in the sum for each query.
+
+    The noises are independent, so their variances add up; also those of shares, each
+    of which states its own part of the noise.
+    """
+    return {
+        query: sum(release.noise_std[query] ** 2 for release in releases) ** 0.5
+        for query in releases[0].values
+    }
+
+
 def _grids_by_query(release: Release) -> dict[str, Grid]:
-    """Returns the grid on which each query of a silo's plan was answered."""
+    """Returns the grid on which each query of a silo's plan was answered.
+
+    A release does not hold it. It follows from the method, the schema and the budget in
+    the certificate, by which the plan is made again; `_check_plan` has found that it is
+    the plan that the silo states. All silos have the same.
+    """
     certificate = release.certificate
     method = method_of(certificate)
     plan = calibrated_plan(method, release.schema, _budget_of(certificate))
     return {planned.query.name: planned.query.grid for planned in plan.releases}
 
 
-def _certificate(
+def _merged_certificate(
     first: Certificate, after: Release | None, silos: Silos, hashes: Mapping[str, str]
 ) -> Certificate:
     """Writes the certificate of a merged release.
 
     It states the largest ε and δ of a silo, and its events. Where silos may overlap, ε
-    is that of all silos' events together, if that is more.
+    is that of all silos' events together, if that is more. Example: of disjoint silos
+    with ε = 1 and 0.5 it is 1 (`test_disjoint_silos_cost_the_largest_epsilon`).
+
+    Whatever is public of one silo or round alone is left out of the public facts, and
+    the number of records is unknown: it would have to be that of all silos.
 
     Args:
         first: Certificate of one of the silos in this round.
@@ -208,7 +272,9 @@ def _certificate(
         public["adaptive"] = adaptive_queries
 
     adjacency = first.adjacency
+    # What a silo claims at its own δ also holds at a larger one.
     delta = max(silo.delta for silo in silos.members)
+    # Never less than a silo states, even where its events would give less at this δ.
     epsilon = max(silo.epsilon for silo in silos.members)
     if silos.overlapping:
         composed_events = silos.costliest_group(delta, adjacency)
@@ -264,7 +330,12 @@ def _state_silos(
 
 
 def _state_silo(release: Release, before: Silo | None) -> Silo:
-    """States what one silo has run: its release, after that of the rounds before."""
+    """States what one silo has run: its release, after that of the rounds before.
+
+    ε and δ are those of this release: all rounds are parts of one plan, so that its
+    price is stated in each (`test_both_rounds_of_a_silo_cost_what_one_fit_does`). The
+    events are those of all rounds.
+    """
     certificate = release.certificate
     certificates: tuple[str, ...] = (certificate.digest(),)
     events = certificate.events
@@ -303,7 +374,8 @@ def _silo_name(release: Release) -> str:
 def _budget_of(certificate: Certificate) -> Budget:
     """Returns the budget of a release's silo, or of the first silo of a merged release.
 
-    Silos may pay different prices; what they ask does not depend on it.
+    Silos may pay different prices; what they ask does not depend on it. So any of them
+    will do to make the plan again.
     """
     payer = certificate if certificate.silos is None else certificate.silos.members[0]
     return Budget(
@@ -323,8 +395,15 @@ def _check_of_one_round(
 ) -> SecureSum | None:
     """Requires that releases are of different silos, one plan and one round.
 
+    The order is that of the errors, from the plainest to the oddest: a file given
+    twice, other plans, a plan that was tampered with, other rounds, and only then
+    shares that do not belong together. Each check relies on those before it.
+
     Returns:
         The secure sum that they are shares of; None where they have their own noise.
+
+    Raises:
+        UserError: if any of this is not so.
     """
     _check_silos(releases)
     first = releases[0]
@@ -446,7 +525,10 @@ def _compared_facts(certificate: Certificate) -> dict[str, Any]:
 
 
 def _check_plan(release: Release) -> None:
-    """Requires that the plan which a silo states is the one that its settings give."""
+    """Requires that the plan which a silo states is the one that its settings give.
+
+    The first silo's is checked alone: the others state the same plan by then.
+    """
     certificate = release.certificate
     method = method_of(certificate)
     schema = release.schema

@@ -226,6 +226,9 @@ class Guide:
     def _answer(self, question: Question) -> Any:
         """Returns the preset answer, or asks until one can be parsed.
 
+        A preset answer that cannot be parsed is not asked for instead: whoever wrote it
+        into an option or a file expects it to be used.
+
         Raises:
             OptionError: if the preset answer cannot be parsed, or nobody can be asked.
         """
@@ -250,6 +253,10 @@ class Guide:
     def _answers(self) -> _Answers:
         """All answers but that of the schema, asked for at the first use.
 
+        They are asked for together and kept, so that a command asks nothing in between.
+        `_register_dataset` changes them: `data`, `test` and `cap` are other ones after
+        it.
+
         Raises:
             BudgetRefusedError: if the data set has too little budget left for them.
         """
@@ -261,6 +268,7 @@ class Guide:
         out = self._answer(load_question("out"))
         test = self._answer(load_question("test"))
         pages = self._answer(load_question("pages"))
+        # The test records are not fitted. Of 200 with 0.2 set aside, 160 are.
         if isinstance(test, float):
             records = max(1, round(records * (1 - test)))
         return _Answers(
@@ -281,8 +289,11 @@ class Guide:
             epsilon: ε of the run.
             dataset: Name of the data set.
 
+        It is at least ε of this run, so that the run fits under it. Example: at ε = 1
+        the proposed cap is 4, and at ε = 6 it is 6.
+
         Returns:
-            The cap; None if the data set has one already.
+            The cap; None if the data set has one already. Nothing is registered yet.
 
         Raises:
             BudgetRefusedError: if the run would not fit under it.
@@ -295,7 +306,8 @@ class Guide:
                 default=f"{max(_USUAL_CAP, epsilon):g}",
             )
             return float(self._answer(cap_question))
-        # What remains is known at the δ of the account alone.
+        # What remains is known at the δ of the account alone. At another one the ledger
+        # decides when the fit reserves its cost.
         if (
             account.delta == _DELTA
             and account.remaining is not None
@@ -324,6 +336,10 @@ class Guide:
 
     def prepare_schema(self) -> str:
         """Returns a complete schema file, which is drafted or discovered if need be.
+
+        A draft is written to `schema.toml` before it is checked and confirmed, and
+        stays there whatever comes of it: the user completes that file, and goes on with
+        --schema (`test_a_draft_with_gaps_stops_with_what_is_to_be_stated`).
 
         Raises:
             OptionError: if `schema.toml` is in the way, or the draft has gaps.
@@ -372,9 +388,18 @@ class Guide:
         return ["--label", str(label)] if label else []
 
     def _discover(self) -> None:
-        """Writes a schema whose bounds and levels are estimated with a part of ε."""
+        """Writes a schema whose bounds and levels are estimated with a part of ε.
+
+        Questions come first, then the price, which reads no record, then whether to go
+        on. Until then nothing is written or spent. Then the data set is registered, and
+        `schema discover` spends the part for good: an error or a "no" after that does
+        not give it back, and `_confirm` says so.
+
+        Raises:
+            OptionError: if the user does not go on.
+        """
         answers = self._answers
-        kinds = self._kinds()
+        kinds = self._ask_kinds()
         kinds_option = ["--kinds", kinds] if kinds else []
         label_option = self._label_option()
         part_question = load_question(
@@ -384,6 +409,7 @@ class Guide:
             default=f"{answers.epsilon / 4:g}",
         )
         part = float(self._answer(part_question))
+        # Set before it is spent: nothing reads it unless the discovery has run.
         self._epsilon_of_bounds = part
 
         epsilon = _number_text(part)
@@ -402,19 +428,38 @@ class Guide:
             "Correct it by public knowledge alone. Is it as it should be", _SCHEMA
         )
 
-    def _kinds(self) -> str:
-        """Returns the kinds of all columns, as `NAME=KIND,...`."""
+    def _ask_kinds(self) -> str:
+        """Asks for the kind of each column, unless --discover gives them.
+
+        Example: the columns age and job, answered with "i" and "cat", are
+        "age=integer,job=categorical".
+
+        Names are not quoted, since `schema discover --kinds` knows no quotes. It splits
+        at commas, and a pair at its last equals sign. So a name with an equals sign is
+        read as it is, and one with a comma is refused there, at the price and before
+        anything is spent; the error says to use a --columns file.
+
+        Returns:
+            The kinds as `NAME=KIND,...`, in the order of the columns; what --discover
+            holds as it is, and not checked.
+
+        Raises:
+            DataError: if the first line of the data holds no names.
+            OptionError: if nobody can be asked.
+        """
         from noisegate.gate.discovery.partial import KINDS
         from noisegate.gate.discovery.raw import columns_file
 
         if "discover" in self._preset:
             return str(self._preset["discover"])
+        # Reads the names of the columns, and no cell is shown.
         _, names = columns_file(self._answers.data)
         self._asker.say(
             "These are the columns, whose names are taken as public: "
             f"{', '.join(names)}. Say the kind of each: {', '.join(KINDS)}. Its first "
             "letters do."
         )
+        # Without a key: no option or file answers for a single column.
         kinds = [
             self._answer(Question(key="", text=name, choices=tuple(KINDS)))
             for name in names
@@ -444,7 +489,10 @@ class Guide:
     def _register_dataset(self) -> None:
         """Registers the data set, if it is not, after test records are set aside.
 
-        Test records are set aside first, so that nothing has looked at them.
+        Test records are set aside first, so that nothing has looked at them. After
+        `split`, `data` and `test` are the two files that it writes. A second call does
+        nothing, since the answers say what is done: `_discover` calls it before `fit`
+        does. What is written stays if a later step fails.
         """
         answers = self._answers
         if isinstance(answers.test, float):
@@ -503,6 +551,9 @@ class Guide:
     def run(self, *arguments: str) -> None:
         """Shows a command and runs it.
 
+        It is listed in `commands` if it ends well; `_confirm` reads there whether
+        anything was spent.
+
         Args:
             arguments: The words of the command behind `noisegate`.
 
@@ -520,17 +571,19 @@ class Guide:
         self.commands.append(command)
 
     def _confirm(self, text: str, file: str = "") -> None:
-        """Asks whether to go on.
+        """Asks whether to go on; --yes answers each of these questions.
 
         Args:
             text: The question, without its mark.
             file: A file that is to be read first, or "".
 
         Raises:
-            OptionError: if not; it says what was spent.
+            OptionError: if not; it says what was spent. It is not asked after a fit, so
+                a discovery alone can have spent something.
         """
         if self._preset.get("yes") or self._asker.confirm(text, file):
             return
+        # A discovery spends when it runs, but for the one that only shows its price.
         was_discovered = any(
             " discover " in command and " --price" not in command
             for command in self.commands

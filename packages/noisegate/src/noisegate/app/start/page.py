@@ -36,8 +36,11 @@ _WAIT_SECONDS = 25.0  # for which a request for news stays open
 _LAST_FETCH_SECONDS = 1  # in which browsers fetch the last state
 _COLUMNS = 88  # of what commands print
 
-# How rich moves its bars: it erases a line, or goes up to the one before.
+# How rich moves its bars: it erases a line, or goes up to the one before. The match is
+# the control sequence with all that it takes away: of "Fitting 10 %\x1b[2KFitting 20 %"
+# it is "Fitting 10 %\x1b[2K".
 _ERASED = re.compile(r"[^\n]*\x1b\[2K|\n[^\n]*\x1b\[1A")
+# All other sequences, such as colours, and carriage returns: they show nothing here.
 _CONTROL = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]|\r")
 
 
@@ -86,12 +89,17 @@ class _Printed:
 class _PageState:
     """All that the page shows.
 
+    The interview alone changes the form, the answers and what was printed. The threads
+    of the server only read them, so each change is made under the page's lock.
+
     Attributes:
         turn: Counts the changes, so that a browser can wait for the next one.
-        number: Counts the forms, so that no answer is taken for that to another one.
+        number: Counts the forms, so that no answer is taken for that to another one,
+            as where two windows answer, or one sends its answer twice.
         form: What is asked now; None while a command runs.
         ended: How the interview ended; "" before.
-        answers: Each question so far with its answer.
+        answers: Each question so far with its answer, in order. An answer that could
+            not be taken is the last one, until it is asked again.
         printed: What was printed so far.
     """
 
@@ -168,7 +176,14 @@ class Page(io.TextIOBase, Asker):
             time.sleep(_LAST_FETCH_SECONDS)
 
     def _run_until_done(self, interview: Callable[[Asker], _Finished]) -> _Finished:
-        """Runs an interview; after an error, again if the user wants to."""
+        """Runs an interview; after an error, again if the user wants to.
+
+        Again is from the first question. What the commands printed stays on the page;
+        what they wrote and spent stays too, and their errors say so.
+
+        Raises:
+            NoisegateError: the error, if the user ends it.
+        """
         while True:
             try:
                 return interview(self)
@@ -180,11 +195,15 @@ class Page(io.TextIOBase, Asker):
                 )
                 if self._ask(form) != "Begin again":
                     raise
+                # The first question begins without a complaint, see `prompt`.
                 with self._change() as state:
                     state.answers = []
 
     def _offer_results(self, guide: _Finished) -> None:
-        """Offers the results for download, until the page is closed or stopped."""
+        """Offers the results for download, until the page is closed or stopped.
+
+        All is done by then, so a stop is no error here.
+        """
         self._results.update(guide.results())
         form = _Form(
             title="Done",
@@ -203,10 +222,19 @@ class Page(io.TextIOBase, Asker):
         return True
 
     def write(self, text: str) -> int:
-        """Shows what a command prints; lines that it erases are taken away."""
+        r"""Shows what a command prints; lines that it erases are taken away.
+
+        Each text is added to what was shown last, so that a sequence is found also
+        where it erases what was written in an earlier call. Example: after "Fitting 10
+        %", the text "\x1b[2KFitting 20 %" leaves "Fitting 20 %".
+
+        Returns:
+            The number of characters in `text`, as streams do.
+        """
         with self._change() as state:
             last = state.printed[-1]
             last.text += text
+            # One at a time: what the first takes away may bring the next together.
             while _ERASED.search(last.text):
                 last.text = _ERASED.sub("", last.text, count=1)
         return len(text)
@@ -227,11 +255,35 @@ class Page(io.TextIOBase, Asker):
             state.printed.append(printed)
 
     def prompt(self, question: Question, complaint: str = "") -> str:
-        """Asks a question once; an empty answer stands for the default."""
-        default = question.default
+        """Asks a question once; an empty answer stands for the default.
+
+        The answer is listed on the page at once, before the caller has parsed it. If it
+        cannot be taken, the caller asks again with a complaint: the answer is removed
+        from the list and stands in the field, to be corrected.
+
+        An emptied field means the question's own default then too, and not the refused
+        answer, which would be refused again. Example, of a question with the default
+        4::
+
+            complaint             field    typed    returned    listed
+            ""                    4        0.5      0.5         0.5
+            "0.5 is not from …"   0.5      (empty)  4           4
+
+        Args:
+            question: The question.
+            complaint: Why the answer before could not be taken, or "". Only after a
+                call with the same question: its answer is the last of the list.
+
+        Returns:
+            The answer without surrounding blanks; "" if there is no default.
+
+        Raises:
+            KeyboardInterrupt: if the page was stopped instead. A refused answer is off
+                the list then.
+        """
+        shown_default = question.default
         if complaint:
-            # What was typed stands there again, to be corrected.
-            _, default = self._state.answers.pop()
+            shown_default = self._remove_last_answer()
         suggestions = sorted(
             path.name
             for path in Path().iterdir()
@@ -241,16 +293,35 @@ class Page(io.TextIOBase, Asker):
             title=question.text,
             help=question.help,
             choices=question.choices,
-            default=default,
+            default=shown_default,
             suggestions=suggestions,
             complaint=complaint,
         )
         answer = self._ask(form).strip() or question.default or ""
-        self._state.answers.append((question.text, answer))
+        self._list_answer(question, answer)
         return answer
 
+    def _remove_last_answer(self) -> str:
+        """Takes the last answer off the list, and returns it.
+
+        The list is never empty here: a complaint is about an answer that `prompt`
+        listed, and the list is emptied only where an interview begins anew. The turn
+        is not counted, since the form that follows is a change anyway.
+        """
+        with self._changed:
+            _, answer = self._state.answers.pop()
+        return answer
+
+    def _list_answer(self, question: Question, answer: str) -> None:
+        """Lists an answer; the page shows it with the next change."""
+        with self._changed:
+            self._state.answers.append((question.text, answer))
+
     def confirm(self, text: str, file: str = "") -> bool:
-        """Asks whether to go on, below the text of a file if there is one."""
+        """Asks whether to go on, below the text of a file if there is one.
+
+        The answer is not listed: it is no answer that repeats the interview.
+        """
         form = _Form(
             title=f"{text}?",
             buttons=("Yes, go on", "No, stop"),
@@ -262,8 +333,12 @@ class Page(io.TextIOBase, Asker):
     def _ask(self, form: _Form) -> str:
         """Shows a form, and waits for its answer.
 
+        Returns:
+            The answer. If a stop came right after it, the answer still counts, and
+            `receive` interrupts what follows.
+
         Raises:
-            KeyboardInterrupt: if the page was stopped instead.
+            KeyboardInterrupt: if the page was stopped instead, now or in a form before.
         """
         with self._changed:
             self._show_form(form)
@@ -277,7 +352,11 @@ class Page(io.TextIOBase, Asker):
             return self._answer
 
     def _show_form(self, form: _Form) -> None:
-        """Shows a form, which has no answer yet."""
+        """Shows a form, which has no answer yet.
+
+        All three change under one lock: an answer to the form before, which comes
+        later, has another number and is dropped.
+        """
         with self._change() as state:
             self._answer = None
             state.form = form
@@ -306,6 +385,10 @@ class Page(io.TextIOBase, Asker):
     def receive(self, message: Mapping[str, Any]) -> None:
         """Takes the first answer to what is asked now, from whichever window, or stops.
 
+        A second answer, one to an earlier form, and one after the end change nothing.
+        A stop ends whoever waits for an answer, or interrupts the command that runs, as
+        Ctrl-C does (`test_stop_right_after_an_answer_is_heard_before_what_follows`).
+
         Args:
             message: As `page.js` sends it: `number` of the form and `answer`, or
                 `stop`.
@@ -314,7 +397,8 @@ class Page(io.TextIOBase, Asker):
             is_waiting = state.form is not None and self._answer is None
             if message.get("stop"):
                 self._is_stopped = True
-                # Whoever waits for an answer looks whether it is stopped.
+                # Whoever waits for an answer looks whether it is stopped. A signal
+                # beside it would interrupt a second time, in the clean-up.
                 if not is_waiting and not state.ended:
                     _interrupt_main_thread()
             elif is_waiting and message.get("number") == state.number:
@@ -322,7 +406,11 @@ class Page(io.TextIOBase, Asker):
 
     @contextmanager
     def _change(self) -> Iterator[_PageState]:
-        """Lends the state for a change, of which waiting threads are told."""
+        """Lends the state for a change, of which waiting threads are told.
+
+        The turn is counted after the change, and not where the block raises. The lock
+        may be held already by the same thread.
+        """
         with self._changed:
             yield self._state
             self._state.turn += 1
