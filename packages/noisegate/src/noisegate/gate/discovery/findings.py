@@ -410,8 +410,7 @@ def _rounded_numbers(low: Any, high: Any, *, integers: bool) -> tuple[Any, Any]:
         (-31.0, 0.0)
     """
     low_is_near_zero = -_MAX_BEYOND_ZERO <= low <= _MAX_SNAPPED_FRACTION * high
-    # Only below a positive upper bound: of two tiny negative bounds, a lower one of zero
-    # would be above the upper one.
+    # Only below a positive upper bound: two tiny negative bounds would change places.
     lower = 0 if high > 0 and low_is_near_zero else low
     high_is_near_zero = _MAX_SNAPPED_FRACTION * lower <= high <= _MAX_BEYOND_ZERO
     # The mirror image: only above a negative lower bound. So it is never both bounds
