@@ -139,26 +139,69 @@ def find_occupied_bins(
 
     Returns:
         The bins; None if nothing stands out.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.gate.discovery.findings import find_occupied_bins
+        >>> noisy = np.array([0.3, -1.2, 2.5, 90.0, 80.0, 1.9, 0.4, -0.6])
+        >>> bins = find_occupied_bins(noisy, 1.0, None)
+        >>> bins.first, bins.last  # 2.5 is taken in as a tail, 1.9 is not
+        (2, 4)
     """
     rows = sorted(_rows_standing_out(noisy, std))
     if not rows:
         return None
+    first, last = _adjusted_ends(rows, noisy, std, zero_bin)
+    return OccupiedBins(first=first, last=last, gap=_wide_gap(rows, zero_bin))
+
+
+def _adjusted_ends(
+    rows: list[tuple[int, int]], noisy: Counts, std: float, zero_bin: int | None
+) -> tuple[int, int]:
+    """Moves the ends of what stands out, first inwards, then outwards.
+
+    Args:
+        rows: First and last bin of each row that stands out, ascending.
+        noisy: Noisy counts, (bins,).
+        std: Standard deviation of their noise.
+        zero_bin: Index of the bin of zero; None for times.
+
+    Returns:
+        Indices of the first and the last bin.
+    """
     first, end_of_first_row = rows[0]
     start_of_last_row, last = rows[-1]
-    # Inwards: a row stands out as a whole, and its ends may be empty.
+    # Inwards: a row stands out as a whole, and its ends may be empty. One bin of it is
+    # always left.
     min_end = _MIN_END_HEIGHT * std
     while first < end_of_first_row and noisy[first] < min_end:
         first += 1
     while last > start_of_last_row and noisy[last] < min_end:
         last -= 1
-    # Outwards: a tail may be too thin to stand out.
+    # Outwards: a tail may be too thin to stand out. At the bin of zero it ends, since
+    # one bin beyond, numbers have the other sign.
     min_neighbour = _MIN_NEIGHBOUR_HEIGHT * std
     while first > 0 and first != zero_bin and noisy[first - 1] > min_neighbour:
         first -= 1
     last_bin = len(noisy) - 1
     while last < last_bin and last != zero_bin and noisy[last + 1] > min_neighbour:
         last += 1
+    return first, last
 
+
+def _wide_gap(
+    rows: list[tuple[int, int]], zero_bin: int | None
+) -> tuple[int, int] | None:
+    """Returns the bins on both sides of the widest gap between rows, if it is wide.
+
+    Args:
+        rows: First and last bin of each row that stands out, ascending.
+        zero_bin: Index of the bin of zero; None for times.
+
+    Returns:
+        The last bin of one row and the first of the next; None if they are at most
+        `_WIDE_GAP` bins apart everywhere.
+    """
     # A gap beside zero tells nothing: many columns have zeros and large numbers.
     gaps = [
         (left[1], right[0])
@@ -167,7 +210,7 @@ def find_occupied_bins(
     ]
     widest = max(gaps, key=lambda gap: gap[1] - gap[0], default=(0, 0))
     is_wide = widest[1] - widest[0] > _WIDE_GAP
-    return OccupiedBins(first=first, last=last, gap=widest if is_wide else None)
+    return widest if is_wide else None
 
 
 def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
@@ -175,14 +218,20 @@ def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
 
     A row is passed over if a shorter or higher one has a bin of it already.
 
+    Example, with noise of standard deviation 1 and a threshold of 4.5: bins of 3, 3, 3
+    and 3 records stand out together, since their sum is 12 and the standard deviation
+    of its noise is √4 = 2. None of them does alone, nor do two, by 6 / √2 = 4.2.
+
     Args:
         noisy: Noisy counts, (bins,).
         std: Standard deviation of their noise.
 
     Returns:
-        First and last bin of each row, shortest rows first.
+        First and last bin of each row, shortest rows first. No two have a bin in
+        common.
     """
     min_height = noise_threshold(1.0, len(noisy))
+    # sums[j] - sums[i] is the sum of the bins from i to j - 1.
     sums = np.concatenate([[0.0], np.cumsum(noisy)])
     is_taken = np.zeros(len(noisy), dtype=np.bool_)
     rows: list[tuple[int, int]] = []
@@ -192,6 +241,7 @@ def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
         # Sum of each row, in standard deviations of its noise.
         heights = (sums[length:] - sums[:-length]) / (std * math.sqrt(length))
         starts = np.flatnonzero(heights > min_height).tolist()
+        # Highest first, so that of rows that overlap the highest is taken.
         for start in sorted(starts, key=lambda start: -heights[start]):
             end = start + length
             if not is_taken[start:end].any():
