@@ -109,7 +109,11 @@ def _as_integers(
 
     Returns:
         The integers, as float64, and the units, with one entry along `dim`: NaN if a
-        value there is not finite.
+        value there is not finite. Then the integers are zeros, and the product is NaN
+        by its unit.
+
+    Example: of 5.0 and 1.3 with 3 bits, the largest is below 2³. So the unit is
+    2³⁻³ = 1, and the integers are 5 and 1.
     """
     import torch
 
@@ -220,7 +224,8 @@ PART_NUMBERS = 2**17
 the cache of a core."""
 
 # Rows of the smaller blocks that are tried where kernels round by position in large
-# ones.
+# ones: kernels handle rows in groups, and the last rows of a block in another way.
+# `test_a_map_that_rounds_by_place_in_large_blocks_gets_smaller_ones` needs the 32.
 _SMALLER_BLOCKS = (128, 32, 8)
 
 
@@ -297,7 +302,16 @@ def blocks(
 
     Yields:
         The records of a block, and the same filled up to `rows` by repeating the last
-        one; both row by row in memory.
+        one; both row by row in memory. Whoever sums leaves the repeated ones out.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.gate.execution import blocks
+        >>> from noisegate.schema import EncodedTable
+        >>> numeric = np.array([[0.1], [0.2], [0.3]])
+        >>> table = EncodedTable(numeric, np.zeros((3, 0), np.int32))
+        >>> [padded.numeric[:, 0].tolist() for _, padded in blocks(table, 2)]
+        [[0.1, 0.2], [0.3, 0.3]]
     """
     for start in range(0, len(records), rows):
         block = records.rows(slice(start, start + rows)).row_by_row()
@@ -356,6 +370,7 @@ def compute_in_parts(
         yield 0, feature_map(block)
         return
     first_half = feature_map.first_half
+    # By identity, as halves need not be hashable; see `Shared`.
     if id(first_half) not in shared:
         values = first_half(block)
         # Other maps use the values too: a second half that works in place would give
@@ -467,12 +482,15 @@ ComputeBlock: TypeAlias = Callable[[Execution, EncodedTable, range], ProbeResult
 """Computes a block in some way, and returns what was computed of the records at some
 positions of it."""
 
-# A change by less than this part of a vector's largest entry is rounding, unless the
-# record is at a kink of a network.
+# A change by at most this part of a vector's largest entry is rounding: float32 rounds
+# by 2⁻²⁴, and layers of a network magnify that. No guarantee hangs on it: a change of
+# any size makes a way unsound, and this only says whether another one is worth a trial.
 _MAX_ROUNDING_CHANGE = 2.0**-8
-# How many records are tried at least: in small blocks, not each shows rounding by
-# position.
+# How many records are tried at least, in as many blocks as they need: in small blocks,
+# not each shows rounding by position.
 _MIN_TRIED = 32
+# Of how many records, about, copies fill a whole block each.
+_MAX_COPIED_RECORDS = 8
 # Seed the made-up records, and their order, so that the probe decides alike each time.
 _RECORDS_SEED = 20240229
 _ORDER_SEED = 20240301
@@ -591,7 +609,9 @@ def find_sound_execution(
 ) -> Execution:
     """Finds the fastest way to compute in which no record depends on another.
 
-    Warns if that is one record at a time, which is slow.
+    Ways are tried in the order of `candidate_executions`, each with the same first
+    records, and the first one without any change of bits is taken. Warns if that is one
+    record at a time, which is slow.
 
     Args:
         rows: How many records a block has at most.
@@ -606,6 +626,7 @@ def find_sound_execution(
         OptionError: `refusal`.
     """
     for execution in candidate_executions(rows, threads):
+        # Anew for each way, so that what one way draws decides nothing for the next.
         random = np.random.Generator(np.random.Philox(_RECORDS_SEED))
         dependence = observed_dependence(
             partial(compute, execution), partial(draw_records, execution.rows, random)
@@ -629,35 +650,66 @@ def observed_dependence(
 ) -> Dependence:
     """Compares what is computed of records when their blocks are arranged differently.
 
+    A record has changed if any bit of what was computed of it has. One such change
+    makes the way unsound. Whether it is rounding or mixing is decided for each
+    arrangement of a block, by the median of the changes of those records that have
+    changed, each relative to the largest entry of its vector: it is mixing if the
+    median is above 2⁻⁸. The median, since single records may be at a kink of a network,
+    where rounding moves a vector by much.
+
+    What a change must keep: the sequence of draws, since a probe must decide alike each
+    time. `test_a_map_that_mixes_records_is_refused`,
+    `test_a_map_with_memory_is_refused` and the tests of maps that round by place, in
+    the same file, watch over the decisions.
+
     Args:
         compute: Computes a block, and returns what was computed of the records at some
             positions.
-        draw_block: Draws the public records of one block, each time others.
+        draw_block: Draws the public records of one block, each time others. It is
+            called twice for each block that is tried: for its records, and for others
+            that take the place of their neighbours.
 
     Returns:
-        What the records' vectors depend on. It is mixing if, in some block, half of
-        those that changed did so by more than rounding.
+        What the records' vectors depend on. Mixing is returned at once, rounding after
+        all blocks were tried.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.gate.execution import observed_dependence
+        >>> from noisegate.schema import EncodedTable
+        >>> random = np.random.default_rng(0)
+        >>> def draw_block():
+        ...     return EncodedTable(random.random((16, 1)), np.zeros((16, 0), np.int32))
+        >>> def minus_mean(weight):
+        ...     def compute(block, positions):
+        ...         numeric = block.numeric - weight * block.numeric.mean()
+        ...         values = numeric.astype(np.float32)[positions]
+        ...         return [row.tobytes() for row in values], values
+        ...     return compute
+        >>> for weight in (0, 1e-5, 1):
+        ...     observed_dependence(minus_mean(weight), draw_block).name
+        'NONE'
+        'ROUNDING'
+        'MIXING'
     """
     tried_count = 0
     dependence = Dependence.NONE
     # A map that divides by what it mixes in may divide by zero here.
     with np.errstate(all="ignore"):
+        # A large block is enough by itself; single records are tried 32 times.
         while tried_count < _MIN_TRIED:
             records = draw_block()
             tried_count += len(records)
-            bits, values = compute(records, range(len(records)))
+            original = compute(records, range(len(records)))
             for block, rows, positions in _arrangements(records, draw_block()):
-                new_bits, new_values = compute(block, positions)
-                changes = [
-                    _relative_change(values[row], new_values[index])
-                    for index, row in enumerate(rows)
-                    if bits[row] != new_bits[index]
-                ]
-                # The median, as single records may be at a kink of a network.
-                if changes and np.median(changes) > _MAX_ROUNDING_CHANGE:
+                changes = _relative_changes(original, rows, compute(block, positions))
+                if not changes:
+                    continue
+                # Of one record that fills a block with its copies, this is its change.
+                if np.median(changes) > _MAX_ROUNDING_CHANGE:
                     return Dependence.MIXING
-                if changes:
-                    dependence = Dependence.ROUNDING
+                # The search goes on: another arrangement may show mixing.
+                dependence = Dependence.ROUNDING
     return dependence
 
 
@@ -666,6 +718,13 @@ def _arrangements(
 ) -> Iterator[tuple[EncodedTable, Sequence[int], range]]:
     """Arranges records in other blocks: reordered, among others, among copies.
 
+    Each shows what the others may hide. A map that takes in the mean of its block gives
+    all records the same vectors in another order; one that takes in only the next
+    record changes a single vector of a half that moves.
+
+    Of a single record, nothing can be rearranged. It is computed again as it is, which
+    shows a map that has a memory.
+
     Args:
         records: The records of one block.
         others: As many other records.
@@ -673,6 +732,14 @@ def _arrangements(
     Yields:
         A block of the same size, rows of those records that stand in it, and their
         positions in it, in the same order.
+
+    Example: the records a, b, c, d among others w, x, y, z, with the positions of the
+    records in brackets::
+
+        c a d b             reordered          (all)
+        y z a b             first half moved   (2, 3)
+        c d w x             second half moved  (0, 1)
+        a a a a … d d d d   copies, a block of each of some records
     """
     rows = len(records)
     half = rows // 2
@@ -696,9 +763,36 @@ def _arrangements(
     )
 
     # Blocks of one repeated record: nothing of the others is left that could be mixed
-    # in. Eight of the records are enough, as each takes a whole block.
-    for row in range(0, rows, max(rows // 8, 1)):
+    # in. Some of the records are enough, as each takes a whole block.
+    for row in range(0, rows, max(rows // _MAX_COPIED_RECORDS, 1)):
         yield records.rows([row] * rows), range(row, row + 1), range(row, row + 1)
+
+
+def _relative_changes(
+    original: ProbeResult, rows: Sequence[int], rearranged: ProbeResult
+) -> list[float]:
+    """Returns by how much those vectors changed of which a bit has changed.
+
+    Bits decide, as two zeros of different signs are different vectors, and two NaN of
+    the same bits are not.
+
+    Args:
+        original: What was computed of all records of a block.
+        rows: Rows of some of these records.
+        rearranged: What was computed of those records in another block, in the order of
+            `rows`.
+
+    Returns:
+        The changes by `_relative_change`, of those that changed alone; empty if none
+        has.
+    """
+    old_bits, old_values = original
+    new_bits, new_values = rearranged
+    return [
+        _relative_change(old_values[row], new_values[index])
+        for index, row in enumerate(rows)
+        if old_bits[row] != new_bits[index]
+    ]
 
 
 def _relative_change(
@@ -712,6 +806,12 @@ def _relative_change(
 
     Returns:
         The change; infinite where a number became infinite or NaN, or the reverse.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.gate.execution import _relative_change
+        >>> _relative_change(np.float32([1, 4]), np.float32([1, 3]))
+        0.25
     """
     if not np.array_equal(np.isfinite(left), np.isfinite(right)):
         return np.inf

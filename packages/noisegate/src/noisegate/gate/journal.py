@@ -239,6 +239,9 @@ class AnswerJournal:
     def create(self, run: str, reservation: str | None) -> None:
         """Creates the file of a new run, before anything is reserved.
 
+        The first line and that of the owner are on disk when this returns, and so is
+        the name of the file in its folder. After an error the file is removed.
+
         Args:
             run: Digest of everything that a run must share which goes on with it.
             reservation: What the reservation will be called; None without a ledger.
@@ -267,7 +270,8 @@ class AnswerJournal:
     def load(self) -> dict[str, Any]:
         """Reads the file into this object, in place of what it held.
 
-        These are `begun_maps`, `answers`, and the owner of the run.
+        These are `begun_maps`, `answers`, and the owner of the run. What this process
+        has begun itself is kept apart, and stays.
 
         Returns:
             The first line as JSON, with its `run` and `reservation`.
@@ -320,9 +324,31 @@ class AnswerJournal:
     def take_up(self, run: str | None) -> str | None:
         """Becomes the owner of the run in the file, to go on with it.
 
+        The order is: compare the run, append the line of this owner, read the file.
+        What an earlier owner has begun before that line is then in `begun_maps`, and it
+        begins nothing after it, as `begin_query` looks for the last owner once its own
+        line is on disk. If the file were read first, a query that is begun between
+        reading and appending would be drawn twice.
+
+        Example: process A has begun "counts" and was killed. After B calls this, the
+        file ends with B's line, `begun_maps` has "counts", and so has `lost_queries`,
+        as there is no answer to it::
+
+            {"owner": "a3…"}
+            {"begun": "counts", "map": "77…", "by": "a3…"}
+            {"owner": "b8…"}
+
+        A crash after the line is harmless: that owner begins nothing, and the next
+        process to take the run up appends its own. A second call appends the line again
+        and reads the file again; this process stays the owner. Of another run, the file
+        stays as it is.
+
+        `test_the_owner_before_begins_nothing_more` and
+        `test_a_line_that_was_cut_off_counts_for_nothing` watch over this.
+
         Args:
-            run: Digest of the run that goes on; None where another journal has compared
-                it.
+            run: Digest of the run that goes on; None where the journal of the steps,
+                beside this one, has compared it.
 
         Returns:
             The reservation of the run; None without a ledger.
@@ -331,6 +357,7 @@ class AnswerJournal:
             OptionError: if the file is that of another run, or cannot be read or
                 written.
         """
+        # Compared before anything is written: the file of another run is not ours.
         if run is not None and self.load().get("run") != run:
             raise OptionError(
                 f"{self.path} is that of another run: plan, settings or budget differ, "
@@ -344,7 +371,8 @@ class AnswerJournal:
                 f"{self.path} cannot be written: {error.strerror}. "
                 "Nothing more was spent."
             ) from None
-        # Read again: from here on, no other process adds queries that count.
+        # Read again, in place of what was read to compare: from here on, no other
+        # process adds queries that count, but those of a later owner.
         reservation: str | None = self.load().get("reservation")
         return reservation
 

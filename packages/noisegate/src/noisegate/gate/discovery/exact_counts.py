@@ -96,9 +96,11 @@ class BinEdges:
             >>> import numpy as np
             >>> from noisegate.gate.discovery.exact_counts import BinEdges
             >>> edges = np.array([0, 2, 4])
-            >>> BinEdges(edges=edges, is_clamped=True).count_values(np.array([-7, 2, 3,
-            9])) array([1, 3]) >>> BinEdges(edges=edges,
-            is_clamped=False).count_values(np.array([-7, 2, 3, 9])) array([0, 2])
+            >>> values = np.array([-7, 2, 3, 9])
+            >>> BinEdges(edges=edges, is_clamped=True).count_values(values)
+            array([1, 3])
+            >>> BinEdges(edges=edges, is_clamped=False).count_values(values)
+            array([0, 2])
         """
         bins = np.searchsorted(self.edges, values, side="right") - 1
         if self.is_clamped:

@@ -46,31 +46,49 @@ Counts: TypeAlias = npt.NDArray[np.float64]
 
 _EPOCH = datetime(1970, 1, 1)
 # Probability that any empty bin, or row of empty bins, is taken for an occupied one.
+# `test_empty_cells_are_hardly_ever_taken_for_occupied` counts how often.
 _FALSE_ALARM_PROBABILITY = 1e-3
-# Numbers of neighbouring bins whose counts are looked at together.
+# Numbers of neighbouring bins whose counts are looked at together. Records that are
+# spread evenly over n bins stand out √n times higher in a row of n than in one bin.
 _ROW_LENGTHS = (1, 2, 4, 8)
 # Bins at the ends of rows that stand out together are cut off below this count, in
-# standard deviations of the noise.
+# standard deviations of the noise. An empty bin is below it five times out of six.
 _MIN_END_HEIGHT = 1.0
-# Bins beside what stands out are taken in above this count, in the same unit.
+# Bins beside what stands out are taken in above this count, in the same unit. An empty
+# bin is above it once in 44 times, and makes the second look coarser by a bin.
 _MIN_NEIGHBOUR_HEIGHT = 2.0
-# More empty bins than this between occupied ones are told to the reader.
+# More bins than this from one occupied row to the next are told to the reader: numbers
+# a thousand times apart, where a bin is a power of two, or a century.
 _WIDE_GAP = 10
 # Numbers of cells of the second look, each for more records than so many standard
-# deviations of the noise.
+# deviations of the noise. So a cell has about 4 to 6 of them on average, or more, but
+# for the fewest cells: above the noise, which is what `cut_sparse_ends` needs.
 _CELLS_BY_RECORDS = ((200, FINE), (60, FINE // 2))
 _MIN_CELLS = FINE // 4
-# To halve the width of bounds, this part of the records may be cut off.
+# To halve the width of bounds, this part of the records may be cut off. Their values
+# are moved to the nearer bound, so it is small.
 _CUT_FRACTION = 0.02
-# What is cut off is taken to hold so many standard deviations of noise more.
+# What is cut off is taken to hold so many standard deviations of noise more. So cells
+# are not cut off only because their noise is negative.
 _CUT_DOUBT = 0.5
 # A bound becomes zero if it is away from zero by at most this part of the other bound.
-_NEAR_ZERO = 0.25
-# Numbers closer to zero than this are taken for zero.
-_SMALLEST = 2.0**-100
-# Bounds are rounded outwards to about this part of their width.
+# Many quantities begin at zero, and bounds from 0 on are at most 1/(1 - 0.25), a third,
+# wider than those without.
+_MAX_SNAPPED_FRACTION = 0.25
+# A bound that is on the other side of zero by at most this is none: it is the edge of
+# the bin of zero, at ±2⁻¹²⁸, or that of a cell beside it.
+_MAX_BEYOND_ZERO = 2.0**-100
+# Bounds are rounded outwards to a power of ten that fits so often between them. So
+# rounding adds at most a tenth of the width at either end.
 _ROUNDING_PARTS = 10
-# Bounds of days and times further apart are rounded to years.
+# Noise is taken into account by so many of its standard deviations: more than that, in
+# one direction, noise alone reaches with probability 2.3 %.
+_NOISE_MARGIN_STDS = 2
+# A column is doubtful if the second look has less than this part of the records that
+# the first look has: most of them lie beyond the bounds.
+_MIN_COVERED_FRACTION = 0.5
+# Bounds of days and times further apart are rounded to years. Both ends together get
+# less than two years more by that, so less than they are apart.
 _LONG = timedelta(days=730)
 
 
@@ -121,26 +139,69 @@ def find_occupied_bins(
 
     Returns:
         The bins; None if nothing stands out.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.gate.discovery.findings import find_occupied_bins
+        >>> noisy = np.array([0.3, -1.2, 2.5, 90.0, 80.0, 1.9, 0.4, -0.6])
+        >>> bins = find_occupied_bins(noisy, 1.0, None)
+        >>> bins.first, bins.last  # 2.5 is taken in as a tail, 1.9 is not
+        (2, 4)
     """
     rows = sorted(_rows_standing_out(noisy, std))
     if not rows:
         return None
+    first, last = _adjusted_ends(rows, noisy, std, zero_bin)
+    return OccupiedBins(first=first, last=last, gap=_wide_gap(rows, zero_bin))
+
+
+def _adjusted_ends(
+    rows: list[tuple[int, int]], noisy: Counts, std: float, zero_bin: int | None
+) -> tuple[int, int]:
+    """Moves the ends of what stands out, first inwards, then outwards.
+
+    Args:
+        rows: First and last bin of each row that stands out, ascending.
+        noisy: Noisy counts, (bins,).
+        std: Standard deviation of their noise.
+        zero_bin: Index of the bin of zero; None for times.
+
+    Returns:
+        Indices of the first and the last bin.
+    """
     first, end_of_first_row = rows[0]
     start_of_last_row, last = rows[-1]
-    # Inwards: a row stands out as a whole, and its ends may be empty.
+    # Inwards: a row stands out as a whole, and its ends may be empty. One bin of it is
+    # always left.
     min_end = _MIN_END_HEIGHT * std
     while first < end_of_first_row and noisy[first] < min_end:
         first += 1
     while last > start_of_last_row and noisy[last] < min_end:
         last -= 1
-    # Outwards: a tail may be too thin to stand out.
+    # Outwards: a tail may be too thin to stand out. At the bin of zero it ends, since
+    # one bin beyond, numbers have the other sign.
     min_neighbour = _MIN_NEIGHBOUR_HEIGHT * std
     while first > 0 and first != zero_bin and noisy[first - 1] > min_neighbour:
         first -= 1
     last_bin = len(noisy) - 1
     while last < last_bin and last != zero_bin and noisy[last + 1] > min_neighbour:
         last += 1
+    return first, last
 
+
+def _wide_gap(
+    rows: list[tuple[int, int]], zero_bin: int | None
+) -> tuple[int, int] | None:
+    """Returns the bins on both sides of the widest gap between rows, if it is wide.
+
+    Args:
+        rows: First and last bin of each row that stands out, ascending.
+        zero_bin: Index of the bin of zero; None for times.
+
+    Returns:
+        The last bin of one row and the first of the next; None if they are at most
+        `_WIDE_GAP` bins apart everywhere.
+    """
     # A gap beside zero tells nothing: many columns have zeros and large numbers.
     gaps = [
         (left[1], right[0])
@@ -149,7 +210,7 @@ def find_occupied_bins(
     ]
     widest = max(gaps, key=lambda gap: gap[1] - gap[0], default=(0, 0))
     is_wide = widest[1] - widest[0] > _WIDE_GAP
-    return OccupiedBins(first=first, last=last, gap=widest if is_wide else None)
+    return widest if is_wide else None
 
 
 def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
@@ -157,14 +218,20 @@ def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
 
     A row is passed over if a shorter or higher one has a bin of it already.
 
+    Example, with noise of standard deviation 1 and a threshold of 4.5: bins of 3, 3, 3
+    and 3 records stand out together, since their sum is 12 and the standard deviation
+    of its noise is √4 = 2. None of them does alone, nor do two, by 6 / √2 = 4.2.
+
     Args:
         noisy: Noisy counts, (bins,).
         std: Standard deviation of their noise.
 
     Returns:
-        First and last bin of each row, shortest rows first.
+        First and last bin of each row, shortest rows first. No two have a bin in
+        common.
     """
     min_height = noise_threshold(1.0, len(noisy))
+    # sums[j] - sums[i] is the sum of the bins from i to j - 1.
     sums = np.concatenate([[0.0], np.cumsum(noisy)])
     is_taken = np.zeros(len(noisy), dtype=np.bool_)
     rows: list[tuple[int, int]] = []
@@ -174,6 +241,7 @@ def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
         # Sum of each row, in standard deviations of its noise.
         heights = (sums[length:] - sums[:-length]) / (std * math.sqrt(length))
         starts = np.flatnonzero(heights > min_height).tolist()
+        # Highest first, so that of rows that overlap the highest is taken.
         for start in sorted(starts, key=lambda start: -heights[start]):
             end = start + length
             if not is_taken[start:end].any():
@@ -258,6 +326,8 @@ def find_bounds(
         lower = 0 if first == middle else low
         upper = 0 if last == middle else high
         return None if (lower, upper) == (0, 0) else (lower, upper)
+    # At least the noise: a count near zero would make every cut too expensive, and at
+    # zero there is no fraction of it.
     records = max(_record_count(coarse, occupied_bins, noisy), std)
     first, last = cut_sparse_ends(cells, std, records)
     return bin_bounds(fine, first, last)
@@ -270,7 +340,9 @@ def cut_sparse_ends(noisy: Counts, std: float, records: float) -> tuple[int, int
 
         log₂(width) + (records cut off + half a standard deviation) / (2 % of all),
 
-    so halving the width is worth 2 % of the records.
+    so halving the width is worth 2 % of the records. All pairs of cuts are compared, of
+    equal ones the first. `test_bounds_cover_nearly_all_values_and_are_not_far_off`
+    watches over the two constants.
 
     Args:
         noisy: Noisy counts of the cells, (cells,).
@@ -279,9 +351,17 @@ def cut_sparse_ends(noisy: Counts, std: float, records: float) -> tuple[int, int
 
     Returns:
         First and last cell that are left, at least one.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.gate.discovery.findings import cut_sparse_ends
+        >>> cells = np.array([0.0, 3.0, 500.0, 500.0, 9.0, 0.0, 0.0, 0.0])
+        >>> cut_sparse_ends(cells, 5.0, 1000.0)
+        (2, 3)
     """
     size = len(noisy)
     cuts = np.arange(size + 1)  # numbers of cells cut off, at either end
+    # Noise may make a sum negative. It counts as zero, so that no cut is rewarded.
     left_records = np.maximum(np.append(0.0, np.cumsum(noisy)), 0.0)
     right_records = np.maximum(np.append(0.0, np.cumsum(noisy[::-1])), 0.0)
     # The noise of n cells together is √n times that of one.
@@ -311,7 +391,7 @@ def bin_bounds(bins: BinEdges, first: int, last: int) -> tuple[Any, Any]:
     high = bins.edges[last + 1]
     if bins.edges.dtype != np.int64:
         return float(low), float(high)
-    # A schema wants two different bounds.
+    # A schema wants two different bounds, also where the bins are one integer wide.
     return int(low), max(int(high) - 1, int(low) + 1)
 
 
@@ -327,6 +407,13 @@ def round_bounds(kind: str, low: Any, high: Any) -> tuple[Any, Any]:
     Returns:
         Bounds as a schema has them: numbers, dates or times. Numbers near zero become
         zero.
+
+    Examples:
+        >>> from noisegate.gate.discovery.findings import round_bounds
+        >>> round_bounds("date", 100, 1000)  # 900 days are rounded to years
+        (datetime.date(1970, 1, 1), datetime.date(1972, 12, 31))
+        >>> round_bounds("continuous", 2.5e-5, 4.23e-4)
+        (0.0, 0.00043)
     """
     if kind in (Continuous.kind, Integer.kind):
         return _rounded_numbers(low, high, integers=kind == Integer.kind)
@@ -348,31 +435,54 @@ def round_bounds(kind: str, low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def _rounded_numbers(low: Any, high: Any, *, integers: bool) -> tuple[Any, Any]:
-    """Rounds bounds of numbers outwards.
+    """Moves a bound near zero to zero, and rounds both bounds outwards.
+
+    What a change must keep: the bounds differ, and lie around those that are given, but
+    for `_MAX_BEYOND_ZERO`. `test_bounds_are_rounded_outwards_and_to_zero` and
+    `test_bins_next_to_zero_that_noise_alone_found_have_bounds` watch over this.
 
     Args:
-        low: Lower bound.
-        high: Upper bound.
+        low: Lower bound, below `high`: of integers a Python integer, else a float.
+        high: Upper bound, of the same type.
         integers: Whether the column has integers alone.
+
+    Returns:
+        Lower and upper bound, two integers or two floats. Integers too far apart for a
+        schema once they are rounded are returned without rounding.
+
+    Examples:
+        >>> from noisegate.gate.discovery.findings import _rounded_numbers
+        >>> _rounded_numbers(17, 2047, integers=True)  # 17 ≤ 2047 / 4
+        (0, 2100)
+        >>> _rounded_numbers(61.3, 92.7, integers=False)
+        (61.0, 93.0)
+        >>> _rounded_numbers(-31.0, -0.5, integers=False)
+        (-31.0, 0.0)
     """
-    low_is_near_zero = -_SMALLEST <= low <= _NEAR_ZERO * high
+    low_is_near_zero = -_MAX_BEYOND_ZERO <= low <= _MAX_SNAPPED_FRACTION * high
+    # Only below a positive upper bound: two tiny negative bounds would change places.
     lower = 0 if high > 0 and low_is_near_zero else low
-    high_is_near_zero = _NEAR_ZERO * lower <= high <= _SMALLEST
+    high_is_near_zero = _MAX_SNAPPED_FRACTION * lower <= high <= _MAX_BEYOND_ZERO
+    # The mirror image: only above a negative lower bound. So it is never both bounds
+    # that become zero.
     upper = 0 if lower < 0 and high_is_near_zero else high
     first, last = rounded_bounds(
         lower, upper, parts=_ROUNDING_PARTS, smallest=1.0 if integers else 0.0
     )
     if not integers:
         return first, last
-    # A schema has at most so many steps between bounds.
+    # A schema has at most so many steps between bounds. Bounds that are not rounded
+    # keep to that, as no integers beyond ±2⁵² are counted.
     if last - first > MAX_STEPS:
-        return int(lower), int(upper)
+        return lower, upper
+    # Whole already, since they are multiples of 1 or more; only their type changes.
     return int(first), int(last)
 
 
 OTHER = "other"
 """The level that stands for all that did not reach the threshold."""
-# A larger part of the records than this with a level that was merged is a doubt.
+# A larger part of the records than this with a level that was merged is a doubt: what
+# is learnt of them is one level for all.
 _MUCH_MERGED = 0.1
 
 
@@ -418,6 +528,7 @@ def column_from_bounds(
         final_doubt = doubt
     note = "values outside are moved to the nearer bound"
     if gap.missing:
+        # Two standard deviations: a 95 % interval.
         note += f"; {max(missing, 0):.0f} ± {2 * std:.0f} records lack a value"
     if final_doubt:
         note = f"{final_doubt}; {note}"
@@ -469,7 +580,10 @@ def describe_records_beyond(
 ) -> str:
     """Describes that most records lie beyond all numbers that are counted.
 
-    The first look counts such records in its outermost bins, the second nowhere.
+    The first look counts such records in its outermost bins, the second nowhere. An
+    example are identifiers of sixteen digits, which are beyond 2⁵².
+    `test_values_beyond_all_that_is_counted_and_levels_that_became_other_are_told` has
+    them.
 
     Args:
         coarse: Bins of the first look.
@@ -479,16 +593,39 @@ def describe_records_beyond(
         std: Standard deviation of the noise on each, in records.
 
     Returns:
-        A sentence; empty if both looks have about the same records.
+        A sentence; empty unless the second look has less than half of the records of
+        the first one, by more than noise explains.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.gate.discovery.exact_counts import BinEdges
+        >>> from noisegate.gate.discovery.findings import (
+        ...     OccupiedBins, describe_records_beyond)
+        >>> coarse = BinEdges(edges=np.array([0, 1, 2, 4]), is_clamped=True)
+        >>> occupied_bins = OccupiedBins(first=1, last=2)
+        >>> noisy = np.array([0.0, 40.0, 960.0])  # 1000 records in the occupied bins
+        >>> describe_records_beyond(
+        ...     coarse, occupied_bins, noisy, np.array([30.0, 50.0]), 1.0
+        ... ).split(" lie")[0]
+        'about 80 of about 1000 records'
+        >>> describe_records_beyond(  # 497 + 2 · 1 · √4 is above the half, 500
+        ...     coarse, occupied_bins, noisy, np.array([200.0, 297.0]), 1.0)
+        ''
     """
-    first_look_records = float(
-        noisy[occupied_bins.first : occupied_bins.last + 1].sum()
-    )
-    second_look_records = float(cells.sum())
-    count_number = len(cells) + occupied_bins.last - occupied_bins.first + 1
-    doubt = 2 * std * math.sqrt(count_number)
+    # Where only zeros stood out, the cells around zero also count what is beyond them,
+    # in the outermost ones. So nothing can be missing from the second look.
     has_only_zeros = occupied_bins.first == occupied_bins.last == coarse.zero_bin
-    if has_only_zeros or second_look_records + doubt > first_look_records / 2:
+    if has_only_zeros:
+        return ""
+    first_look_counts = noisy[occupied_bins.first : occupied_bins.last + 1]
+    first_look_records = float(first_look_counts.sum())
+    second_look_records = float(cells.sum())
+    # The noise of n counts together is √n times that of one. It is taken of all counts
+    # of both looks, which is more than enough, as half of the first look has less.
+    count_number = len(cells) + len(first_look_counts)
+    noise_margin = _NOISE_MARGIN_STDS * std * math.sqrt(count_number)
+    min_covered = first_look_records * _MIN_COVERED_FRACTION
+    if second_look_records + noise_margin > min_covered:
         return ""
     return (
         f"about {max(second_look_records, 0):.0f} of about {first_look_records:.0f} "
@@ -531,6 +668,7 @@ def column_from_levels(
     merged = f"levels of {fewer} records became {json.dumps(other)}"
 
     doubt = ""
+    # Without a public number of records, nobody knows how many have other levels.
     if records is not None:
         merged_records = records - sum(levels.values()) - (missing or 0.0)
         merged_fraction = merged_records / records

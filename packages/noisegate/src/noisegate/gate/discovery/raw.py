@@ -75,28 +75,42 @@ _KINDS_BY_TYPE_TEST: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
 class RawTable:
     """Private records in files or in memory, without a schema.
 
-    Headers are read at once, and no record.
+    Headers are read at once, and no record. But the first line of a text file may be a
+    record, so the constructor quotes no name of such a file without `show_values`.
 
     Args:
         source: Path of a file or folder, or a table in memory.
         show_values: Whether errors may quote private values.
 
     Raises:
-        DataError: if headers differ, or name a column twice.
+        DataError: if the files have different columns, a column is named twice or not
+            at all, or the first line has another separator than commas.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate.gate.discovery.raw import RawTable
+        >>> table = RawTable(pa.table({"age": [41, 17], "sex": ["f", "m"]}))
+        >>> table.names, table.is_typed
+        (('age', 'sex'), True)
     """
 
     def __init__(self, source: str | Path | Any, *, show_values: bool = False) -> None:
         self._show_values = show_values
         self.name, self._origins = open_origins(source)
+        # A header is the name of a file and the names of its columns.
         headers = [
             (origin.name, [name for name, _ in origin.columns()])
             for origin in self._origins
         ]
-        show_names = show_values or self.is_typed
-        check_same_columns(headers, show_names=show_names)
+        # Names that stand apart from the records, as in Parquet, are none of them. Of
+        # text nobody can tell yet, as there is no schema to compare with.
+        may_quote = show_values or self.is_typed
+        check_same_columns(headers, show_names=may_quote)
+        for file_name, column_names in headers:
+            check_unique_names(column_names, file_name, show_names=may_quote)
+        # All files have the same names, if in another order: the first speaks for all.
+        # Its types are kept beside them, and decide on no kind.
         self._types = dict(self._origins[0].columns())
-        for origin_name, column_names in headers:
-            check_unique_names(column_names, origin_name, show_names=show_names)
         check_first_line(self.names, self.name)
 
     @property

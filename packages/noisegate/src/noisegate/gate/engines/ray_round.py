@@ -130,6 +130,9 @@ class _Call:
 class Pass:
     """One pass of a job over all parts, and sums over them, as often as they are asked.
 
+    A worker gets one call at a time: `begin`, then `add` for part after part. So
+    `_calls` has one entry at most for each worker, and a worker without one is idle.
+
     Args:
         pool: The workers.
         parts: Descriptions of the parts.
@@ -180,7 +183,8 @@ class Pass:
         self._calls: dict[Any, _Call] = {}
         # Errors of parts, by number of the part.
         self._errors: dict[int, Exception] = {}
-        # How many workers were lost over each part; None while they began.
+        # How many workers were lost over each part; under None, those that read no part
+        # then, but began, or summed.
         self._losses: Counter[int | None] = Counter()
         # When a worker was hired last.
         self._hired_at = 0.0
@@ -301,6 +305,9 @@ class Pass:
         Args:
             call: Ray's handle of a call that has ended.
 
+        A part with an error stays read: it would fail again. Of the parts that are
+        unread then, only those before it are given out.
+
         Raises:
             OptionError: if the worker computes differently from this process.
             DataError: if too many workers are lost.
@@ -335,15 +342,32 @@ class Pass:
     def _replace_worker(self, shift: _Shift, part: int | None) -> None:
         """Hires another worker for one that was lost; its parts are read again.
 
+        The sums of a lost worker are lost with it, so all its parts are unread again,
+        not only the one that it was reading. Its calls are forgotten and it is killed:
+        if it was only out of reach, nothing that it still answers counts beside what
+        others read of the same parts.
+
+        Example: worker A has summed parts 0 and 3 and is lost while it reads part 5;
+        parts 7 and 8 are unread. Then 0, 3, 5, 7 and 8 are.
+
+        After an error nobody takes over the parts of the worker, and `_merged_totals`
+        refuses to add up without them.
+
+        What a change must keep: each part is in the sums once. The tests
+        `test_a_lost_worker_changes_no_total` and
+        `test_a_part_that_ends_every_worker_is_given_up` watch over this.
+
         Args:
             shift: The worker that was lost.
-            part: Number of the part that it read then; None for none.
+            part: Number of the part that it read then; None if it began or summed.
 
         Raises:
-            DataError: if too many were lost over this part.
+            DataError: if more than `MAX_LOSSES` were lost over this part.
         """
         self._losses[part] += 1
+        # Neither worker nor part is named; see `_take_result`.
         LOG.warning("%s", json.dumps({"event": "worker lost"}))
+        # From here on nobody waits for it, and its parts are in no sum.
         self._shifts.remove(shift)
         self._calls = {
             handle: call
@@ -362,8 +386,11 @@ class Pass:
                 "fewer workers), or noisegate is not installed there"
             )
         lost_parts = [*shift.parts] + ([] if part is None else [part])
+        # Ascending, as the first unread part is given out first.
         self._unread = sorted(self._still_needed([*self._unread, *lost_parts]))
         self._begin_shift(self._pool.hire())
+        # The wait for the new worker begins: until it ends, those at work take no more
+        # than their share, and the new one gets some of the lost parts.
         self._hired_at = time.monotonic()
 
     def _still_needed(self, parts: Sequence[int]) -> list[int]:
@@ -381,8 +408,9 @@ class Pass:
     def _merged_totals(self, *question: Any) -> Any:
         """Adds up the totals of all workers, and checks that each part is in them once.
 
-        All workers are asked before the first answer is awaited, so that they sum at
-        the same time.
+        The parts that a worker names must be those that this process has counted for
+        it, none may be named twice, and together they must be all. All workers are
+        asked before the first answer is awaited, so that they sum at the same time.
 
         Args:
             question: What the job's `total` takes.
@@ -407,6 +435,7 @@ class Pass:
             try:
                 result = ray.get(call)
             except ray.exceptions.RayError:
+                # What the others have answered is dropped, as they will be asked again.
                 self._replace_worker(shift, None)
                 return None
             if isinstance(result, Exception):
@@ -537,6 +566,9 @@ class Worker:
 
     def add(self, number: int, part: Part) -> int | Exception:
         """Takes a part, once.
+
+        A second call with the same number adds nothing, and a part that fails adds
+        nothing either. `test_a_repeated_part_counts_once` watches over this.
 
         Args:
             number: Number of the part.

@@ -154,6 +154,12 @@ def cross_entropy(
     Args:
         scores: A score of each class.
         label: The class.
+
+    Examples:
+        >>> import torch
+        >>> from noisegate.gate.per_example.gradients import cross_entropy
+        >>> cross_entropy(torch.zeros(2), torch.tensor(1))  # log 2
+        tensor(0.6931)
     """
     import torch
 
@@ -295,6 +301,7 @@ class RecordGradients:
     ) -> None:
         self._loss = loss
         self._plan = plan
+        # Example: of 200 000 parameters 50 records fit, and a block has 48.
         fitting_rows = max(1, min(_MAX_ROWS, _MAX_NUMBERS // plan.count))
         if fitting_rows >= _ROWS_MULTIPLE:
             fitting_rows = fitting_rows // _ROWS_MULTIPLE * _ROWS_MULTIPLE
@@ -473,6 +480,7 @@ def gradient_source(
             f"factored={plan.factored} in the plan of {plan.name!r}, but the loss is "
             f"of type {type(loss).__name__}."
         )
+    # Python's True is an integer too, and none that is meant.
     is_block_size = (
         isinstance(rows, int)
         and not isinstance(rows, bool)
@@ -523,7 +531,9 @@ def clipped_gradients(
 ) -> dict[str, Tensor]:
     """Returns the mean of a discriminator's clipped gradients over generated records.
 
-    Generated records are public, so floats will do.
+    Generated records are public, so floats will do: nothing is rounded to the grid, and
+    no noise is added. They are clipped like private ones, so that neither outweighs the
+    other where a training uses both.
 
     Args:
         discriminator: From a batch of inputs to scores.
@@ -595,6 +605,7 @@ def choose_execution(
             its position.
         DataError: if the map is not finite at a made-up record.
     """
+    # Not at those of the first step themselves, where zeros may hide a dependence.
     probe_parameters = nearby_parameters(parameters)
     count = sum(value.numel() for value in parameters.values())
 
@@ -607,11 +618,14 @@ def choose_execution(
         execution: Execution, records: EncodedTable, positions: range
     ) -> ProbeResult:
         """Computes a block; a record's bits are its gradient and what it adds."""
+        # The source computes in the way that is set in it, in the probe as in a step.
         source.execution = execution
         block_gradients = compute_block_gradients(
             source, probe_parameters, records.numeric, records.codes, device
         )
         gradients = block_gradients.take(slice(positions.start, positions.stop))
+        # All parts of a gradient side by side. The width is computed, as -1 would be
+        # none where there are no positions.
         values = np.concatenate(
             [
                 array.reshape(len(positions), math.prod(array.shape[1:]))
@@ -657,6 +671,13 @@ def nearby_parameters(parameters: Parameters) -> dict[str, Tensor]:
 
     Returns:
         Each plus normal noise of standard deviation 0.02, of a fixed seed.
+
+    Examples:
+        >>> import torch
+        >>> from noisegate.gate.per_example.gradients import nearby_parameters
+        >>> moved = nearby_parameters({"w": torch.zeros(1000)})["w"]
+        >>> bool(0.015 < moved.std() < 0.025)
+        True
     """
     import torch
 
@@ -673,15 +694,20 @@ def _digests_of_sums(
 ) -> list[bytes]:
     """Hashes what each record adds to a sum by itself, in grid units.
 
-    Also checks that the first two records, and all together, add just the sum of that.
+    Also checks that the first two records, and all together, add just the sum of that:
+    two are the fewest that are added together, and a step adds up to a whole block. All
+    numbers in between would take a time that grows with the square of the block.
+    `test_a_block_that_adds_something_else_than_its_records_is_refused` watches over
+    this.
 
     Args:
         source: Clips and sums.
-        gradients: Gradients of some records.
+        gradients: Gradients of some records, maybe of none.
         count: How many numbers a sum has.
 
     Returns:
-        A digest for each record.
+        A digest for each record, of 16 bytes: two records add the same if and only if
+        their digests are equal, but for collisions.
 
     Raises:
         OptionError: if records together add something else.

@@ -107,9 +107,30 @@ class StepSession(SumSession):
     def _open_journal(self, path: Path) -> None:
         """Opens the journal, and takes up the run that it counts, if there is one.
 
+        Called last in the constructor, as the digest of the run is of all public
+        settings. It only reads: `_reserve` asks the ledger and creates the journal of a
+        new run, before the first record is read. What follows::
+
+            file             steps begun      reservation of this session
+            none             0                a new one
+            of this run      those of it      that of the journal, at no cost
+            of another run   refused
+            no journal       refused
+
+        After an error, or a crash before `_reserve`, nothing is reserved, and the file
+        is as it was. A journal with all steps begun is taken up too: no step is left,
+        and the run may be released.
+
+        What a change must keep: a run that is taken up costs nothing and counts the
+        steps of the file. The tests of `test_gradient_journal` watch over this.
+
+        Args:
+            path: The file of the journal.
+
         Raises:
             OptionError: if it is of another run, or the plan cannot be resumed.
         """
+        # Before the file is looked at, as such a plan has no use for any.
         if self.plan.releases:
             raise OptionError(
                 "journal: a run with queries cannot be resumed, as their results are "
@@ -120,8 +141,10 @@ class StepSession(SumSession):
         self._resumed_header = self._journal.resume()
         reservation = self._access.reservation
         # Several processes may confirm it: the journal gives each step to one of them.
+        # Of a new run too, as another process may take it up while this one is at work.
         reservation.is_shared = True
         if self._resumed_header is not None:
+            # As of now; `_begin_step` gets the number of a step from the journal.
             self._begun_steps = self._journal.begun_step_count()
             reservation.resume(self._resumed_header.get("reservation"))
 

@@ -45,13 +45,18 @@ front."""
 # Shards that are computed at once; the last block is smaller. It is fixed, so that a
 # shard has the same position in its block every time.
 _SHARDS_PER_BLOCK = 64
-# Shards of the probe, records of each, and how often they learn.
+# Shards of the probe: one whose records are exchanged, one beside it whose vector must
+# stay the same, and one without records.
 _PROBE_SHARDS = 3
+# Records of the probe for each of these shards, together in those that are not empty.
 _PROBE_RECORDS = 4
+# How often the shards of the probe learn: the second time shows what they have kept.
 _PROBE_LEARNINGS = 2
-# Seeds of the probe: of its parameters, its records, and the draws within shards.
+# Seeds of the probe: of its parameters, its records, those that the first shard has in
+# their place, and the draws within shards.
 _PARAMETERS_SEED = 20240229
 _RECORDS_SEED = 5
+_OTHER_RECORDS_SEED = 6
 _DRAWS_SEED = 7
 
 
@@ -149,7 +154,11 @@ class Teacher(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class _Split:
-    """Which records are in which shard; private."""
+    """Which records are in which shard; private.
+
+    The word of a record is a random number of 64 bits, drawn for it alone. It decides
+    on the record's shard for the whole run.
+    """
 
     order: npt.NDArray[np.intp]
     """Indices of the records, shard by shard, (records,)."""
@@ -162,7 +171,10 @@ class _Split:
     def of(cls, words: npt.NDArray[np.uint64], shards: int) -> _Split:
         """Splits records by their words, whoever else is there.
 
-        A record is in the shard that its word leaves as the remainder.
+        A record is in the shard that its word leaves as the remainder. So it moves no
+        other record when it comes or goes, which shards of equal sizes would need.
+        `test_a_record_is_in_one_shard_and_those_of_others_stay_where_they_are` watches
+        over this.
 
         Args:
             words: A uniform word of each record, 64 bits, (records,).
@@ -295,6 +307,9 @@ class ShardSession(SampleSession):
     ) -> None:
         """Splits the records, and lets every shard learn before the first step.
 
+        It is called once, in the first step. Neither split nor states are written
+        anywhere, so a run that was interrupted cannot be resumed.
+
         Args:
             records: All records.
             words: A uniform word of each, (records,).
@@ -306,6 +321,9 @@ class ShardSession(SampleSession):
 
     def _start_shards(self, words: npt.NDArray[np.uint64], seed: int) -> None:
         """Splits the records by their words, and starts every shard.
+
+        What shards had learnt before is lost. The probe starts them on made-up records,
+        and the first step on the private ones.
 
         Args:
             words: A uniform word of each record, (records,).
@@ -322,6 +340,9 @@ class ShardSession(SampleSession):
 
     def _train_shards(self, records: Records, learners: npt.NDArray[np.intp]) -> None:
         """Lets shards follow gradients of their losses, and updates their states.
+
+        A block of shards is updated before the next is computed. No shard reads the
+        state of another, so the order of the blocks changes nothing.
 
         Args:
             records: All records.
@@ -485,7 +506,18 @@ class ShardSession(SampleSession):
 
         Three times the shards start, learn and answer. The second time, the first shard
         has other records: only its own vector may change. The third time all is as at
-        first, and so must be the vectors. The last shard is empty.
+        first, and so must be the vectors. The last shard is empty. Example, of a vector
+        of one number::
+
+            shard                              0    1    2 (empty)
+            usual records                     17   -4    0
+            other records in the first shard   9   -4    0
+            usual records again               17   -4    0
+
+        The parameters, the split and the states of this session are those of the probe
+        meanwhile, and afterwards as before, since it is called before the first step.
+        After an error they stay those of the probe; the next call of `prepare_steps`
+        sets the parameters and calls the probe anew.
 
         Raises:
             OptionError: if another shard's records change a vector, or it changes each
@@ -495,17 +527,20 @@ class ShardSession(SampleSession):
         layout = self._access.source.schema.layout
         parameters = self._parameters
         random = np.random.Generator(np.random.Philox(_PARAMETERS_SEED))
+        # At the parameters of a first step, many are zero, and hide what they multiply.
         self._parameters = {
             name: move_slightly(value, random) for name, value in parameters.items()
         }
         first, with_other_records, again = (
-            self._probe_answers(layout, records_of_first_shard)
-            for records_of_first_shard in (0, 1, 0)
+            self._probe_answers(layout, first_shard_seed)
+            for first_shard_seed in (_RECORDS_SEED, _OTHER_RECORDS_SEED, _RECORDS_SEED)
         )
+        # No split: the first step draws the words of the private records.
         self._parameters = parameters
         self._split = None
         self._states = ({}, {})
 
+        # Before the other comparison, in which a teacher with a memory fails too.
         if not np.array_equal(first, again):
             raise OptionError(
                 f"the teacher of {plan.name!r} gives a shard another vector each time. "
@@ -520,40 +555,52 @@ class ShardSession(SampleSession):
             )
 
     def _probe_answers(
-        self, layout: Layout, records_of_first_shard: int
+        self, layout: Layout, first_shard_seed: int
     ) -> npt.NDArray[np.int32]:
-        """Returns the vectors of shards that have learnt from made-up records.
+        """Starts the shards on made-up records, lets them learn, and asks all of them.
+
+        Overwrites the split, the states and the random numbers of this session; which
+        shard learns next stays as it is.
 
         Args:
             layout: Columns of the records.
-            records_of_first_shard: Which records the first shard has; the others have
-                the same each time.
+            first_shard_seed: Seed of the records of the first shard. The other shards
+                have the same records each time, those of `_RECORDS_SEED`.
 
         Returns:
-            One row for each shard, (shards, count), in grid units.
+            One row for each shard, (shards, count), in grid units. The last shard has
+            no records, unless it is the only one.
         """
         plan = self._step_plan
-        shards = min(plan.shards, _PROBE_SHARDS)
-        record_count = _PROBE_RECORDS * shards
-        usual_records = made_up_records(
-            layout, record_count, np.random.Generator(np.random.Philox(_RECORDS_SEED))
+        probed_shards = min(plan.shards, _PROBE_SHARDS)
+        record_count = _PROBE_RECORDS * probed_shards
+        usual_records, first_shard_records = (
+            made_up_records(
+                layout, record_count, np.random.Generator(np.random.Philox(seed))
+            )
+            for seed in (_RECORDS_SEED, first_shard_seed)
         )
-        other_seed = _RECORDS_SEED + records_of_first_shard
-        other_records = made_up_records(
-            layout, record_count, np.random.Generator(np.random.Philox(other_seed))
-        )
-        # The words leave the last shard empty.
-        words = np.arange(record_count, dtype=np.uint64) % np.uint64(max(shards - 1, 1))
+        # The remainder of a word is the shard of a record, and here the word itself:
+        # 0, 1, 0, 1, … for three shards. The last one stays empty, as a shard may be
+        # among private records, and a teacher has to answer then too.
+        filled_shards = max(probed_shards - 1, 1)
+        words = np.arange(record_count, dtype=np.uint64) % np.uint64(filled_shards)
         in_first_shard = (words == 0)[:, None]
-        numeric = np.where(in_first_shard, other_records.numeric, usual_records.numeric)
-        codes = np.where(in_first_shard, other_records.codes, usual_records.codes)
+        # Row by row the one or the other, so that no record of another shard moves.
+        numeric = np.where(
+            in_first_shard, first_shard_records.numeric, usual_records.numeric
+        )
+        codes = np.where(in_first_shard, first_shard_records.codes, usual_records.codes)
         records = Records(numeric.astype(np.float32), codes)
 
         self._start_shards(words, _DRAWS_SEED)
+        # Once more, as tests have `_start_shards` split by words of their own, which
+        # are none of the probe's.
         self._split = _Split.of(words, plan.shards)
+        asked_shards = np.arange(probed_shards)
         for _ in range(_PROBE_LEARNINGS):
-            self._train_shards(records, np.arange(shards))
-        return self._clipped_answers(records, np.arange(shards))
+            self._train_shards(records, asked_shards)
+        return self._clipped_answers(records, asked_shards)
 
 
 def _apply_to_each(
@@ -575,8 +622,9 @@ SampleVector: TypeAlias = Callable[
 """From public parameters, and the numeric and coded columns of a sample, (records,
 columns) each, to arrays of the planned shapes, by name."""
 
-# Records of the made-up samples. The first comes again at the end, to see whether the
-# function remembers the others.
+# Records of the made-up samples: an empty one and a single record may get another shape
+# than others. The first comes again at the end, to see whether the function remembers
+# the others in between.
 _PROBE_SAMPLE_SIZES = (7, 0, 1, 12, 7)
 
 
@@ -707,8 +755,10 @@ class BatchSession(SampleSession):
             name: move_slightly(value, random)
             for name, value in copy_parameters(self._parameters).items()
         }
+        # The first vector of a sample of each size.
         vectors: dict[int, Integers] = {}
         for size in _PROBE_SAMPLE_SIZES:
+            # The size is the seed, so samples of one size have the same records.
             records = made_up_records(
                 layout, size, np.random.Generator(np.random.Philox(size))
             )
@@ -718,7 +768,8 @@ class BatchSession(SampleSession):
                 records.codes,
                 f"a sample of {size} made-up records",
             )
-            if not np.array_equal(vectors.setdefault(size, vector), vector):
+            first_vector = vectors.setdefault(size, vector)
+            if not np.array_equal(first_vector, vector):
                 raise OptionError(
                     f"the function of {plan.name!r} gives a sample another vector when "
                     "it was called with others in between, or each time. What it "
@@ -757,7 +808,16 @@ def move_slightly(value: Any, random: np.random.Generator) -> Any:
         random: Draws the changes, whose standard deviation is 0.02.
 
     Returns:
-        The changed value; integers as they are.
+        The changed value; integers as they are. Numbers are drawn for these too, so
+        that the changes of later values do not depend on types.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.gate.sessions.shards import move_slightly
+        >>> move_slightly(np.array([3, 4]), np.random.default_rng(0)).tolist()
+        [3, 4]
+        >>> move_slightly(np.zeros(2), np.random.default_rng(0)).round(4).tolist()
+        [0.0025, -0.0026]
     """
     noise = 0.02 * random.standard_normal(tuple(value.shape))
     if hasattr(value, "detach"):

@@ -80,9 +80,17 @@ class StreamReservation(Reservation):
     def reserve(self, plan: PricedPlan, method: str) -> None:
         """Reserves the cost of all periods, or takes up what the first has reserved.
 
+        The ledger has, of the reservation that the folder remembers::
+
+            nothing, or no folder entry   reserve, and write it to the folder
+            void                          the same: no noise was drawn on it
+            another plan                  refuse
+            this plan, open or committed  take it up, at no cost
+
         The ledger reserves before the folder remembers it. If the process dies in
         between, the next run reserves anew, and somebody may give the first reservation
         back by hand: no noise was drawn on it.
+        `test_a_stream_is_one_entry_of_the_ledger` watches over this.
 
         Args:
             plan: The plan of the stream, whose events are of all periods.
@@ -248,6 +256,11 @@ class StreamSession(SumSession):
         writing, nobody has seen that noise, and the next run draws other noise. An
         answer on disk is given again.
 
+        What a change must keep: noise that somebody saw is never drawn anew, and what
+        is stored as `noise` is all of it, less what was taken back.
+        `test_killed_at_any_stage_a_period_has_one_answer` and
+        `test_every_release_is_the_exact_total_with_the_stated_noise` watch over this.
+
         Args:
             sums: Exact sums of the period in grid units, (columns, dim); private.
             release: What was planned for the question.
@@ -265,6 +278,8 @@ class StreamSession(SumSession):
             noisy_sums = self._add_noise(corrected_sums, release.event)
             answer = PeriodSums(
                 noisy=noisy_sums,
+                # Fresh noise less what was taken back: all that is in the noisy sums,
+                # as later periods take part of the whole back.
                 noise=noisy_sums - sums,
                 seal=self._state.seal_of(name, sums),
             )
@@ -273,6 +288,7 @@ class StreamSession(SumSession):
             # The session confirms as if it drew noise: it hands out what has noise.
             self._confirm()
 
+        # From disk in either case, so that an answer that is given again is the same.
         if self._window is None:
             first_period = 1
         else:
@@ -324,11 +340,14 @@ class StreamSession(SumSession):
             # As they are when the certificate is read back: tuples become lists.
             self._add_public_facts({DECISIONS_KEY: json.loads(json.dumps(decisions))})
         release = self.release()
+        # Only now: a release that fails can be had by answering the period again.
         if self._is_last_period:
             self._state.erase_all_secrets()
             return release
         # All queries of a stream have the same horizon. The next period takes back the
-        # noise of the `band` - 1 periods before it, this one and band - 2 more.
+        # noise of the `band` - 1 periods before it, this one and band - 2 more. For
+        # example, with a band of 4, period 8 takes back that of 7, 6 and 5, so after
+        # period 7 that of 1 to 4 is erased.
         horizon = self.plan.releases[0].horizon
         self._state.erase_secrets_until(self._period + 1 - horizon.band)
         return release
@@ -359,7 +378,8 @@ class StreamSession(SumSession):
                 np.stack(period_sums, axis=1)
             )
             # The noise of this period is fresh noise of all periods so far, each with
-            # a factor; independent noises add up by their squares.
+            # a factor; independent noises add up by their squares. That of an earlier
+            # period has fewer summands, so this is the largest of them.
             std_factor = math.hypot(
                 *noise_coefficients(release.horizon.weights, self._period)
             )
@@ -385,6 +405,7 @@ def noise_to_take_back(
     Examples:
         >>> import numpy as np
         >>> from noisegate.gate.streams.session import noise_to_take_back
+        >>> # 128 · 3 / 256 = 1.5, and −1.5; the second weight has no period yet
         >>> noise_to_take_back((256, 128, 64), [np.array([3, -3])]).tolist()
         [2, -1]
     """
@@ -392,7 +413,11 @@ def noise_to_take_back(
         weight * noise
         for weight, noise in zip(weights[1:], earlier_noise, strict=False)
     )
-    total = sum(weighted_noise, np.int64(0))
+    total = sum(weighted_noise, np.int64(0))  # 0 of the first period
+    # Half of the divisor is added, so that the division, which rounds down, rounds to
+    # the nearest integer. The stated sensitivity takes this rounding into account, as
+    # `test_the_stated_sensitivity_is_that_of_the_rounded_matrix_and_of_rounded_noise`
+    # checks.
     return np.asarray((total + TOEPLITZ // 2) // TOEPLITZ)
 
 
