@@ -193,6 +193,8 @@ def round_up(value: Decimal, digits: int = 6) -> float:
     Returns:
         The float next to the rounded decimal, which a page shows as that decimal.
 
+    >>> from decimal import Decimal
+    >>> from noisegate.privacy.accounting import round_up
     >>> round_up(Decimal("1.00000001"), 4), round_up(Decimal("1.1"), 4)
     (1.001, 1.1)
     """

@@ -134,6 +134,7 @@ def convolution_multipliers(min_std: float) -> tuple[int, ...]:
     Raises:
         CalibrationError: if it is below `NARROWEST`.
 
+    >>> from noisegate.privacy.noise import NARROWEST, convolution_multipliers
     >>> convolution_multipliers(NARROWEST)
     (1, 16)
     """

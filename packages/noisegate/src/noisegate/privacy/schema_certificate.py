@@ -224,6 +224,8 @@ def discovery_sensitivity(columns: int, adjacency: Adjacency) -> int:
     Returns:
         The sensitivity in grid units, rounded up.
 
+    >>> from noisegate.privacy.events import Adjacency
+    >>> from noisegate.privacy.schema_certificate import RECORD, discovery_sensitivity
     >>> discovery_sensitivity(4, Adjacency.ADD_REMOVE) == 2 * RECORD
     True
     """

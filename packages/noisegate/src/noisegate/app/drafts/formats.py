@@ -216,10 +216,10 @@ def _clock_column(name: str, text_format: str) -> ClockColumn:
 
     Args:
         name: Name of the column.
-        text_format: One of the candidates of this file, with %H or %I where it has a
-            time of day.
+        text_format: One of the candidates of the vocabulary. Those with a time of day
+            have an hour: %H or %I, or without a leading zero %-H or %-I.
     """
-    has_time = "%H" in text_format or "%I" in text_format
+    has_time = "H" in text_format or "I" in text_format
     if has_time:
         return Datetime(
             name=name,
