@@ -483,7 +483,7 @@ ComputeBlock: TypeAlias = Callable[[Execution, EncodedTable, range], ProbeResult
 positions of it."""
 
 # A change by at most this part of a vector's largest entry is rounding: float32 rounds
-# by 2⁻²⁴, and layers of a network magnify that. No guarantee hangs on it: a change of
+# by 2⁻²⁴, and layers of a network magnify that. No guarantee depends on it: a change of
 # any size makes a way unsound, and this only says whether another one is worth a trial.
 _MAX_ROUNDING_CHANGE = 2.0**-8
 # How many records are tried at least, in as many blocks as they need: in small blocks,
