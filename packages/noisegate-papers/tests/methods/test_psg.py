@@ -300,7 +300,9 @@ def begun(method, images, labels):
         releases=[SimpleNamespace(query=query, noise_std_natural=1e-6)]
     )
     session = SimpleNamespace(
-        plan=plan, prepare_steps=lambda parameters: None, ask=lambda maps: {"start": sums}
+        plan=plan,
+        prepare_steps=lambda parameters: None,
+        ask=lambda maps: {"start": sums},
     )
     training = method.training(PIXELS, None, 1.0, "cpu")
     method.before_steps(None, session, training)
