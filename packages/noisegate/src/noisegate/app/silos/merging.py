@@ -481,10 +481,13 @@ def _check_after(release: Release, after: Release | None) -> None:
             f"after: silo {silo!r} answered the first round; leave the option out, or "
             "give its answers to the next."
         )
-    given = "none is given" if digest is None else f"what is given is {digest[:16]}"
+    if digest is None:
+        difference = "none is given"
+    else:
+        difference = f"what is given is {digest[:16]}"
     raise OptionError(
         f"after: silo {silo!r} went on from the merged release "
-        f"{str(stated_digest)[:16]}, and {given}. Give the folder that `noisegate "
+        f"{str(stated_digest)[:16]}, and {difference}. Give the folder that `noisegate "
         "merge` made of the round before."
     )
 

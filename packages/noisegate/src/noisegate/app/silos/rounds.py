@@ -343,12 +343,15 @@ def _refuse_beside_a_plan(
         unit: The default where it was not given.
         options: Further options; None where they were not given.
     """
-    given = [
+    options_set = [
         f"{name}={value!r}" for name, value in options.items() if value is not None
     ]
-    if not given and method == AUTO and unit == RECORD:
+    if not options_set and method == AUTO and unit == RECORD:
         return
-    named = given[0] if given else f"method={method!r}, unit={unit!r}"
+    if options_set:
+        named = options_set[0]
+    else:
+        named = f"method={method!r}, unit={unit!r}"
     raise OptionError(f"{named}: the published plan says what is queried.")
 
 
