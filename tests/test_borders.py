@@ -20,8 +20,7 @@ ROOMS = {
     "noisegate_papers": "cli contrib estimators methods models queries training",
 }
 MODULES = {
-    "noisegate": "__main__ errors testing answers.evidence "
-    "answers.infer answers.worth app.demo app.drafts.init app.signature "
+    "noisegate": "__main__ errors testing app.demo app.drafts.init app.signature "
     "app.start.guided app.start.questions gate.discovery.schema_gate gate.execution "
     "gate.gate gate.journal gate.samples gate.session gate.sums gate.silos.keys "
     "methods.embedding methods.registry models.folder models.linked.model "
@@ -35,10 +34,6 @@ MODULES = {
 }
 # Imports that a contract names: those that it allows, and those that it ignores.
 CORE = {
-    "answers.evidence": "from noisegate.methods import registry\n"
-    "from noisegate.models import synthesizer, within_cell\n",
-    "answers.infer": "from noisegate.models import synthesizer\n",
-    "answers.worth": "from noisegate.models import synthesizer\n",
     "privacy.noise": "import opendp.mod\n",
     "gate.sessions.marginals": "import opendp.extras.mbi\n",
     "gate.session": "from noisegate.privacy import noise\n",

@@ -23,7 +23,7 @@ from scipy import stats
 
 import noisegate
 from noisegate import Pairwise
-from noisegate.answers.answers import read
+from noisegate.answers.questions.question import parse_question
 from noisegate.app.copies import combine, copies
 
 KINDS = ("mean", "share", "corr", "partial", "ols", "logit", "poisson", "quantile")
@@ -108,7 +108,7 @@ def _release(
         half = stats.t.ppf(0.975, max(freedom, 2)) * np.sqrt(variance)
         found.append(
             {
-                "kind": read(key[0]).kind,
+                "kind": parse_question(key[0]).name,
                 "combine": bool(ours.low <= true <= ours.high),
                 "fully": bool(abs(values[1:].mean() - true) <= half),
                 "rows": bool(abs(values[0] - true) <= 1.96 * errors[0]),
@@ -123,12 +123,14 @@ def _computed(
 ) -> dict[tuple[str, str], tuple[float, float]]:
     """Returns value and standard error of everything that is asked, as a textbook has it."""
     asked = [
-        question for question in population.questions if read(question).kind in KINDS
+        question
+        for question in population.questions
+        if parse_question(question).name in KINDS
     ]
     return {
         (question, name): (value, (high - low) / 3.92)
         for question in asked
-        for name, value, low, high, _ in answers(rows, read(question))
+        for name, value, low, high, _ in answers(rows, parse_question(question))
         if value is not None and low is not None and high is not None and high > low
     }
 

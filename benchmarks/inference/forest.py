@@ -15,7 +15,7 @@ from populations import POPULATIONS
 
 import noisegate
 from noisegate import Pairwise
-from noisegate.answers.answers import read
+from noisegate.answers.questions.question import parse_question
 
 QUESTIONS = (
     "mean(w) by g",
@@ -52,7 +52,7 @@ def main() -> None:
     rows = model.sample(options.records, seed=0)
     lines: list[tuple[str, float, list[Any]]] = []
     for question in QUESTIONS:
-        asked = read(question)
+        asked = parse_question(question)
         truth = {
             name: value
             for name, value, *_ in plain_answers(population.everybody, asked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,17 +11,17 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from noisegate.answers.answers import Analysis
+from noisegate.answers.questions.question import Question
 
 _TIMES = 1.959964
 Found = list[tuple[str, float | None, float | None, float | None, float | None]]
 
 
-def answers(rows: Any, asked: Analysis) -> Found:
+def answers(rows: Any, asked: Question) -> Found:
     """Returns (name, value, low, high, p) of each number that is asked for, with the names that `infer` gives."""
     frame = rows.to_pandas() if hasattr(rows, "to_pandas") else rows
-    found: Found = globals()[f"_{asked.kind}"](frame, asked)
-    return found
+    compute: Callable[[pd.DataFrame, Any], Found] = _ANSWERS[asked.name]
+    return compute(frame, asked)
 
 
 def _about(
@@ -39,14 +40,14 @@ def _levels(column: pd.Series) -> list[Any]:
     return sorted(column.unique())
 
 
-def _groups(frame: pd.DataFrame, asked: Analysis, values: pd.Series) -> Found:
-    if asked.by is None:
+def _groups(frame: pd.DataFrame, asked: Any, values: pd.Series) -> Found:
+    if asked.group is None:
         return [
             _about(asked.text, values.mean(), values.std() / math.sqrt(len(values)))
         ]
     parts = [
-        (f"{asked.by} = {level}", values[frame[asked.by] == level])
-        for level in _levels(frame[asked.by])
+        (f"{asked.group} = {level}", values[frame[asked.group] == level])
+        for level in _levels(frame[asked.group])
     ]
     each = [
         (name, part.mean(), part.std() / math.sqrt(max(len(part), 1)))
@@ -64,37 +65,39 @@ def _groups(frame: pd.DataFrame, asked: Analysis, values: pd.Series) -> Found:
     return found
 
 
-def _mean(frame: pd.DataFrame, asked: Analysis) -> Found:
+def _mean(frame: pd.DataFrame, asked: Any) -> Found:
     return _groups(frame, asked, frame[asked.columns[0]].astype(float))
 
 
-def _is(frame: pd.DataFrame, asked: Analysis) -> pd.Series:
+def _is(frame: pd.DataFrame, asked: Any) -> pd.Series:
     column = frame[asked.columns[0]]
-    return (column.astype(str).str.lower() == str(asked.value).lower()).astype(float)
+    return (column.astype(str).str.lower() == asked.level.lower()).astype(float)
 
 
-def _share(frame: pd.DataFrame, asked: Analysis) -> Found:
-    if asked.how != "=":
-        return _groups(
-            frame, asked, (frame[asked.columns[0]] < float(asked.value)).astype(float)
-        )
+def _share(frame: pd.DataFrame, asked: Any) -> Found:
     return _groups(frame, asked, _is(frame, asked))
 
 
-def _count(frame: pd.DataFrame, asked: Analysis) -> Found:
+def _share_below(frame: pd.DataFrame, asked: Any) -> Found:
+    is_below = (frame[asked.column] < asked.bound).astype(float)
+    share = is_below.mean()
+    return [_about(asked.text, share, is_below.std() / math.sqrt(len(frame)))]
+
+
+def _count(frame: pd.DataFrame, asked: Any) -> Found:
     found = _is(frame, asked)
     share = found.mean()
     return [
         _about(
-            f"{asked.columns[0]} = {asked.value}",
+            f"{asked.column} = {asked.level}",
             share * len(frame),
             math.sqrt(len(frame) * share * (1 - share)),
         )
     ]
 
 
-def _quantile(frame: pd.DataFrame, asked: Analysis) -> Found:
-    values, (p,) = np.sort(frame[asked.columns[0]].to_numpy(float)), asked.value
+def _quantile(frame: pd.DataFrame, asked: Any) -> Found:
+    values, (p,) = np.sort(frame[asked.columns[0]].to_numpy(float)), asked.probabilities
     half = _TIMES * math.sqrt(p * (1 - p) / len(values))
     value, low, high = np.quantile(values, [p, max(p - half, 0), min(p + half, 1)])
     return [(asked.text, float(value), float(low), float(high), None)]
@@ -121,13 +124,17 @@ def _number(column: pd.Series) -> np.ndarray:
     return (column == _levels(column)[1]).to_numpy(float)
 
 
-def _corr(frame: pd.DataFrame, asked: Analysis) -> Found:
-    return _partial(frame, asked)
+def _corr(frame: pd.DataFrame, asked: Any) -> Found:
+    return _correlation(frame, asked, ())
 
 
-def _partial(frame: pd.DataFrame, asked: Analysis) -> Found:
-    design, _ = _design(frame, asked.given)
-    left, right = (_number(frame[name]) for name in asked.columns)
+def _partial(frame: pd.DataFrame, asked: Any) -> Found:
+    return _correlation(frame, asked, asked.others)
+
+
+def _correlation(frame: pd.DataFrame, asked: Any, others: tuple[str, ...]) -> Found:
+    design, _ = _design(frame, others)
+    left, right = (_number(frame[name]) for name in (asked.first, asked.second))
     left, right = (
         one - design @ np.linalg.lstsq(design, one, rcond=None)[0]
         for one in (left, right)
@@ -145,7 +152,7 @@ def _partial(frame: pd.DataFrame, asked: Analysis) -> Found:
     ]
 
 
-def _ols(frame: pd.DataFrame, asked: Analysis) -> Found:
+def _ols(frame: pd.DataFrame, asked: Any) -> Found:
     design, told = _design(frame, asked.columns[1:])
     outcome = _number(frame[asked.columns[0]])
     inverse = np.linalg.pinv(design.T @ design)
@@ -155,7 +162,7 @@ def _ols(frame: pd.DataFrame, asked: Analysis) -> Found:
     return [_about(*one) for one in zip(told, found, errors, strict=True)]
 
 
-def _logit(frame: pd.DataFrame, asked: Analysis) -> Found:
+def _logit(frame: pd.DataFrame, asked: Any) -> Found:
     return _newton(
         frame,
         asked,
@@ -164,13 +171,13 @@ def _logit(frame: pd.DataFrame, asked: Analysis) -> Found:
     )
 
 
-def _poisson(frame: pd.DataFrame, asked: Analysis) -> Found:
+def _poisson(frame: pd.DataFrame, asked: Any) -> Found:
     return _newton(
         frame, asked, lambda score: np.exp(np.minimum(score, 50)), lambda mean: mean
     )
 
 
-def _newton(frame: pd.DataFrame, asked: Analysis, link: Any, slope: Any) -> Found:
+def _newton(frame: pd.DataFrame, asked: Any, link: Any, slope: Any) -> Found:
     design, told = _design(frame, asked.columns[1:])
     centre, scale = (
         np.r_[0.0, design[:, 1:].mean(0)],
@@ -192,7 +199,7 @@ def _newton(frame: pd.DataFrame, asked: Analysis, link: Any, slope: Any) -> Foun
     return [_about(*one) for one in zip(told, back @ found, errors, strict=True)]
 
 
-def _odds(frame: pd.DataFrame, asked: Analysis) -> Found:
+def _odds(frame: pd.DataFrame, asked: Any) -> Found:
     cells = (
         pd.crosstab(*(frame[name] for name in asked.columns)).to_numpy(float).ravel()
         + 0.5
@@ -214,7 +221,7 @@ def _odds(frame: pd.DataFrame, asked: Analysis) -> Found:
     ]
 
 
-def _crosstab(frame: pd.DataFrame, asked: Analysis) -> Found:
+def _crosstab(frame: pd.DataFrame, asked: Any) -> Found:
     row, column = asked.columns
     answers_of_cells = []
     for row_level in _levels(frame[row]):
@@ -227,15 +234,13 @@ def _crosstab(frame: pd.DataFrame, asked: Analysis) -> Found:
     return answers_of_cells
 
 
-def _chi2(frame: pd.DataFrame, asked: Analysis) -> Found:
+def _chi2(frame: pd.DataFrame, asked: Any) -> Found:
     cells = pd.crosstab(*(frame[name] for name in asked.columns))
     statistic, p, *_ = stats.chi2_contingency(cells, correction=False)
     return [(asked.text, float(statistic), None, None, float(p))]
 
 
-def curve(
-    frame: pd.DataFrame, asked: Analysis
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def curve(frame: pd.DataFrame, asked: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns days, the share that survives each by Kaplan and Meier, and its standard error by Greenwood."""
     time, event = (
         frame[asked.columns[0]].to_numpy(float),
@@ -254,28 +259,28 @@ def curve(
     )
 
 
-def surviving(frame: pd.DataFrame, asked: Analysis, name: str) -> float:
+def surviving(frame: pd.DataFrame, asked: Any, name: str) -> float:
     """Returns the share that survives as `infer` names it: "beyond 30.5", or "sex = f: beyond 30.5"."""
     group, _, end = name.rpartition("beyond ")
-    if asked.by is not None:
+    if asked.group is not None:
         frame = frame[
-            frame[asked.by].astype(str)
-            == group.removeprefix(f"{asked.by} = ").removesuffix(": ")
+            frame[asked.group].astype(str)
+            == group.removeprefix(f"{asked.group} = ").removesuffix(": ")
         ]
     days, share, _ = curve(frame, asked)
     return float(np.r_[1.0, share][np.searchsorted(days, float(end), side="right")])
 
 
-def _survival(frame: pd.DataFrame, asked: Analysis) -> Found:
+def _survival(frame: pd.DataFrame, asked: Any) -> Found:
     """At every day; `infer` names the ends of its cells, where the last day before counts."""
-    if asked.by is not None:
-        alone = replace(asked, by=None)
+    if asked.group is not None:
+        alone = replace(asked, group=None)
         groups = [
-            (level, frame[frame[asked.by] == level])
-            for level in _levels(frame[asked.by])
+            (level, frame[frame[asked.group] == level])
+            for level in _levels(frame[asked.group])
         ]
         return [
-            (f"{asked.by} = {level}: {name}", *rest)
+            (f"{asked.group} = {level}: {name}", *rest)
             for level, part in groups
             for name, *rest in _survival(part, alone)
         ]
@@ -283,3 +288,21 @@ def _survival(frame: pd.DataFrame, asked: Analysis) -> Found:
         _about(f"beyond {day + 0.5:.4g}", share, error)
         for day, share, error in zip(*curve(frame, asked), strict=True)
     ]
+
+
+_ANSWERS: dict[str, Callable[[pd.DataFrame, Any], Found]] = {
+    "chi2": _chi2,
+    "corr": _corr,
+    "count": _count,
+    "crosstab": _crosstab,
+    "logit": _logit,
+    "mean": _mean,
+    "odds": _odds,
+    "ols": _ols,
+    "partial": _partial,
+    "poisson": _poisson,
+    "quantile": _quantile,
+    "share": _share,
+    "share-below": _share_below,
+    "survival": _survival,
+}

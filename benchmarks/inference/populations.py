@@ -19,7 +19,7 @@ class Population:
     Attributes:
         draw: So many records, by a seed.
         schema: Public knowledge about them; bounds are generous, as people give them.
-        questions: See `noisegate.answers.answers`; every test's null is true.
+        questions: See `noisegate.answers.questions`; every test's null is true.
     """
 
     draw: Callable[[int, int], pd.DataFrame]

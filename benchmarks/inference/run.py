@@ -14,6 +14,7 @@ import json
 import time
 import warnings
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from populations import POPULATIONS, Population
 
 import noisegate
 from noisegate import Budget, Pairwise, UserError
-from noisegate.answers.answers import Spread, estimate, read
+from noisegate.answers.estimates import Spread
+from noisegate.answers.questions.question import parse_question
 from noisegate.privacy.plan import Plan, Query
 
 MOMENTS = 0.43  # as --for-inference has it
@@ -93,18 +95,17 @@ def release(
         )
     found = []
     for question in population.questions:
-        asked = read(question)
-        if (
-            asked.kind
-            in ("corr", "partial", "ols", "logit", "poisson", "mean", "share")
-            and asked.how == "="
+        asked = parse_question(question)
+        if asked.name in (
+            "corr",
+            "partial",
+            "ols",
+            "logit",
+            "poisson",
+            "mean",
+            "share",
         ):
-            columns = {
-                *asked.columns,
-                *asked.given,
-                *([] if asked.by is None else [asked.by]),
-            }
-            settings = {"moments_share": planned, "moments": sorted(columns)}
+            settings = {"moments_share": planned, "moments": sorted(set(asked.columns))}
             found += _release(population, records, epsilon, seed, (question,), settings)
     return found
 
@@ -128,7 +129,9 @@ def _release(
     alone = noise_of_one(epsilon)
     found = []
     for question in questions:
-        naive = {name: one for name, *one in plain_answers(rows, read(question))}
+        naive = {
+            name: one for name, *one in plain_answers(rows, parse_question(question))
+        }
         try:
             with best_widths(alone) as widths:
                 answers = model.infer(question)
@@ -164,43 +167,48 @@ class best_widths:  # noqa: N801
         self._alone = alone
 
     def __enter__(self) -> list[float | None]:
-        from noisegate.answers import estimands
+        from noisegate.answers.questions import regression, sums
 
         self.found: list[float | None] = []
-        self._estimate, self._sums = estimands.estimate, estimands.spread_of_sums
+        self._modules = (sums, regression)
+        self._estimate, self._spread = sums.estimate, sums.spread_of_moments
         std: list[float] = []
 
-        def spread_of_sums(evidence: Any, sums: Any, *, finite: bool) -> Spread:
-            std.append(self._alone / sums.terms.weight)
-            return self._sums(evidence, sums, finite=finite)
+        def spread_of_moments(evidence: Any, moments: Any, intervals: Any) -> Spread:
+            std.append(self._alone / moments.feature_map.weight)
+            return self._spread(evidence, moments, intervals)
 
         def measured(
-            question: str, names: Any, function: Any, spread: Spread, **options: Any
+            question: str,
+            names: Any,
+            statistic: Any,
+            spread: Spread,
+            intervals: Any,
+            **options: Any,
         ) -> Any:
-            if std:
-                variance, none = (
-                    np.full_like(spread.values, std.pop() ** 2),
-                    spread.bias[:, :0],
-                )
-                best = Spread(
-                    values=spread.values,
-                    variance=variance,
-                    bias=none,
-                    sampling=spread.sampling,
-                )
-                self.found += [
-                    one.high - one.low if one.low is not None else None
-                    for one in estimate(question, names, function, best, **options)
-                ]
-            return self._estimate(question, names, function, spread, **options)
+            best = replace(
+                spread,
+                variance=np.full_like(spread.values, std.pop() ** 2),
+                bias=spread.bias[:, :0],
+            )
+            best_answers = self._estimate(
+                question, names, statistic, best, intervals, **options
+            )
+            self.found += [
+                one.high - one.low if one.low is not None else None
+                for one in best_answers
+            ]
+            return self._estimate(
+                question, names, statistic, spread, intervals, **options
+            )
 
-        estimands.spread_of_sums, estimands.estimate = spread_of_sums, measured
+        for module in self._modules:
+            module.spread_of_moments, module.estimate = spread_of_moments, measured
         return self.found
 
     def __exit__(self, *_: object) -> None:
-        from noisegate.answers import estimands
-
-        estimands.estimate, estimands.spread_of_sums = self._estimate, self._sums
+        for module in self._modules:
+            module.estimate, module.spread_of_moments = self._estimate, self._spread
 
 
 def summary(out: Path) -> None:
@@ -213,15 +221,15 @@ def summary(out: Path) -> None:
             for question, named, *rest in json.loads(line):
                 if question not in truth:
                     truth[question] = {}
-                    if read(question).kind != "survival":
+                    if parse_question(question).name != "survival":
                         asked = plain_answers(
-                            POPULATIONS[name].everybody, read(question)
+                            POPULATIONS[name].everybody, parse_question(question)
                         )
                         truth[question] = {which: value for which, value, *_ in asked}
-                kind = read(question).kind
+                kind = parse_question(question).name
                 if kind == "survival" and named not in truth[question]:
                     truth[question][named] = surviving(
-                        POPULATIONS[name].everybody, read(question), named
+                        POPULATIONS[name].everybody, parse_question(question), named
                     )
                 true = truth[question].get(named)
                 if kind == "count" and true is not None:

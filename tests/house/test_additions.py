@@ -1,4 +1,4 @@
-"""A method, a metric and a verb are added by a package of their own: no file of this repository is touched."""
+"""A method, a metric, a question and a verb are added by a package of their own: no file of this repository is touched."""
 
 import json
 import os
@@ -42,6 +42,26 @@ FILES = {
             def page(self, name):
                 return {name: str(self.rows)}
     """,
+    "noisegate_added/question.py": """
+        from dataclasses import dataclass
+
+        from noisegate.answers.estimates import Estimate
+        from noisegate.answers.questions.question import Question, parse_call, register
+
+        @register("records")
+        @dataclass(frozen=True, kw_only=True)
+        class Records(Question):
+            forms = ("records()",)
+            columns = ()
+
+            @classmethod
+            def parse(cls, text):
+                return None if parse_call(text, "records") is None else cls(text=text)
+
+            def answer(self, evidence, intervals):
+                records = evidence.total.value
+                return [Estimate(question=self.text, name="records", value=records)]
+    """,
     "noisegate_added/verb.py": """
         def greet_command(name: str) -> None:
             \"\"\"Say hello to somebody.\"\"\"
@@ -57,6 +77,8 @@ FILES = {
         shares = noisegate_added.method:Shares
         [noisegate.metrics]
         rows-apart = noisegate_added.metric:RowsApart
+        [noisegate.questions]
+        records = noisegate_added.question:Records
         [noisegate.verbs]
         greet = noisegate_added.verb:greet_command
     """,
@@ -115,7 +137,7 @@ def changed():
     ).stdout
 
 
-def test_a_package_adds_a_method_a_metric_and_a_verb_and_touches_nothing_here(added):
+def test_a_package_adds_a_method_a_metric_a_question_and_a_verb_and_touches_nothing_here(added):
     before = changed()
     fit = (
         "fit",
@@ -137,7 +159,7 @@ def test_a_package_adds_a_method_a_metric_and_a_verb_and_touches_nothing_here(ad
         "--schema",
         "schema.toml",
     )
-    fitted, _, listed, figures, page, verbs, greeting = added(
+    fitted, _, answers, listed, figures, page, verbs, greeting = added(
         (
             *fit,
             "--method",
@@ -148,6 +170,7 @@ def test_a_package_adds_a_method_a_metric_and_a_verb_and_touches_nothing_here(ad
             'fit_options={"steps": 5}',
         ),
         ("sample", "model", "-n", 20, "-o", "made.csv"),
+        ("infer", "model", "records()", "--json"),
         *[
             ("fit", "--help"),
             (*evaluate, "--json"),
@@ -159,6 +182,8 @@ def test_a_package_adds_a_method_a_metric_and_a_verb_and_touches_nothing_here(ad
     assert (
         json.loads(fitted)["certificate"]["method"] == "shares" and "shares" in listed
     )
+    (answer,) = json.loads(answers)["answers"]
+    assert answer["name"] == "records" and abs(answer["value"] - 300) < 100
     assert (
         json.loads(figures)["metrics"]["rows-apart"] == {"rows": 280}
         and "rows-apart" in page

@@ -34,7 +34,6 @@ SEAMS = {
     # Features, methods and what a user is told.
     "cli_fit": "noisegate.app.cli.fit",
     "column_tables": "noisegate_papers.queries.hermite",
-    "answers": "noisegate.answers.answers",
     "design": "noisegate.answers.design",
     "moments": "noisegate.queries.moments",
     "network_design": "noisegate_papers.training.graphical",

@@ -200,6 +200,13 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         return len(list(iter(self)))
 
 
+METHODS: Registry[Any] = Registry("noisegate.methods", "method")
+"""All methods by name; `noisegate.methods.registry` chooses among them.
+
+It is here so that a release can be read by its method from below the methods.
+"""
+
+
 def _path_of(cls: type[Any]) -> str:
     """Returns the module and the name of a class, with a dot between them."""
     return f"{cls.__module__}.{cls.__qualname__}"

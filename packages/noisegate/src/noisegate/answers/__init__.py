@@ -2,15 +2,17 @@
 
 - `domain`, `noisy_table`, `noisy_moments`, `measurements`: one algebra of noisy
   answers, which are tables of named columns with their noise, and the best estimates of
-  all that a release states. `reading` reads them from a release; `reconcile` and
-  `crosstab` compute with them. Readers with columns by number (below) give way to it.
+  all that a release states. `reading` reads them from a release; `reconcile`,
+  `crosstab` and `distribution` compute with them.
 - `cells`: which numbers a cell of a numeric column holds.
+- `infer`: questions that are answered with intervals. `questions` has a class for each;
+  they rest on `evidence` (what is known of sums of products), `estimates` (intervals
+  of functions of them) and `calibration` (regressions that are not linear).
+- `worth`: how many records the rows of a copy are worth.
 - `released`: the noisy tables of counts, read from a release.
 - `tables`: arithmetic of tables of counts over columns.
 - `design`: which tables a release shall have, and with which cells.
 - `verdict`: what a model is good for, in words.
-- `infer`: questions that are answered with intervals (`answers`, `evidence`,
-  `estimands`, `cumulative`, `worth`).
 
 Whatever is computed here is post-processing of a release, and costs no privacy.
 """

@@ -6,6 +6,9 @@ Models and answers know of a number only its cell: an interval between public cu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -18,6 +21,48 @@ Floats = npt.NDArray[np.float64]
 
 # Rounding may put the nearest step of an edge this many steps off.
 _RANK_ERROR = 2
+
+
+class CellProfile(Protocol):
+    """Where in its cells the values of a numeric column lie; see `models.within_cell`.
+
+    Each cell is divided into fine cells, in ascending order, whose ends are positions.
+    """
+
+    @property
+    def bins(self) -> NumericBins:
+        """The cells."""
+        ...
+
+    @property
+    def low(self) -> Floats:
+        """Lowest position of each fine cell, (fine,)."""
+        ...
+
+    @property
+    def high(self) -> Floats:
+        """Highest position of each fine cell, (fine,)."""
+        ...
+
+    @property
+    def shares(self) -> Floats:
+        """Share of each fine cell in its cell, (fine,)."""
+        ...
+
+    @property
+    def bin_of(self) -> npt.NDArray[np.int32]:
+        """The cell of each fine cell, (fine,)."""
+        ...
+
+
+@runtime_checkable
+class HasCellProfiles(Protocol):
+    """A model that knows where in their cells numbers lie."""
+
+    @property
+    def within(self) -> Sequence[CellProfile]:
+        """The profile of each numeric column."""
+        ...
 
 
 def ends_of(column: NumericColumn, edges: Floats) -> tuple[Floats, Floats, Floats]:

@@ -92,6 +92,10 @@ class Domain:
         """Returns the domain of some columns, in the order of `names`."""
         return Domain.of({name: self.by_name[name] for name in names})
 
+    def with_cells(self, name: str, cells: Sequence[Level]) -> Domain:
+        """Returns the same columns, one of them on other cells."""
+        return Domain.of({**self.by_name, name: cells})
+
     def contains(self, other: Domain) -> bool:
         """Tells whether every column of another domain is here, with the same cells."""
         return other.by_name.items() <= self.by_name.items()

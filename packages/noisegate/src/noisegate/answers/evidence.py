@@ -1,40 +1,62 @@
-"""What a release says of some columns: sums of products of their terms, each with its noise and what it may be off by.
+"""What a release says of sums of products of some columns, with all that it may be off by.
 
-Two sources are weighed by how far each is off: second moments that the plan asked for, and tables of counts, in which
-a number stands for the mean of its cell. The noise is Gaussian of a known variance, independent between entries but
-for what margins share; what a table may be off by is the width of its cells (see `_CELL_CORRELATION`).
+Two sources state such a sum, and are weighted by how far each may be off:
+
+- second moments that the plan asked for: noise alone;
+- tables of counts, in which a number stands for the mean of its cell: noise, and a bias
+  by the width of the cells.
+
+The noise is Gaussian of known variance, independent between sums but for what margins
+share. A bias is stated as a standard deviation for each of its independent causes, such
+as the mean within one cell, which the same entry of several sums may share.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.answers.cells import CellProfile, HasCellProfiles, number_ranges
+from noisegate.answers.domain import Floats, Level, NumberRange
 from noisegate.answers.measurements import Measurements
-from noisegate.answers.noisy_table import NoisyTable
-from noisegate.answers.released import Floats
-from noisegate.errors import OptionError, UserError
-from noisegate.methods.registry import method_of
-from noisegate.models.synthesizer import Synthesizer
-from noisegate.models.within_cell import WithinCell
-from noisegate.privacy.events import Adjacency
-from noisegate.queries.binning import NumericBins
-from noisegate.queries.moments import Moments, moments_of
-from noisegate.schema import EncodedTable, NumericColumn
-from noisegate.schema.layout import bound_positions, bounds_of
+from noisegate.answers.noisy_moments import NoisyMoments, Term
+from noisegate.answers.noisy_table import NoisyNumber
+from noisegate.answers.reading import measurements_of, terms_of
+from noisegate.errors import OptionError
+from noisegate.privacy.release import Release
+from noisegate.queries.moments import Moments, Scaled, moments_of
+from noisegate.schema import EncodedTable, NumericColumn, Schema
+from noisegate.schema.layout import positions_of
 from noisegate.seeds import public_random
 
-_CELL_CORRELATION = 0.5  # what two numbers within the same cells may be correlated by
-_EXCESS = 0.25  # how far a number that is clipped lies beyond its range, in half ranges
-# Part of the records that may lie beyond a range for its moments to be used, and for its cells to tell anything.
-_MOST_BEYOND, _DROWNED = 0.03, 0.25
-_SAMPLE = 20_000  # records of the model, for how much sums vary between samples of a population
-# How far the mean within a cell may be off, in its standard deviations: it follows from a noisy histogram.
-_MEAN_ERROR, _SQUARE_ERROR = 0.4, 0.5
+if TYPE_CHECKING:
+    import torch
+
+# What two numbers within the same cells may be correlated by.
+_CELL_CORRELATION = 0.5
+# How far a number that is clipped lies beyond its range, in halves of the range.
+_EXCESS = 0.25
+# The moments of a number are used if at most this part of the records may lie beyond
+# its range. Beyond the second part, not even cells tell where the number lies.
+_MAX_PART_BEYOND = 0.03
+_MAX_PART_HIDDEN = 0.25
+# Records of the model, by which sums vary between samples of a population.
+_SAMPLE_SIZE = 20_000
+# How far the mean of a number, and of its square, within a cell may be off, in standard
+# deviations within the cell: they follow from a noisy histogram.
+_MEAN_ERROR = 0.4
+_SQUARE_ERROR = 0.5
+# Keeps the weight of an exact estimate finite.
+_MIN_VARIANCE = 1e-12
+
+Causes = Mapping[Hashable, float]
+"""What a sum may be off by beside its noise: a standard deviation for each cause."""
 
 
 class NotMeasuredError(OptionError):
@@ -42,420 +64,496 @@ class NotMeasuredError(OptionError):
 
 
 class DrownedError(Exception):
-    """The noise hides in which range a column lies; its name."""
+    """The noise hides in which range a column lies; its message is the column."""
 
 
-Columns = tuple[int, ...]
-Causes = dict[
-    Any, float
-]  # what a value may be off by beside its noise: standard deviations, by what each comes from
+class DrawnModel(Protocol):
+    """A distribution that records can be drawn from; see `models.record_model`."""
+
+    def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
+        """Draws records."""
+        ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sums:
-    """What is known of the sums of the entries of a map, (dim,) each."""
+class ReleasedModel(Protocol):
+    """A fitted model with the release that it was fitted to."""
 
-    terms: Moments
-    values: Floats
-    variance: Floats  # of the noise
-    bias: Floats  # what each may be off by beside, by its independent causes, (dim, causes)
-    clipped: tuple[str, ...]
+    @property
+    def schema(self) -> Schema:
+        """Public schema of the records."""
+        ...
 
-    def matrix(self, values: Floats) -> Floats:
-        """Returns the products of all terms by all, (1 + terms, 1 + terms), of sums of entries."""
-        left, right = self.terms.entries
-        found = np.zeros((len(self.terms.terms) + 1,) * 2)
-        found[left, right] = found[right, left] = values
-        alone = values[: len(found)]
-        for at, (column, code) in enumerate(self.terms.terms):
-            if code is not None:  # what is 0 or 1 is its own square
-                found[at + 1, at + 1] = alone[at + 1]
-            elif (column, -1) in self.terms.terms:  # a number is 0 where it is missing
-                found[at + 1, at + 2] = found[at + 2, at + 1] = alone[at + 1]
-        return found
+    @property
+    def release(self) -> Release:
+        """What left the gate."""
+        ...
+
+    @property
+    def model(self) -> DrawnModel:
+        """What was fitted."""
+        ...
+
+
+class SumEstimate(NamedTuple):
+    """An estimate of a sum over the records.
+
+    Attributes:
+        value: The estimate.
+        variance: Variance of its noise.
+        bias: What it may be off by beside.
+    """
+
+    value: float
+    variance: float
+    bias: Causes
+
+
+class FineCells(NamedTuple):
+    """Parts of the cells of a numeric column, (fine,) each.
+
+    Attributes:
+        low: Lowest position of each part.
+        high: Highest position.
+        shares: Share of each part in its cell.
+        cell_index: The cell of each part.
+    """
+
+    low: Floats
+    high: Floats
+    shares: Floats
+    cell_index: npt.NDArray[np.integer]
+
+
+class CellScores(NamedTuple):
+    """What a term is in each cell of its column, (cells,) each.
+
+    Attributes:
+        means: Its mean over the records of the cell.
+        errors: What the mean may be off by, as a standard deviation.
+        deviations: Its standard deviation within the cell.
+    """
+
+    means: Floats
+    errors: Floats
+    deviations: Floats
 
 
 class Evidence:
-    """What the release of a model says; an OptionError if it is not of one table, or its method released none."""
+    """What the release of a model says, and records of the model for what it leaves open.
 
-    def __init__(self, model: Synthesizer) -> None:
-        if model.schema.images is not None:
-            raise OptionError(
-                "infer answers from models of tables; this one is of images."
-            )
-        self.layout, release = model.schema.layout, model.release
-        try:
-            self._method: Any = method_of(release.certificate)
-            self.bins, self.tables = self._method.released_tables(release)
-        except UserError as error:
-            raise OptionError(
-                f"infer needs what the method of the model released: {error}"
-            ) from None
-        if not self.tables:
-            says = f"method={release.certificate.method!r} released no counts that answers could rest on"
-            raise OptionError(f"{says}; fit with 'pairwise', the default of tables.")
-        moments = getattr(self._method, "released_moments", lambda _: None)(release)
-        self._moments: Moments | None = None
-        if moments is not None:
-            self._moments, self._sums, self._moments_std = moments
-        public = release.certificate.public
-        exact = (
-            release.certificate.adjacency is Adjacency.REPLACE_ONE
-            and public.get("records") is not None
-        )
-        self._known = float(public["records"]) if exact else None
+    Args:
+        model: A model of one table.
+
+    Attributes:
+        measurements: All that the release states.
+        layout: The columns.
+
+    Raises:
+        OptionError: if the release is of images, or its method counts nothing.
+    """
+
+    def __init__(self, model: ReleasedModel) -> None:
+        self.layout = model.schema.layout
+        self.measurements: Measurements = measurements_of(model.release)
         self._model = model
-        self.names = [
-            column.name for column in (*self.layout.numeric, *self.layout.coded)
-        ]
 
     @cached_property
-    def measurements(self) -> Measurements:
-        """All that the release states, as tables of named columns."""
-        measurements: Measurements = self._method.measurements(self._model.release)
-        return measurements
+    def names(self) -> list[str]:
+        """Names of all columns, numeric ones first."""
+        return [column.name for column in (*self.layout.numeric, *self.layout.coded)]
 
-    @cached_property
-    def records(self) -> tuple[float, float]:
-        """The number of records, and the variance of its noise."""
-        if self._known is not None:
-            return self._known, 0.0
-        found = [
-            (float(table.counts.sum()), table.counts.size * table.noise_std**2)
-            for table in self.tables
-        ]
-        if self._moments is not None:
-            found.append((float(self._sums[0]), self._moments_std**2))
-        return _weighed([(value, variance, {}) for value, variance in found])[:2]
+    @property
+    def total(self) -> NoisyNumber:
+        """The number of records."""
+        return self.measurements.total
 
     @cached_property
     def sample(self) -> EncodedTable:
-        """Records of the model."""
-        return self._model.model.draw(_SAMPLE, public_random(0))
+        """Records of the model, the same whenever they are asked for."""
+        return self._model.model.draw(_SAMPLE_SIZE, public_random(0))
 
-    def column(self, name: str) -> int:
-        """Returns the number of a column, numeric ones first; an OptionError if there is none."""
+    def check_column(self, name: str) -> None:
+        """Requires that there is a column of this name; an OptionError if not."""
         if name not in self.names:
             raise OptionError(
                 f"no column {name!r}; the columns are {', '.join(self.names)}."
             )
-        return self.names.index(name)
 
-    def numeric(self, column: int) -> NumericColumn | None:
-        """Returns a numeric column, or None of one with levels."""
-        return (
-            self.layout.numeric[column] if column < len(self.layout.numeric) else None
-        )
+    def numeric_column(self, name: str) -> NumericColumn | None:
+        """Returns a numeric column, or None of one with levels; an OptionError of none."""
+        self.check_column(name)
+        for column in self.layout.numeric:
+            if column.name == name:
+                return column
+        return None
 
-    def levels(self, column: int) -> list[Any]:
-        """Returns the levels of a coded column, None for missing."""
-        coded = self.layout.coded[column - len(self.layout.numeric)]
-        return [*coded.levels, *([None] * (coded.size - len(coded.levels)))]
+    def levels(self, name: str) -> tuple[Level, ...]:
+        """Returns the levels of a column that is no number, and None for missing."""
+        return self.measurements.domain.by_name[name]
 
-    @cached_property
-    def _tables_alone(self) -> Measurements:
-        """What the release states without second moments.
+    def moments(self, columns: Sequence[str]) -> NoisyMoments:
+        """Estimates the sums of all products of the terms of some columns.
 
-        `sums` weighs these against estimates by tables, which must not hold them.
+        Raises:
+            NotMeasuredError: if two of them were never measured together.
+            DrownedError: if the noise hides where a number lies.
         """
-        return replace(self.measurements, moments=None)
-
-    def table(self, columns: Columns) -> NoisyTable | None:
-        """Returns the counts of some columns by all tables that hold them.
-
-        Args:
-            columns: Numbers of the columns, in the order of the axes to be.
-
-        Returns:
-            The counts; None where no table holds the columns.
-        """
-        try:
-            return self._tables_alone.best([self.names[column] for column in columns])
-        except LookupError:
-            return None
-
-    def fine_counts(self, place: int) -> tuple[tuple[float, ...], Floats, float]:
-        """Returns cuts, noisy counts and variance of the finest cells of a numeric column, missing left out."""
-        found = self._first_round.get(place)
-        if found:
-            return found[0]
-        bins, counted = self.bins[place], self.table((place,))
-        if counted is None:
-            raise NotMeasuredError(f"{self.names[place]!r} was not measured.")
-        variance = float(counted.variance.max())
-        return bins.cuts, counted.counts[: len(bins.cuts) + 1], variance
-
-    def coarse_counts(self, place: int) -> list[tuple[NumericBins, Floats, float]]:
-        """Returns the same of coarser histograms."""
-        return [
-            (NumericBins(cuts), counts, off)
-            for cuts, counts, off in self._first_round.get(place, [])[1:]
-        ]
-
-    @cached_property
-    def _first_round(self) -> dict[int, list[tuple[tuple[float, ...], Floats, float]]]:
-        """The histograms that cells were cut from, the fine one first, by column."""
-        read = getattr(self._method, "released_histograms", None)
-        released: dict[int, Any] = {} if read is None else read(self._model.release)
-        return {
-            place: [
-                (bins.cuts, table.counts[: len(bins.cuts) + 1], table.noise_std**2)
-                for bins, table in found
-            ]
-            for place, found in released.items()
-        }
-
-    def linear(self, place: int) -> tuple[float, float]:
-        """Returns what a numeric column is at position 0, and how much more at 1, as if its bounds were there."""
-        column = self.layout.numeric[place]
-        (start, stop), (low, high) = (
-            bound_positions(column),
-            map(float, bounds_of(column)),
-        )
-        slope = (high - low) / (stop - start)
-        return low - start * slope, slope
-
-    def sums(self, columns: Sequence[int]) -> Sums:
-        """Returns all products of the terms of some columns; an OptionError if two were never measured together."""
-        # A DrownedError if the noise hides where a number lies.
-        columns = tuple(sorted(set(columns)))
-        for one in () if self._moments is None else self._moments.numeric:
-            if one.place in columns and one.tail > _DROWNED * self.records[0]:
-                raise DrownedError(self.names[one.place])
-        terms = moments_of(self.layout, columns, self._ranges)
-        of = [(columns[column], code) for column, code in terms.terms]
-        known = self._by_moments()
-        (values, variance), causes = np.empty((2, terms.dim)), []
-        for entry, (left, right) in enumerate(zip(*terms.entries, strict=True)):
-            key = tuple(of[at - 1] for at in (left, right) if at)
-            found = [known[key]] if key in known else []
-            if entry == 0:
-                found = [(*self.records, {})]
-            elif (counted := self._by_tables(key, terms)) is not None:
-                found.append(counted)
-            if not found and (
-                hidden := [
-                    self.names[column]
-                    for column, code in key
-                    if (column, code) in self._hidden
-                ]
-            ):
-                raise DrownedError(hidden[0])
-            if not found:
-                names = list(
-                    dict.fromkeys(repr(self.names[column]) for column, _ in key)
-                )
-                how = (
-                    "was not measured"
-                    if len(names) == 1
-                    else "were not measured together"
-                )
-                raise NotMeasuredError(
-                    f"{' and '.join(names)} {how}, so this release has no answer. Ask for second moments next time, by "
-                    "the setting moments_share=0.43 of method='pairwise', or for all pairs, by pairs='all'."
-                )
-            values[entry], variance[entry], off = _weighed(found)
-            causes.append(off)
+        indices = sorted({self.names.index(name) for name in columns})
+        for scaled in self._released_numbers:
+            is_wanted = scaled.place in indices
+            if is_wanted and scaled.tail > _MAX_PART_HIDDEN * self.total.value:
+                raise DrownedError(self.names[scaled.place])
+        feature_map = moments_of(self.layout, indices, self._ranges)
+        terms = terms_of(self.layout, feature_map)
+        scores = _TermScores(self, feature_map, terms)
+        left, right = feature_map.entries
+        estimates = []
+        for i, j in zip(left.tolist(), right.tolist(), strict=True):
+            product = [terms[index - 1] for index in (i, j) if index > 0]
+            estimates.append(self._estimate(product, scores))
+        values = np.array([estimate.value for estimate in estimates])
         causes = [
-            off | extra
-            for off, extra in zip(causes, _clipped(terms, values), strict=True)
+            {**estimate.bias, **clipping}
+            for estimate, clipping in zip(
+                estimates, _clipping(feature_map, values), strict=True
+            )
         ]
-        names = sorted({cause for off in causes for cause in off}, key=repr)
-        bias = np.array([[off.get(name, 0.0) for name in names] for off in causes])
-        clipped = tuple(
-            f"{self.names[one.place]} outside {low:g} to {high:g} counts as the nearer of these"
-            for one in terms.numeric
-            if (one.low, one.high) != (one.start, one.stop)
-            for low, high in [
-                tuple(np.polyval(self.linear(one.place)[::-1], [one.low, one.high]))
-            ]
+        return NoisyMoments(
+            feature_map=feature_map,
+            terms=terms,
+            values=values,
+            variance=np.array([estimate.variance for estimate in estimates]),
+            bias=_bias_matrix(causes),
         )
-        return Sums(
-            terms=terms, values=values, variance=variance, bias=bias, clipped=clipped
-        )
+
+    def clipping_notes(self, moments: NoisyMoments) -> tuple[str, ...]:
+        """Says of which numbers the sums of products count only a range."""
+        clipped_columns = {
+            self.names[scaled.place]
+            for scaled in moments.feature_map.numeric
+            if (scaled.low, scaled.high) != (scaled.start, scaled.stop)
+        }
+        notes = []
+        for term in moments.terms:
+            if term.kind == "number" and term.column in clipped_columns:
+                low = term.centre - term.scale
+                high = term.centre + term.scale
+                notes.append(
+                    f"{term.column} outside {low:g} to {high:g} counts as the nearer "
+                    "of these"
+                )
+        return tuple(notes)
+
+    @property
+    def _released_numbers(self) -> tuple[Scaled, ...]:
+        """The numbers of released second moments, with their ranges."""
+        released = self.measurements.moments
+        return () if released is None else released.feature_map.numeric
 
     @cached_property
     def _ranges(self) -> dict[int, tuple[float, float, float]]:
-        """Ranges of the numbers of moments and about how many records lie beyond, of columns where these are few."""
-        asked, most = (
-            (() if self._moments is None else self._moments.numeric),
-            _MOST_BEYOND * self.records[0],
-        )
+        """Ranges of the numbers whose released moments are used; see `moments_of`."""
+        max_beyond = _MAX_PART_BEYOND * self.total.value
         return {
-            one.place: (one.low, one.high, one.tail)
-            for one in asked
-            if one.tail <= most
-        }
-
-    def _by_moments(
-        self,
-    ) -> dict[tuple[tuple[int, int | None], ...], tuple[float, float, Causes]]:
-        """Returns value, variance of the noise and no bias of each entry that was asked for, by its terms."""
-        if (asked := self._moments) is None:
-            return {}
-        first = len(self.layout.numeric)
-        at = [
-            *(one.place for one in asked.numeric),
-            *(first + place for place, _ in asked.coded),
-        ]
-        of = [(at[column], code) for column, code in asked.terms]
-        keys = [
-            tuple(of[term - 1] for term in pair if term)
-            for pair in zip(*(e.tolist() for e in asked.entries), strict=True)
-        ]
-        return {
-            key: (float(value), self._moments_std**2, {})
-            for key, value in zip(keys, self._sums, strict=True)
-            if not self._hidden.intersection(key)
+            scaled.place: (scaled.low, scaled.high, scaled.tail)
+            for scaled in self._released_numbers
+            if scaled.tail <= max_beyond
         }
 
     @cached_property
-    def _hidden(self) -> set[tuple[int, int | None]]:
-        """The terms whose moments are within ranges beyond which many records may lie."""
-        asked = () if self._moments is None else self._moments.numeric
-        return {(one.place, None) for one in asked if one.place not in self._ranges}
-
-    def _by_tables(
-        self, key: tuple[tuple[int, int | None], ...], terms: Moments
-    ) -> tuple[float, float, Causes] | None:
-        """Returns value, variance of the noise and possible bias of an entry by the tables of its columns."""
-        columns = tuple(dict.fromkeys(column for column, _ in key))
-        counted = self.table(columns)
-        if counted is None:
-            return None
-        each = [self._cells(column, code, terms) for column, code in key]
-        if len(key) == 2 and len(columns) == 1:  # z²
-            means, errors, deviations = each[0]
-            each = [
-                (
-                    means**2 + deviations**2,
-                    2 * np.abs(means) * errors
-                    + errors**2
-                    + _SQUARE_ERROR * deviations**2,
-                    np.zeros_like(means),
-                )
-            ]
-        if len(each) == 1:
-            means, errors, _ = each[0]
-            off = _of_cells(columns[0], key, counted.counts * errors)
-            sums, variance = counted.contract({self.names[columns[0]]: means[:, None]})
-            return float(sums[0]), float(variance[0]), off
-        (a, a_off, a_std), (b, b_off, b_std) = each
-        # Errors of means differ from cell to cell; that two numbers go together within cells is everywhere the same.
-        off = _of_cells(columns[0], None, counted.counts @ b * a_off)
-        off |= _of_cells(columns[1], None, a @ counted.counts * b_off)
-        if columns[0] < len(
-            self.layout.numeric
-        ):  # levels are no cells: two columns of them are counted as they are
-            off[key] = _CELL_CORRELATION * float(
-                a_std @ np.maximum(counted.counts, 0) @ b_std
-            )
-        first, second = (self.names[column] for column in columns)
-        sums, variance = counted.contract({first: a[:, None], second: b[:, None]})
-        return float(sums[0, 0]), float(variance[0, 0]), off
-
-    def _cells(
-        self, column: int, code: int | None, terms: Moments
-    ) -> tuple[Floats, Floats, Floats]:
-        """Returns of a term in each cell of its column the mean, what that may be off by, and the deviation within."""
-        if column >= len(self.layout.numeric):
-            found = np.eye(self.layout.coded[column - len(self.layout.numeric)].size)[
-                code
-            ]
-            return found, np.zeros_like(found), 0.5 * found
-        bins = self.bins[column]
-        if code == -1:
-            present = np.arange(bins.size) <= len(bins.cuts)
-            return present.astype(np.float64), np.zeros(bins.size), np.zeros(bins.size)
-        scaled = next(one for one in terms.numeric if one.place == column)
-        low, high, shares, of = self._fine(column, bins)
-        z_low, z_high = (
-            np.clip(
-                (2 * at - scaled.low - scaled.high) / (scaled.high - scaled.low), -1, 1
-            )
-            for at in (low, high)
-        )
-        middle, width = (z_low + z_high) / 2, z_high - z_low
-        size = bins.size
-        means: Floats = np.bincount(of, shares * middle, size).astype(np.float64)
-        squares = np.bincount(of, shares * (middle**2 + width**2 / 12), size)
-        deviations = np.sqrt(np.maximum(squares - means**2, 0))
-        return (
-            means,
-            np.hypot(
-                np.bincount(of, shares * width, size) / 4, _MEAN_ERROR * deviations
-            ),
-            deviations,
-        )
-
-    def _fine(
-        self, column: int, bins: NumericBins
-    ) -> tuple[Floats, Floats, Floats, npt.NDArray[np.int32]]:
-        """Returns ends, share and cell of each fine cell: of the model where it has them, else cells as they are."""
-        mixture = getattr(self._model.model, "mixture", self._model.model)
-        within: Sequence[WithinCell] = getattr(mixture, "within", ())
-        if len(within) > column and within[column].bins == bins:
-            one = within[column]
-            return one.low, one.high, one.shares, one.bin_of
-        edges = np.asarray([0.0, *bins.cuts, 1.0])
-        return (
-            edges[:-1],
-            edges[1:],
-            np.ones(len(edges) - 1),
-            np.arange(len(edges) - 1, dtype=np.int32),
-        )
-
-
-def _clipped(terms: Moments, values: Floats) -> Iterator[Causes]:
-    """Yields what each entry may be off by since numbers are clipped, by `_EXCESS` for each record beyond the range."""
-    alone, squares = values[: len(terms.terms) + 1] / max(values[0], 1.0), {}
-    tails = [0.0] + [
-        math.sqrt(2) * terms.numeric[at].tail if code is None else 0.0
-        for at, code in terms.terms
-    ]
-    for entry, (left, right) in enumerate(zip(*terms.entries, strict=True)):
-        if left == right:
-            squares[left] = math.sqrt(
-                max(float(values[entry]) / max(values[0], 1.0), 0.0)
-            )
-    for left, right in zip(*terms.entries, strict=True):
-        sizes = {
-            at: squares.get(at, abs(float(alone[at]))) if at else 1.0
-            for at in (left, right)
+    def _hidden_columns(self) -> set[str]:
+        """Columns beyond whose range too many records may lie for its moments."""
+        return {
+            self.names[scaled.place]
+            for scaled in self._released_numbers
+            if scaled.place not in self._ranges
         }
-        off = (
-            {("clipped", left, left == right): _EXCESS * tails[left] * sizes[right]}
-            if tails[left]
-            else {}
+
+    @cached_property
+    def _released_sums(self) -> dict[tuple[Term, ...], SumEstimate]:
+        """The released sums of products, by their terms in the order of the layout.
+
+        Sums of numbers within a range that is not used are left out, as the terms of
+        such numbers have another scale.
+        """
+        released = self.measurements.moments
+        if released is None:
+            return {}
+        sums = {}
+        left, right = released.factors
+        for k, (i, j) in enumerate(zip(left.tolist(), right.tolist(), strict=True)):
+            product = [released.terms[index - 1] for index in (i, j) if index > 0]
+            sums[self._ordered(product)] = SumEstimate(
+                float(released.values[k]), float(released.variance[k]), {}
+            )
+        return sums
+
+    def _ordered(self, product: Sequence[Term]) -> tuple[Term, ...]:
+        """Returns the terms of a product in the order of the layout."""
+        return tuple(sorted(product, key=lambda term: self.names.index(term.column)))
+
+    def _estimate(self, product: Sequence[Term], scores: _TermScores) -> SumEstimate:
+        """Estimates the sum of a product of terms by all that states it.
+
+        Args:
+            product: None, one or two terms.
+            scores: Of all terms.
+        """
+        if not product:
+            return SumEstimate(*self.total, {})
+        estimates = []
+        released = self._released_sums.get(self._ordered(product))
+        if released is not None:
+            estimates.append(released)
+        by_tables = self._estimate_by_tables(product, scores)
+        if by_tables is not None:
+            estimates.append(by_tables)
+        if estimates:
+            return _combine(estimates)
+        for term in product:
+            if term.kind == "number" and term.column in self._hidden_columns:
+                raise DrownedError(term.column)
+        raise _not_measured([term.column for term in product])
+
+    @cached_property
+    def _tables_alone(self) -> Measurements:
+        """What the release states without second moments, which are weighed apart."""
+        return replace(self.measurements, moments=None)
+
+    def _estimate_by_tables(
+        self, product: Sequence[Term], scores: _TermScores
+    ) -> SumEstimate | None:
+        """Estimates the sum of a product of terms by the tables of their columns.
+
+        Returns:
+            The estimate; None where no table holds the columns.
+        """
+        columns = tuple(dict.fromkeys(term.column for term in product))
+        try:
+            table = self._tables_alone.best(columns)
+        except LookupError:
+            return None
+        first = scores.of(product[0])
+        if len(columns) == 1:
+            if len(product) == 2:
+                first = _squared(first)
+            sums, variance = table.contract({columns[0]: first.means[:, None]})
+            bias = _cell_causes(
+                columns[0],
+                table.counts * first.errors,
+                is_square=len(product) == 2,
+            )
+            return SumEstimate(float(sums[0]), float(variance[0]), bias)
+        second = scores.of(product[1])
+        sums, variance = table.contract(
+            {columns[0]: first.means[:, None], columns[1]: second.means[:, None]}
         )
-        if tails[right] and left != right:
-            off["clipped", right, False] = _EXCESS * tails[right] * sizes[left]
-        yield off
+        # Errors of means differ from cell to cell.
+        bias = {
+            **_cell_causes(columns[0], table.counts @ second.means * first.errors),
+            **_cell_causes(columns[1], first.means @ table.counts * second.errors),
+        }
+        if product[0].kind == "number":
+            # That two numbers go together within cells is everywhere the same. Levels
+            # are no cells: two columns of them are counted as they are.
+            within_cells = first.deviations @ np.maximum(table.counts, 0)
+            together = float(within_cells @ second.deviations)
+            bias["together", product[0], product[1]] = _CELL_CORRELATION * together
+        return SumEstimate(float(sums[0, 0]), float(variance[0, 0]), bias)
+
+    def fine_cells(self, name: str) -> FineCells:
+        """Returns the fine cells of a numeric column, as positions.
+
+        They are those of the model where it has them, else the cells as they are.
+        """
+        column_index = self.names.index(name)
+        column = self.layout.numeric[column_index]
+        cells = self.measurements.domain.by_name[name]
+        model = self._model.model
+        profiles = model.within if isinstance(model, HasCellProfiles) else ()
+        if column_index < len(profiles):
+            profile: CellProfile = profiles[column_index]
+            if number_ranges(column, profile.bins) == cells:
+                return FineCells(
+                    profile.low, profile.high, profile.shares, profile.bin_of
+                )
+        ranges = [cell for cell in cells if isinstance(cell, NumberRange)]
+        return FineCells(
+            low=positions_of(column, np.array([cell.low for cell in ranges])),
+            high=positions_of(column, np.array([cell.high for cell in ranges])),
+            shares=np.ones(len(ranges)),
+            cell_index=np.arange(len(ranges)),
+        )
 
 
-def _of_cells(column: int, key: Any, off: Floats) -> Causes:
-    """Returns what the mean of a number within each cell may be off by; of squares, `key`, by other causes."""
-    square = key if key is not None and len(key) == 2 else None
+@dataclass(frozen=True, eq=False)
+class _TermScores:
+    """What terms are in the cells of their columns, computed once for each term."""
+
+    evidence: Evidence
+    feature_map: Moments
+    terms: tuple[Term, ...]
+
+    def of(self, term: Term) -> CellScores:
+        """Returns the scores of a term."""
+        if term not in self._computed:
+            self._computed[term] = self._compute(term)
+        return self._computed[term]
+
+    @cached_property
+    def _computed(self) -> dict[Term, CellScores]:
+        """The scores that were asked for."""
+        return {}
+
+    def _compute(self, term: Term) -> CellScores:
+        """Computes the scores of a term."""
+        cells = self.evidence.measurements.domain.by_name[term.column]
+        if term.kind == "level":
+            indicator = np.zeros(len(cells))
+            indicator[cells.index(term.level)] = 1.0
+            # An indicator varies by a half at most.
+            return CellScores(indicator, np.zeros(len(cells)), 0.5 * indicator)
+        if term.kind == "present":
+            is_present = np.array([cell is not None for cell in cells], dtype=float)
+            return CellScores(is_present, np.zeros(len(cells)), np.zeros(len(cells)))
+        column_index = self.evidence.names.index(term.column)
+        scaled = next(
+            number
+            for number in self.feature_map.numeric
+            if number.place == column_index
+        )
+        return _number_scores(
+            self.evidence.fine_cells(term.column), scaled, n_cells=len(cells)
+        )
+
+
+def _number_scores(fine: FineCells, scaled: Scaled, *, n_cells: int) -> CellScores:
+    """Computes what a scaled number is in each cell, with values even in fine cells.
+
+    Args:
+        fine: Parts of the cells.
+        scaled: The range that becomes −1 to 1.
+        n_cells: Number of cells, with that of missing values, in which a number is 0.
+    """
+    to_scale = 2 / (scaled.high - scaled.low)
+    middle_position = (scaled.low + scaled.high) / 2
+    low = np.clip((fine.low - middle_position) * to_scale, -1, 1)
+    high = np.clip((fine.high - middle_position) * to_scale, -1, 1)
+    middle = (low + high) / 2
+    width = high - low
+
+    def sum_in_cells(values: Floats) -> Floats:
+        return np.bincount(fine.cell_index, values, n_cells).astype(np.float64)
+
+    means = sum_in_cells(fine.shares * middle)
+    squares = sum_in_cells(fine.shares * (middle**2 + width**2 / 12))
+    deviations = np.sqrt(np.maximum(squares - means**2, 0))
+    withinfine_cells = sum_in_cells(fine.shares * width) / 4
+    errors = np.hypot(withinfine_cells, _MEAN_ERROR * deviations)
+    return CellScores(means, errors, deviations)
+
+
+def _squared(scores: CellScores) -> CellScores:
+    """Returns the scores of the square of a number."""
+    squares = scores.means**2 + scores.deviations**2
+    errors = (
+        2 * np.abs(scores.means) * scores.errors
+        + scores.errors**2
+        + _SQUARE_ERROR * scores.deviations**2
+    )
+    return CellScores(squares, errors, np.zeros_like(squares))
+
+
+def _clipping(feature_map: Moments, values: Floats) -> Iterator[Causes]:
+    """Yields what each sum may be off by, as numbers beyond their range are clipped.
+
+    A clipped number lies `_EXCESS` beyond an end, in each of the records that may. What
+    it is multiplied by is taken to be as large as in all records, in the root mean
+    square.
+
+    Args:
+        feature_map: The products that are summed.
+        values: Their sums, (products,).
+    """
+    left, right = feature_map.entries
+    records = max(float(values[0]), 1.0)
+    is_square = (left == right) & (left > 0)
+    n_terms = len(feature_map.terms) + 1
+    # Sums of terms come first, each a product with the term 1.
+    sizes = np.abs(values[:n_terms]) / records
+    mean_squares = np.maximum(values[is_square] / records, 0.0)
+    sizes[left[is_square]] = np.sqrt(mean_squares)
+    sizes[0] = 1.0
+    tails = np.zeros(n_terms)
+    for index, (column, code) in enumerate(feature_map.terms, 1):
+        if code is None:
+            # Records may lie beyond either end.
+            tails[index] = math.sqrt(2) * feature_map.numeric[column].tail
+    for i, j in zip(left.tolist(), right.tolist(), strict=True):
+        causes: dict[Hashable, float] = {}
+        if tails[i] > 0:
+            causes["clipped", i, i == j] = float(_EXCESS * tails[i] * sizes[j])
+        if tails[j] > 0 and i != j:
+            causes["clipped", j, False] = float(_EXCESS * tails[j] * sizes[i])
+        yield causes
+
+
+def _cell_causes(
+    column: str, errors: Floats, *, is_square: bool = False
+) -> dict[Hashable, float]:
+    """Returns what a sum may be off by as the means within cells may be.
+
+    Args:
+        column: The column with the cells.
+        errors: What each cell adds, (cells,).
+        is_square: Whether means are of squares, whose errors have other causes.
+    """
     return {
-        (column, cell, square): float(each) for cell, each in enumerate(off) if each
+        ("cell", column, index, is_square): error
+        for index, error in enumerate(errors.tolist())
+        if error != 0
     }
 
 
-def _weighed(found: Sequence[tuple[Any, float, Causes]]) -> tuple[Any, float, Causes]:
-    """Returns one estimate of several (value, variance, causes), weighted by how far each may be off."""
-    weights = np.array(
-        [
-            1 / max(one[1] + sum(each * each for each in one[2].values()), 1e-12)
-            for one in found
-        ]
+def _combine(estimates: Sequence[SumEstimate]) -> SumEstimate:
+    """Combines estimates of one sum, weighted by how far each may be off."""
+    mean_squares = [
+        estimate.variance + sum(error**2 for error in estimate.bias.values())
+        for estimate in estimates
+    ]
+    weights = 1 / np.maximum(mean_squares, _MIN_VARIANCE)
+    weights /= weights.sum()
+    value = 0.0
+    variance = 0.0
+    bias: dict[Hashable, float] = {}
+    for weight, estimate in zip(weights.tolist(), estimates, strict=True):
+        value += weight * estimate.value
+        variance += weight**2 * estimate.variance
+        for cause, error in estimate.bias.items():
+            bias[cause] = bias.get(cause, 0.0) + weight * error
+    return SumEstimate(value, variance, bias)
+
+
+def _bias_matrix(causes_of_sums: Sequence[Causes]) -> Floats:
+    """Arranges what sums may be off by as a column for each cause, (sums, causes)."""
+    causes = dict.fromkeys(cause for causes in causes_of_sums for cause in causes)
+    column_of = {cause: index for index, cause in enumerate(causes)}
+    bias = np.zeros((len(causes_of_sums), len(causes)))
+    for row, causes_of_sum in enumerate(causes_of_sums):
+        for cause, error in causes_of_sum.items():
+            bias[row, column_of[cause]] = error
+    return bias
+
+
+def _not_measured(columns: Sequence[str]) -> NotMeasuredError:
+    """Returns the error for columns that nothing in the release states together."""
+    names = [repr(name) for name in dict.fromkeys(columns)]
+    if len(names) == 1:
+        verb = "was not measured"
+    else:
+        verb = "were not measured together"
+    return NotMeasuredError(
+        f"{' and '.join(names)} {verb}, so this release has no answer. Ask for second "
+        "moments next time, by the setting moments_share=0.43 of method='pairwise', or "
+        "for all pairs, by pairs='all'."
     )
-    weights = weights / weights.sum()
-    value = sum(weight * one[0] for weight, one in zip(weights, found, strict=True))
-    variance = sum(
-        weight**2 * one[1] for weight, one in zip(weights, found, strict=True)
-    )
-    off: Causes = {}
-    for weight, (_, _, causes) in zip(weights.tolist(), found, strict=True):
-        for cause, each in causes.items():
-            off[cause] = off.get(cause, 0.0) + weight * each
-    return value, float(variance), off

@@ -1,32 +1,37 @@
 """Answers with error bars from what was released, at no cost.
 
-- `infer` answers questions in text, such as ``mean(wage) by sex``.
-- `measurements_of` returns everything that was released as tables with their noise.
-
-Whoever only samples does not import this.
+`infer` answers questions in text, such as ``mean(wage) by sex``. Whoever only samples
+does not import this.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
+from noisegate.answers.estimates import Estimate, Intervals
+from noisegate.answers.evidence import (
+    DrownedError,
+    Evidence,
+    NotMeasuredError,
+    ReleasedModel,
+)
+from noisegate.answers.questions.question import Question, parse_question
 from noisegate.errors import OptionError
+from noisegate.schema import Date, Datetime
 
-if TYPE_CHECKING:
-    from noisegate.answers.answers import Analysis, Estimate
-    from noisegate.answers.estimands import Estimands
-    from noisegate.answers.measurements import Measurements
-    from noisegate.models.synthesizer import Synthesizer
+# Numbers of these columns are counted from 1970-01-01, in days and in microseconds.
+_UNIT_OF_DATES = "days"
+_UNIT_OF_TIMES = "microseconds"
 
 
 def infer(
-    model: Synthesizer, *questions: str, level: float = 0.95, finite: bool = False
+    model: ReleasedModel, *questions: str, level: float = 0.95, finite: bool = False
 ) -> list[Estimate]:
     """Answers questions with intervals, from what was released and not from samples.
 
     Args:
         model: A model of one table.
-        questions: Of the forms in `noisegate.answers.answers.FORMS`.
+        questions: Of the forms that `noisegate.answers.questions` has.
         level: Level of the intervals, between 0 and 1.
         finite: Whether answers are about the records themselves, and not about the
             population that these are a sample of.
@@ -51,10 +56,6 @@ def infer(
         >>> bool(answer.low < answer.value < answer.high)
         True
     """
-    from noisegate.answers.answers import read
-    from noisegate.answers.estimands import Estimands
-    from noisegate.answers.evidence import Evidence
-
     if not 0 < level < 1:
         raise OptionError(
             f"level={level!r} must be a number between 0 and 1, for instance 0.95."
@@ -63,41 +64,50 @@ def infer(
         raise OptionError(
             "no query is given; for instance 'mean(age)' or 'wage ~ age + sex'."
         )
-    analyses = [read(question) for question in questions]
-    estimands = Estimands(Evidence(model), level=level, finite=finite)
-    if len(analyses) == 1:
-        return estimands.answer(analyses[0])
-    return [
-        answer
-        for analysis in analyses
-        for answer in _answer_or_refuse(estimands, analysis)
-    ]
+    parsed_questions = [parse_question(text) for text in questions]
+    evidence = Evidence(model)
+    intervals = Intervals(level, finite)
+    if len(parsed_questions) == 1:
+        return answer_question(parsed_questions[0], evidence, intervals)
+    answers = []
+    for question in parsed_questions:
+        try:
+            answers += answer_question(question, evidence, intervals)
+        except NotMeasuredError as error:
+            # So a question that has no answer does not take those of the others.
+            answers += question.refused(str(error).removesuffix("."))
+    return answers
 
 
-def _answer_or_refuse(estimands: Estimands, analysis: Analysis) -> list[Estimate]:
-    """Answers one of several questions; says why if nothing was measured for it.
-
-    So a question that has no answer does not take those of the others.
-    """
-    from noisegate.answers.answers import Estimate
-    from noisegate.answers.evidence import NotMeasuredError
-
-    try:
-        return estimands.answer(analysis)
-    except NotMeasuredError as error:
-        reason = str(error).removesuffix(".")
-        return [Estimate(question=analysis.text, name=analysis.text, refused=reason)]
-
-
-def measurements_of(model: Synthesizer) -> Measurements:
-    """Returns all that a model's release states, as tables of named columns.
-
-    Args:
-        model: A model of one table.
+def answer_question(
+    question: Question, evidence: Evidence, intervals: Intervals
+) -> list[Estimate]:
+    """Answers one question; where the noise hides the columns, says so.
 
     Raises:
-        OptionError: if the release is of images, or its method counts nothing.
+        OptionError: if the question does not fit the columns.
+        NotMeasuredError: if nothing was measured for it.
     """
-    from noisegate.answers.evidence import Evidence
+    try:
+        answers = question.answer(evidence, intervals)
+    except DrownedError as drowned:
+        return question.refused(
+            f"the noise forbids an answer: it hides the range in which '{drowned}' lies"
+        )
+    notes = _unit_notes(question, evidence)
+    return [replace(answer, notes=(*answer.notes, *notes)) for answer in answers]
 
-    return Evidence(model).measurements
+
+def _unit_notes(question: Question, evidence: Evidence) -> list[str]:
+    """Says in which unit dates are counted, if answers are in it."""
+    notes = []
+    for name in question.columns_with_unit:
+        column = evidence.numeric_column(name)
+        unit = None
+        if isinstance(column, Date):
+            unit = _UNIT_OF_DATES
+        elif isinstance(column, Datetime):
+            unit = _UNIT_OF_TIMES
+        if unit is not None:
+            notes.append(f"{name!r} is counted in {unit} since 1970-01-01")
+    return notes

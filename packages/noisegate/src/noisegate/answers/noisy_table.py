@@ -166,7 +166,7 @@ class NoisyTable:
         def sum_cells(array: Floats) -> Floats:
             return np.moveaxis(np.moveaxis(array, axis, -1) @ membership, -1, axis)
 
-        domain = Domain.of({**self.domain.by_name, name: cells})
+        domain = self.domain.with_cells(name, cells)
         return NoisyTable(domain, sum_cells(self.counts), sum_cells(self.variance))
 
     def combine(self, other: NoisyTable) -> NoisyTable:

@@ -8,6 +8,7 @@ here they become tables of named columns.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -17,10 +18,12 @@ from noisegate.answers.measurements import Measurements
 from noisegate.answers.noisy_moments import NoisyMoments, Term
 from noisegate.answers.noisy_table import NoisyTable
 from noisegate.answers.released import Table
+from noisegate.errors import OptionError, UserError
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.release import Release
 from noisegate.queries.binning import NumericBins
 from noisegate.queries.moments import Moments, Scaled
+from noisegate.registry import METHODS
 from noisegate.schema import Layout
 from noisegate.schema.layout import bound_positions, bounds_of
 
@@ -28,6 +31,44 @@ ReleasedHistograms = Mapping[int, Sequence[tuple[NumericBins, Table]]]
 """Histograms of numeric columns with their cells, by the number of the column."""
 ReleasedMoments = tuple[Moments, Floats, float]
 """The map of second moments, the sums of its entries, and the noise on each."""
+
+
+class ReleaseReader(Protocol):
+    """What knows which arrays of a release are tables of which columns: its method."""
+
+    def measurements(self, release: Release) -> Measurements:
+        """Returns all that a release states of its table of records."""
+        ...
+
+
+def measurements_of(release: Release) -> Measurements:
+    """Returns all that a release states, as its own method reads it.
+
+    Args:
+        release: A release of one table, by any installed method.
+
+    Raises:
+        OptionError: if it is of images, its method is not installed, or it counts
+            nothing.
+    """
+    certificate = release.certificate
+    if release.schema.images is not None:
+        raise OptionError("infer answers from models of tables; this one is of images.")
+    try:
+        method_class = METHODS.find(certificate.method)
+        settings = certificate.public.get("settings", {})
+        reader: ReleaseReader = method_class.from_json(settings)
+        measurements = reader.measurements(release)
+    except UserError as error:
+        raise OptionError(
+            f"infer needs what the method of the model released: {error}"
+        ) from None
+    if not measurements.tables:
+        raise OptionError(
+            f"method={certificate.method!r} released no counts that answers could rest "
+            "on; fit with 'pairwise', the default of tables."
+        )
+    return measurements
 
 
 def read_measurements(
@@ -99,72 +140,46 @@ def domain_of(layout: Layout, bins: Sequence[NumericBins]) -> Domain:
 
 
 def read_moments(
-    layout: Layout, moments: Moments, values: Floats, noise_std: float
+    layout: Layout, feature_map: Moments, values: Floats, noise_std: float
 ) -> NoisyMoments:
-    """Arranges released sums of products as a matrix.
+    """Names the terms of released sums of products.
 
     Args:
         layout: The columns.
-        moments: The map that was asked for.
-        values: The sums of its entries, (dim,).
+        feature_map: The map that was asked for.
+        values: The sums of its products, in records, (products,).
         noise_std: Standard deviation of the noise on each.
     """
-    terms = _terms(layout, moments)
-    size = len(terms) + 1
-    sums = np.zeros((size, size))
-    # Two levels of one column have no record in common, which is exact.
-    variance = np.zeros((size, size))
-    left, right = moments.entries
-    for rows, columns in ((left, right), (right, left)):
-        sums[rows, columns] = values
-        variance[rows, columns] = noise_std**2
-    for index in range(1, size):
-        other = _same_product(terms, index)
-        if other is not None:
-            # Its product with the other is the term itself, which was measured.
-            for row, column in ((index, other), (other, index)):
-                sums[row, column] = sums[0, index]
-                variance[row, column] = variance[0, index]
-    return NoisyMoments(tuple(terms), sums, variance)
+    return NoisyMoments(
+        feature_map=feature_map,
+        terms=terms_of(layout, feature_map),
+        values=values,
+        variance=np.full(len(values), noise_std**2),
+        bias=np.zeros((len(values), 0)),
+    )
 
 
-def _same_product(terms: Sequence[Term], index: int) -> int | None:
-    """Finds the term whose product with another one is that other one.
-
-    An indicator is its own square. A number is 0 where it is missing, so its product
-    with the indicator of its presence is the number.
+def terms_of(layout: Layout, feature_map: Moments) -> tuple[Term, ...]:
+    """Returns the terms of second moments, all but 1, by their columns' names.
 
     Args:
-        terms: All terms but the first.
-        index: The other one, counted from 1.
-
-    Returns:
-        The index, counted from 1; None for a number that is never missing.
+        layout: The columns.
+        feature_map: A map of records to products of terms.
     """
-    term = terms[index - 1]
-    if term.kind != "number":
-        return index
-    presence = Term(term.column, "present")
-    has_presence = index < len(terms) and terms[index] == presence
-    return index + 1 if has_presence else None
-
-
-def _terms(layout: Layout, moments: Moments) -> list[Term]:
-    """Returns the terms of second moments by their columns' names."""
     terms = []
-    for index, code in moments.terms:
-        if index >= len(moments.numeric):
-            coded_index, _ = moments.coded[index - len(moments.numeric)]
+    for index, code in feature_map.terms:
+        if index >= len(feature_map.numeric):
+            coded_index, _ = feature_map.coded[index - len(feature_map.numeric)]
             column = layout.coded[coded_index]
             levels = (*column.levels, None)
             assert code is not None
             terms.append(Term(column.name, "level", levels[code]))
         elif code is None:
-            terms.append(_number_term(layout, moments.numeric[index]))
+            terms.append(_number_term(layout, feature_map.numeric[index]))
         else:
-            numeric = layout.numeric[moments.numeric[index].place]
+            numeric = layout.numeric[feature_map.numeric[index].place]
             terms.append(Term(numeric.name, "present"))
-    return terms
+    return tuple(terms)
 
 
 def _number_term(layout: Layout, scaled: Scaled) -> Term:

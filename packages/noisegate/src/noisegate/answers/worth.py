@@ -1,39 +1,67 @@
-"""How many records the rows of a copy are worth, for the mean of a column and for two columns together.
+"""How many records the rows of a copy are worth.
 
-As many records of the population, without noise, would say as much as the release does. With S the variance of a sum
-by the sampling of n records, N the variance of its noise and B what it may be off by beside, squared, the release is
-worth n S / (S + N + B). Of a column of levels these are sums over its levels; of two columns, over the products of
-their terms, less what the columns alone say, with S as if they were independent: n V(x) V(y).
+As many records of the population, without noise, would say as much as the release does.
+Let S be the variance of a sum by the sampling of n records, N the variance of its noise
+and B the square of what it may be off by beside. The release is then worth
+n·S/(S + N + B) records:
+
+- for the mean of a number; of a column with levels, for their shares, where the three
+  are sums over the levels;
+- for how two columns go together, where they are sums over the products of their terms,
+  less what the columns alone say, and S is as if they were independent: n·V(x)·V(y).
 """
 
+from __future__ import annotations
+
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from noisegate.answers.evidence import DrownedError, Evidence, Sums
+from noisegate.answers.domain import Floats
+from noisegate.answers.evidence import DrownedError, Evidence, ReleasedModel
+from noisegate.answers.noisy_moments import NoisyMoments
 from noisegate.errors import OptionError
-from noisegate.models.synthesizer import Synthesizer
 
-_OF_BIAS = 0.5  # part of the squared bound on what cells bias that counts: the model knows more of their inside
-_MOST_COLUMNS = 40  # up to which pairs are looked at
-_WRONG = "P-values and standard errors computed from the rows are wrong; `noisegate infer` gives right ones."
+# The part of the squared bound on the bias of cells that counts: the model knows more
+# of their inside.
+_PART_OF_BIAS = 0.5
+# Pairs are looked at in tables of up to so many columns.
+_MAX_COLUMNS_FOR_PAIRS = 40
+# Keeps a quotient finite where a sum varies neither by noise nor by sampling.
+_MIN_VARIANCE = 1e-12
+_WARNING = (
+    "P-values and standard errors computed from the rows are wrong; `noisegate infer` "
+    "gives right ones."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Worth:
-    """What the mean or the shares of one column are worth, or how two columns go together."""
+    """What a release is worth for one column, or for how two columns go together.
+
+    Attributes:
+        columns: The column, or both.
+        records: So many without noise would say as much; 0 where they were not
+            measured, or drowned.
+    """
 
     columns: tuple[str, ...]
-    records: float  # so many without noise would say as much; 0 where it was not measured, or drowned
+    records: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the fields as JSON values, with whole records."""
+        return {"columns": list(self.columns), "records": round(self.records)}
 
 
-def effective_n(model: Synthesizer) -> list[Worth]:
-    """Returns what the release of a model is worth, for each column and each pair; rows drawn of it are worth no more.
+def effective_n(model: ReleasedModel) -> list[Worth]:
+    """Returns what a release is worth for each column and each pair of columns.
 
-    Pairs are left out of tables of more than 40 columns.
+    Rows drawn from the model are worth no more. Pairs are left out of tables of more
+    than 40 columns.
 
     Raises:
         OptionError: if the model is not of one table, or its method released no tables.
@@ -44,118 +72,150 @@ def effective_n(model: Synthesizer) -> list[Worth]:
         >>> from noisegate.schema import Boolean
         >>> table = pa.table({"ill": [True, False, False, False] * 500})
         >>> model = synthesize(table, schema=Schema([Boolean(name="ill")]), epsilon=1.0)
-        >>> (found,) = effective_n(model)
-        >>> found.columns, 1000 < found.records < 2100
+        >>> (worth,) = effective_n(model)
+        >>> worth.columns, 1000 < worth.records < 2100
         (('ill',), True)
     """
     evidence = Evidence(model)
-    columns = range(len(evidence.names))
-    found = []
-    pairs = combinations(columns, 2) if len(columns) <= _MOST_COLUMNS else ()
-    for chosen in [*((one,) for one in columns), *pairs]:
+    columns_of_worths: list[tuple[str, ...]] = [(name,) for name in evidence.names]
+    if len(evidence.names) <= _MAX_COLUMNS_FOR_PAIRS:
+        columns_of_worths += combinations(evidence.names, 2)
+    worths = []
+    for columns in columns_of_worths:
         try:
-            records = _worth(evidence, evidence.sums(chosen), chosen)
+            records = _worth(evidence, columns)
         except (OptionError, DrownedError):
             records = 0.0
-        found.append(
-            Worth(columns=tuple(evidence.names[one] for one in chosen), records=records)
-        )
-    return found
+        worths.append(Worth(columns=columns, records=records))
+    return worths
 
 
-def _worth(evidence: Evidence, sums: Sums, chosen: tuple[int, ...]) -> float:
-    records, off = (
-        max(evidence.records[0], 1.0),
-        sums.variance + _OF_BIAS * np.square(sums.bias).sum(axis=1),
-    )
-    matrix, order = sums.matrix(sums.values) / records, sorted(chosen)
-    terms = [
+def _worth(evidence: Evidence, columns: tuple[str, ...]) -> float:
+    """Computes how many records a release is worth for one or two columns."""
+    moments = evidence.moments(columns)
+    records = max(evidence.total.value, 1.0)
+    means = moments.matrix(moments.values) / records
+    # Whether a number is present says nothing of its mean.
+    indices_of_columns = [
         [
-            at + 1
-            for at, (place, code) in enumerate(sums.terms.terms)
-            if order[place] == one and code != -1
+            index
+            for index in moments.indices(name)
+            if moments.terms[index - 1].kind != "present"
         ]
-        for one in chosen
+        for name in columns
     ]
-    spreads = [
-        np.maximum(np.diag(matrix)[own] - matrix[0, own] ** 2, 0.0) for own in terms
-    ]
-    left, right = sums.terms.entries
-    if len(chosen) == 1:
-        inside, sampled = (
-            (left == 0) & np.isin(right, terms[0]),
-            float(spreads[0].sum()),
-        )
-    else:
-        one, other = (np.isin([left, right], own) for own in terms)
-        inside, sampled = (
-            (one & other[::-1]).any(axis=0),
-            float(spreads[0].sum() * spreads[1].sum()),
-        )
-    # Shares are of what the k counts add up to: their noise is I - p1', whose squares add up to k - 2 + k p'p.
-    shares = [matrix[0, own] for own in terms]
-    free = float(
-        np.prod([1 - 2 / len(p) + float(p @ p) if len(p) > 1 else 1.0 for p in shares])
-    )
-    sampled *= records
-    return float(
-        records * sampled / max(sampled + free * float(off[inside].sum()), 1e-12)
-    )
+    # The variance of a record's terms, summed over the terms of each column, and the
+    # part of the noise that is not taken off as terms are shares of their sum.
+    term_variances = 1.0
+    free_part = 1.0
+    for indices in indices_of_columns:
+        shares = means[0, indices]
+        variances = np.diag(means)[indices] - shares**2
+        term_variances *= float(np.maximum(variances, 0.0).sum())
+        free_part *= _free_part(shares)
+    is_relevant = _is_product_of(moments, indices_of_columns)
+    squared_bias = np.square(moments.bias).sum(axis=1)
+    squared_errors = moments.variance + _PART_OF_BIAS * squared_bias
+    noise = free_part * float(squared_errors[is_relevant].sum())
+    sampling = records * term_variances
+    return records * sampling / max(sampling + noise, _MIN_VARIANCE)
+
+
+def _free_part(shares: Floats) -> float:
+    """Returns what is left of the noise of k counts where only their shares matter.
+
+    Shares p are of what the counts add up to. Their noise is that of the counts times
+    I − p·1', whose squares add up to k − 2 + k·p'p; this is a part of k.
+    """
+    k = len(shares)
+    if k == 1:
+        return 1.0
+    return 1 - 2 / k + float(shares @ shares)
+
+
+def _is_product_of(
+    moments: NoisyMoments, indices_of_columns: Sequence[Sequence[int]]
+) -> Any:
+    """Tells which products are of one term of each column, (products,)."""
+    left, right = moments.factors
+    if len(indices_of_columns) == 1:
+        return (left == 0) & np.isin(right, indices_of_columns[0])
+    first, second = indices_of_columns
+    in_order = np.isin(left, first) & np.isin(right, second)
+    in_reverse = np.isin(left, second) & np.isin(right, first)
+    return in_order | in_reverse
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """What has to be known of rows that are handed on: in words, for files, and for programs."""
+    """What has to be known of rows that are handed on.
+
+    Attributes:
+        sentence: In words.
+        warning: In words, where there are more rows than records; else None.
+        metadata: For files, as text.
+        summary: For programs: how many records were released, and the least and the
+            most that a column ("mean") and a pair ("pair") are worth.
+    """
 
     sentence: str
-    warning: str | None  # where there are more rows than records
+    warning: str | None
     metadata: dict[str, str]
-    told: dict[
-        str, Any
-    ]  # records released, and the least and the most that a column and a pair are worth
+    summary: dict[str, Any]
 
 
-def guard(model: Synthesizer, rows: int) -> Guard | None:
-    """Returns what so many rows of a model are worth; None where its method released nothing that tells."""
+def guard(model: ReleasedModel, rows: int) -> Guard | None:
+    """Returns what so many rows of a model are worth; None where nothing tells."""
     try:
-        found, released = effective_n(model), round(Evidence(model).records[0])
+        worths = effective_n(model)
+        released = round(Evidence(model).total.value)
     except OptionError:
         return None
-    told, parts = dict[str, Any](released=released), []
-    for number, name, what in (
+    summary: dict[str, Any] = {"released": released}
+    parts = []
+    for n_columns, key, purpose in (
         (1, "mean", "for the mean of a column"),
         (2, "pair", "for two columns together"),
     ):
-        kept = [
-            one for one in found if len(one.columns) == number and round(one.records)
+        usable = [
+            worth
+            for worth in worths
+            if len(worth.columns) == n_columns and round(worth.records) > 0
         ]
-        some = sorted(kept, key=lambda one: one.records)
-        if some:
-            told[name] = [_told(some[0]), _told(some[-1])]
-            names, least = " and ".join(some[0].columns), f"{some[0].records:,.0f}"
-            parts.append(f"{what} {least} ({names}) to {some[-1].records:,.0f} records")
-    if nothing := sum(not round(one.records) for one in found):
-        what = (
-            "1 column or pair, which was"
-            if nothing == 1
-            else f"{nothing} columns or pairs, which were"
+        if not usable:
+            continue
+        least = min(usable, key=lambda worth: worth.records)
+        most = max(usable, key=lambda worth: worth.records)
+        summary[key] = [least.to_json(), most.to_json()]
+        names = " and ".join(least.columns)
+        parts.append(
+            f"{purpose} {least.records:,.0f} ({names}) to {most.records:,.0f} records"
         )
-        parts.append(f"nothing for {what} not measured or which the noise hides")
-    sentence = f"At most they are worth, {'; '.join(parts)}. {_WRONG}"
-    more = f"{rows:,} rows were drawn from a release of about {released:,} records: they hold no more than these."
-    listed = json.dumps([_told(one) for one in found])
-    metadata = {
-        "noisegate.note": sentence,
-        "noisegate.released": str(released),
-        "noisegate.effective_n": listed,
-    }
+    n_worthless = sum(round(worth.records) == 0 for worth in worths)
+    if n_worthless == 1:
+        parts.append(
+            "nothing for 1 column or pair, which was not measured or which the noise "
+            "hides"
+        )
+    elif n_worthless > 1:
+        parts.append(
+            f"nothing for {n_worthless} columns or pairs, which were not measured or "
+            "which the noise hides"
+        )
+    sentence = f"At most they are worth, {'; '.join(parts)}. {_WARNING}"
+    warning = None
+    if rows > released:
+        warning = (
+            f"{rows:,} rows were drawn from a release of about {released:,} records: "
+            "they hold no more than these."
+        )
     return Guard(
         sentence=sentence,
-        warning=more if rows > released else None,
-        metadata=metadata,
-        told=told,
+        warning=warning,
+        metadata={
+            "noisegate.note": sentence,
+            "noisegate.released": str(released),
+            "noisegate.effective_n": json.dumps([worth.to_json() for worth in worths]),
+        },
+        summary=summary,
     )
-
-
-def _told(one: Worth) -> dict[str, Any]:
-    return {"columns": list(one.columns), "records": round(one.records)}

@@ -42,8 +42,9 @@ from typing import Any
 
 import numpy as np
 
-from noisegate.answers.answers import Analysis, Estimate, read
+from noisegate.answers.estimates import Estimate
 from noisegate.answers.infer import infer
+from noisegate.answers.questions.question import Question, parse_question
 from noisegate.app.api import synthesize
 from noisegate.errors import OptionError, said
 from noisegate.methods.pairwise import Pairwise
@@ -84,13 +85,6 @@ _WANT = re.compile(
     """,
     re.VERBOSE,
 )
-
-# Kinds of questions of which percent are hundredths of the range of a column, and those
-# of which they are hundredths as such.
-_IN_UNITS_OF_A_COLUMN = ("mean", "quantile")
-_WITHOUT_UNIT = ("share", "corr", "partial")
-# Kinds that are answered from tables of counts, and not from second moments.
-_FROM_TABLES = ("quantile", "survival")
 
 # The question of each kind of analysis, of an outcome and its terms.
 _MODEL_QUESTIONS = {
@@ -207,7 +201,7 @@ def read_want(text: str, schema: Schema) -> Want:
             f"want {text!r} must be a query and the half-width of its interval, as "
             "'mean(wage) by sex ±2 % at 95 %'."
         )
-    question = read(match["question"])
+    question = parse_question(match["question"])
     half_width = float(match["half"])
     level = float(match["level"] or 95) / 100
     if not (half_width > 0 and 0 < level < 1):
@@ -227,7 +221,7 @@ def read_want(text: str, schema: Schema) -> Want:
     )
 
 
-def _unit_of_percent(question: Analysis, schema: Schema, text: str) -> float:
+def _unit_of_percent(question: Question, schema: Schema, text: str) -> float:
     """Returns what a hundred percent of an answer is.
 
     Args:
@@ -241,9 +235,9 @@ def _unit_of_percent(question: Analysis, schema: Schema, text: str) -> float:
     Raises:
         OptionError: if the column has no range, or the question takes no percent.
     """
-    if question.kind in _WITHOUT_UNIT:
+    if question.percent_of == "one":
         return 1.0
-    if question.kind not in _IN_UNITS_OF_A_COLUMN:
+    if question.percent_of is None:
         raise OptionError(
             f"want {text!r}: percent are of a share, a correlation, a mean or a "
             "quantile."
@@ -545,14 +539,9 @@ def settings_for(file: str | Path) -> dict[str, Any]:
     """
     columns: set[str] = set()
     for want in read_analyses(file):
-        question = read(want.question)
-        # A condition such as `age > 50` is answered from tables too.
-        if question.kind in _FROM_TABLES or question.how != "=":
-            continue
-        columns.update(question.columns)
-        columns.update(question.given)
-        if question.by is not None:
-            columns.add(question.by)
+        question = parse_question(want.question)
+        if question.rests_on == "moments":
+            columns.update(question.columns)
     if not columns:
         return {}
     return {"moments_share": SHARES[0], "moments": sorted(columns)}
@@ -582,7 +571,7 @@ def _read_analysis(entry: Mapping[str, Any], where: str) -> Want:
             f"{where}: half_width = {half_width!r} must be a number above 0."
         )
     # Raises where it is not understood.
-    read(question)
+    parse_question(question)
     return Want(text=question, question=question, half=float(half_width))
 
 

@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noisegate.answers.evidence import Evidence
-from noisegate.answers.released import Floats
+from noisegate.answers.domain import Floats
+from noisegate.answers.reading import measurements_of
 from noisegate.app.api import synthesize
 from noisegate.errors import OptionError, require
 from noisegate.methods.registry import method_of
@@ -77,8 +77,7 @@ def copies(
     public_count = certificate.public.get("records")
     record_count = public_count
     if record_count is None:
-        released_count, _ = Evidence(model).records
-        record_count = max(round(released_count), 1)
+        record_count = max(round(measurements_of(model.release).total.value), 1)
     method = method_of(certificate)
 
     def refit(records: pa.Table) -> Synthesizer:

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from noisegate import registry
 from noisegate.errors import OptionError, said
 from noisegate.methods.method import Method
 from noisegate.privacy.certificate import Certificate
@@ -15,7 +16,7 @@ AUTO = "auto"
 """The choice that a data steward need not make: a method and its settings, from public facts (docs/choosing.md)."""
 _TABLES, _IMAGES, _LINKED = "pairwise", "joint", "linked"
 
-METHODS: Registry[Method] = Registry("noisegate.methods", "method")
+METHODS: Registry[Method] = registry.METHODS
 register = METHODS.register
 
 

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from noisegate.models.mixture import Mixture
 from noisegate.models.record_model import Array
 from noisegate.models.stratified import systematic_codes
+from noisegate.models.within_cell import WithinCell
 from noisegate.schema import EncodedTable, Region, Schema
 from noisegate.seeds import public_random, uniform
 
@@ -191,6 +192,11 @@ class LabelledMixture:
             raise ValueError(
                 f"effects on {class_count} classes do not fit columns of {sizes} cells"
             )
+
+    @property
+    def within(self) -> tuple[WithinCell, ...]:
+        """Where in their cells the values of each numeric column lie."""
+        return self.mixture.within
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
         """Draws records that are spread out over the mixture and over the classes.

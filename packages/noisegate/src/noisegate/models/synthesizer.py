@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import torch
 
-    from noisegate.answers.answers import Estimate
+    from noisegate.answers.estimates import Estimate
     from noisegate.answers.measurements import Measurements
     from noisegate.answers.worth import Worth
 
@@ -321,9 +321,9 @@ class Synthesizer(Shown):
             >>> model.answers.best(["ill"]).to_pandas().columns.tolist()
             ['ill', 'count', 'noise_std']
         """
-        from noisegate.answers.infer import measurements_of
+        from noisegate.answers.reading import measurements_of
 
-        return measurements_of(self)
+        return measurements_of(self.release)
 
     def effective_n(self) -> list[Worth]:
         """Returns how many real records the rows of this model are worth.

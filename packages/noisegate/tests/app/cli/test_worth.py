@@ -67,7 +67,7 @@ def test_a_pair_that_was_not_measured_is_worth_nothing():
     assert [one.records > 0 for one in model.effective_n()] == [True, True, False]
     told = guard(model, 10)
     assert (
-        "pair" not in told.told
+        "pair" not in told.summary
         and "nothing for 1 column or pair, which was not measured" in told.sentence
     )
 

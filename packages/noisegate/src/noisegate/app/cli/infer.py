@@ -24,7 +24,7 @@ from noisegate.app.cli.options import Json
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
-    from noisegate.answers.answers import Estimate
+    from noisegate.answers.estimates import Estimate
 
 
 def infer_command(

@@ -226,7 +226,7 @@ def sample_command(
         if synthesizer.schema.constraints:
             fields["kept_share"] = synthesizer.kept_share
         if guard is not None:
-            fields["effective_n"] = guard.told
+            fields["effective_n"] = guard.summary
         print_json(fields)
         return
     if package is None:

@@ -1,0 +1,19 @@
+"""The questions that `infer` answers, each a class in a file of its own.
+
+::
+
+    "mean(wage) by sex" ──parse_question──► Mean(column="wage", group="sex")
+                                              │ answer(evidence, intervals)
+                                              ▼
+                                            [Estimate, …]
+
+- `question`: the base class, and how text becomes a question.
+- `sums`: what answers of second moments have in common.
+- `mean`, `share`, `count`, `correlation`, `regression`: from second moments.
+- `quantile`, `tables`, `survival`: from counts.
+
+A question is found by an entry point, ours as a stranger's::
+
+    [project.entry-points."noisegate.questions"]
+    mean = "noisegate.answers.questions.mean:Mean"
+"""

@@ -1,0 +1,71 @@
+"""``count(c = level)``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from noisegate.answers.domain import Floats
+from noisegate.answers.estimates import Estimate, Intervals
+from noisegate.answers.evidence import Evidence
+from noisegate.answers.questions.question import (
+    Question,
+    column_name,
+    find_level,
+    parse_call,
+    question_error,
+    register,
+    require_levels,
+)
+from noisegate.answers.questions.sums import estimate_from_moments, measured_moments
+
+_LEVEL = re.compile(r"(?P<column>[^<=]+?)\s*=\s*(?P<level>.+)")
+
+
+@register("count")
+@dataclass(frozen=True, kw_only=True)
+class Count(Question):
+    """The number of records that have a level.
+
+    Attributes:
+        column: A column with levels.
+        level: The level, as it was written.
+    """
+
+    forms = ("count(c = level)",)
+
+    column: str
+    level: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Parses the question; None if it is another, an OptionError without a level."""
+        call = parse_call(text, "count")
+        if call is None:
+            return None
+        match = _LEVEL.fullmatch(call.inside)
+        if match is None or call.group is not None:
+            raise question_error(
+                text, ": a count needs a level, as in count(sex = female)."
+            )
+        level = match["level"].strip().strip("'\"")
+        return cls(text=text, column=column_name(match["column"]), level=level)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column with the level."""
+        return (self.column,)
+
+    def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
+        """Returns the number of records."""
+        levels = require_levels(self, evidence, self.column)
+        position = find_level(self, levels, self.column, self.level)
+        moments = measured_moments(self, evidence, self.columns)
+        index = moments.indices(self.column)[position]
+
+        def count(values: Floats) -> Floats:
+            return moments.matrix(values)[[index], 0]
+
+        names = [f"{self.column} = {self.level}"]
+        return estimate_from_moments(self, names, count, evidence, moments, intervals)

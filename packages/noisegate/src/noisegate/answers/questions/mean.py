@@ -1,0 +1,79 @@
+"""``mean(x)`` and ``mean(x) by g``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from noisegate.answers.domain import Floats
+from noisegate.answers.estimates import Estimate, Intervals
+from noisegate.answers.evidence import Evidence
+from noisegate.answers.questions.question import (
+    Question,
+    column_name,
+    parse_call,
+    register,
+    require_number,
+)
+from noisegate.answers.questions.sums import (
+    estimate_from_moments,
+    group_indices,
+    group_names,
+    measured_moments,
+    number_term,
+    presence_index,
+    quotients_and_differences,
+)
+
+
+@register("mean")
+@dataclass(frozen=True, kw_only=True)
+class Mean(Question):
+    """The mean of a number, in all records that have it, or in each group.
+
+    Attributes:
+        column: The number.
+        group: Column of the groups; None for all records.
+    """
+
+    forms = ("mean(x)", "mean(x) by g")
+    percent_of = "range"
+
+    column: str
+    group: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Parses the question; None if it is another."""
+        call = parse_call(text, "mean")
+        if call is None or len(call.arguments) != 1:
+            return None
+        column = column_name(call.arguments[0])
+        return cls(text=text, column=column, group=call.group)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The number, and the column of groups if there is one."""
+        return (self.column,) if self.group is None else (self.column, self.group)
+
+    @property
+    def columns_with_unit(self) -> tuple[str, ...]:
+        """The number."""
+        return (self.column,)
+
+    def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
+        """Returns the mean; with groups each of them, and differences to the first."""
+        require_number(self, evidence, self.column)
+        moments = measured_moments(self, evidence, self.columns)
+        number, term = number_term(moments, self.column)
+        present = presence_index(moments, self.column)
+        groups = group_indices(self, evidence, moments, self.group)
+
+        def means(values: Floats) -> Floats:
+            sums = moments.matrix(values)
+            records = sums[present, groups]
+            sums_in_unit = term.centre * records + term.scale * sums[number, groups]
+            return quotients_and_differences(sums_in_unit, records)
+
+        names = group_names(self, evidence, self.group)
+        return estimate_from_moments(self, names, means, evidence, moments, intervals)
