@@ -159,7 +159,7 @@ def test_a_package_adds_a_method_a_metric_a_question_and_a_verb_and_touches_noth
         "--schema",
         "schema.toml",
     )
-    fitted, _, answers, listed, figures, page, verbs, greeting = added(
+    fitted, _, _, answers, listed, figures, page, verbs, greeting = added(
         (
             *fit,
             "--method",
@@ -170,7 +170,8 @@ def test_a_package_adds_a_method_a_metric_a_question_and_a_verb_and_touches_noth
             'fit_options={"steps": 5}',
         ),
         ("sample", "model", "-n", 20, "-o", "made.csv"),
-        ("infer", "model", "records()", "--json"),
+        (*fit[:-2], "counted", "--set", 'fit_options={"steps": 5}'),
+        ("infer", "counted", "records()", "--json"),
         *[
             ("fit", "--help"),
             (*evaluate, "--json"),
