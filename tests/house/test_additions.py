@@ -1,4 +1,4 @@
-"""A method, a metric, a question and a verb are added by a package of their own: no file of this repository is touched."""
+"""A package adds a method, a metric, a question and a verb, and touches no file of this repository."""
 
 import json
 import os
@@ -137,7 +137,9 @@ def changed():
     ).stdout
 
 
-def test_a_package_adds_a_method_a_metric_a_question_and_a_verb_and_touches_nothing_here(added):
+def test_a_package_adds_a_method_a_metric_a_question_and_a_verb_and_touches_nothing_here(
+    added,
+):
     before = changed()
     fit = (
         "fit",

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from noisegate.answers.measurements import Measurements
+from noisegate.answers.reading import public_total, read_measurements
 from noisegate.atomic import check_named, new_file, unwritable
 from noisegate.errors import OptionError, UserError
 from noisegate.ledger.dataset_names import text_option
@@ -18,7 +20,6 @@ from noisegate.models.linked.model import LinkedModel
 from noisegate.models.output.sample_file import image_batch
 from noisegate.models.rejection import USUALLY_KEPT, RejectionError
 from noisegate.models.synthesizer import Synthesizer, load
-from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from noisegate_evaluate.comparison import ImageReport, Report
     from noisegate_evaluate.reporting.private import Measured
     from noisegate_evaluate.reporting.public import ModelRules
-    from noisegate_evaluate.reporting.released import Released
+    from noisegate_evaluate.reporting.released import MeasuredTable
     from noisegate_evaluate.utility.runner import Progress
 
 _FAMILIES, _MOST_FAMILIES = 5_000, 20_000
@@ -48,7 +49,6 @@ class LinkedFound:
     def page(self, **heading: str) -> str:
         """Returns the public page, HTML, with what its owner says of it."""
         from noisegate_evaluate.reporting.public import ReleasedLink, linked_page
-        from noisegate_evaluate.reporting.released import Released
 
         model, fitted = self.model, self.model.summary
         read: Any = method_of(model.certificate)
@@ -66,8 +66,7 @@ class LinkedFound:
                 **heading,
             )
         for link in model.schema.links:
-            bins, tables = read.released_link(model.release, link)
-            released = Released(layout=link.schema.layout, bins=bins, tables=tables)
+            released = read.measurements_of_link(model.release, link)
             links.append(
                 ReleasedLink(
                     link=link, released=released, drawn=self._transitions(drawn, link)
@@ -257,37 +256,30 @@ class _Found:
 
     model: Model
     method: Method | None
-    released: Released
-    unfitted: Released
+    released: Measurements
+    held_out: Measurements
 
     @classmethod
     def of(cls, model: Model) -> Self:
         """Returns them for a model; no method if its package is not installed."""
-        from noisegate_evaluate.reporting.released import Released
-
-        certificate, layout = model.release.certificate, model.release.schema.layout
-        exact = (
-            certificate.adjacency is Adjacency.REPLACE_ONE
-            and certificate.public.get("records") is not None
+        release = model.release
+        nothing = read_measurements(
+            release.schema.layout,
+            (),
+            (),
+            known_total=public_total(release.certificate),
         )
-        known = float(certificate.public["records"]) if exact else None
         try:
-            method = method_of(certificate)
-        except (
-            UserError
-        ):  # of a package that is not installed, or with settings of an earlier version
-            method = None
-        bins, tables = (
-            ((), []) if method is None else method.released_tables(model.release)
+            method = method_of(release.certificate)
+        except UserError:
+            # Of a package that is not installed, or with settings of an earlier version.
+            return cls(model=model, method=None, released=nothing, held_out=nothing)
+        return cls(
+            model=model,
+            method=method,
+            released=method.measurements(release),
+            held_out=method.held_out_measurements(release),
         )
-        released = Released(layout=layout, bins=bins, tables=tables, known=known)
-        bins, tables = (
-            ((), []) if method is None else method.unfitted_tables(model.release)
-        )
-        unfitted = Released(
-            layout=layout, bins=bins, tables=tables, known=released.records
-        )
-        return cls(model=model, method=method, released=released, unfitted=unfitted)
 
     def page(self, **heading: str) -> str:
         """Returns the public page, HTML, with what its owner says of it."""
@@ -304,24 +296,36 @@ class _Found:
         )
         told: Any = heading | {
             "released": self.released,
-            "unfitted": self.unfitted,
+            "held_out": self._held_out_tables(drawn),
             "bounds": self._bounds(),
         }
         told["rules"] = rules
         told["changed"] = (
             []
             if self.method is None
-            else changes(model.release, self.method.released_tables)
+            else changes(model.release, self.method.measurements)
         )
         return public_page(model.release, *fitted, **told, drawn=drawn, png=png)
 
+    def _held_out_tables(self, drawn: EncodedTable | None) -> list[MeasuredTable]:
+        """Returns the tables that the fit never saw, beside the records drawn."""
+        from noisegate_evaluate.reporting.released import divisor, measured_tables
+
+        if drawn is None or len(drawn) == 0:
+            return []
+        layout = self.model.release.schema.layout
+        records = divisor(self.released)
+        return measured_tables(self.held_out, layout, drawn, records=records)
+
     def _bounds(self) -> list[str]:
+        from noisegate_evaluate.reporting.released import divisor, number_of_records
+
         certificate = self.model.release.certificate
-        if self.method is None or self.released.total is None:
+        if self.method is None or number_of_records(self.released) is None:
             return []
         of_budget = "epsilon", "delta", "adjacency", "unit", "contributions"
         budget = Budget(**{name: getattr(certificate, name) for name in of_budget})
-        records = round(self.released.records)
+        records = round(divisor(self.released))
         return [
             bound.text()
             for bound in self.method.error_bounds(
@@ -341,6 +345,7 @@ class _Found:
         """Reads real records, and returns what compares them with synthetic ones."""
         from noisegate.sources.sources import open_source
         from noisegate_evaluate.reporting.private import measure
+        from noisegate_evaluate.reporting.released import divisor
 
         model = self.model
         if not isinstance(model, Synthesizer):
@@ -356,7 +361,7 @@ class _Found:
                 open_source(train, model.schema, show_values=show_values).batches()
             )
         )
-        records = round(self.released.records)
+        records = round(divisor(self.released))
         return measure(
             model,
             held_out,

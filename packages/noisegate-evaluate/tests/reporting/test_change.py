@@ -7,7 +7,7 @@ from noisegate import fit_period, plan_stream
 from noisegate.privacy.accounting import noise_coefficients
 from noisegate.privacy.continual_plan import Horizon
 from noisegate.schema import Boolean, Schema
-from noisegate_evaluate.reporting.change import _of_column
+from noisegate_evaluate.reporting.change import _score_changes
 
 
 def test_where_nothing_changes_differences_are_as_large_as_their_errors():
@@ -21,7 +21,7 @@ def test_where_nothing_changes_differences_are_as_large_as_their_errors():
     rows, scores, inside = np.where(late >= 0, taken[late.clip(0)], 0.0), [], []
     for _ in range(400):
         noise = rows @ random.normal(scale=25.0, size=(periods, len(shares)))
-        found = _of_column(
+        found = _score_changes(
             "x",
             list("abcde"),
             random.multinomial(2000, shares, periods) + noise,
@@ -29,7 +29,7 @@ def test_where_nothing_changes_differences_are_as_large_as_their_errors():
             rows,
         )
         scores += [score for score, _ in found]
-        inside += [abs(one.now - one.before) < one.half for _, one in found]
+        inside += [abs(one.now - one.before) < one.half_width for _, one in found]
     # Of 2,000 differences; noise that takes nothing back would be told as a third too small.
     assert (
         abs(np.sqrt(np.mean(np.square(scores))) - 1) < 0.06

@@ -1,4 +1,11 @@
-"""What changed in a stream: shares of single columns in its last period beside those of all periods before."""
+"""What changed in a stream: shares of its last period beside those of all before.
+
+The noise of a stream runs through its periods: that of period t is a combination of
+fresh noise, rows[t] @ fresh, so differences between periods are computed with it and
+not as if it were independent (G-27).
+"""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
@@ -7,163 +14,217 @@ from statistics import NormalDist
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from noisegate.answers.released import Table, best_table
+from noisegate.answers.domain import Floats
+from noisegate.answers.measurements import Measurements
 from noisegate.privacy.accounting import noise_coefficients
 from noisegate.privacy.events import ContinualGaussianEvent
 from noisegate.privacy.release import Release
-from noisegate.queries.binning import NumericBins
 from noisegate_evaluate.reporting.page import Bar, Card, Chart, bars, percent
-from noisegate_evaluate.reporting.released import cell_names, level_names
+from noisegate_evaluate.reporting.released import cell_names
 
-Floats = npt.NDArray[np.float64]
-Read: TypeAlias = Callable[[Release], tuple[Sequence[NumericBins], list[Table]]]
-"""From a release to the cells of numeric columns and its tables: `Method.released_tables`."""
-_ALARM = 0.05  # one in twenty pages of a stream in which nothing changes shows a change
-_MOST_SHOWN = 12
-_TOLD = 4.0  # how many standard deviations of its noise the number of records of a period is, at least
+ReadRelease: TypeAlias = Callable[[Release], Measurements]
+"""From a release to all that it states: `Method.measurements`."""
+
+# One in twenty pages of a stream in which nothing changes shows a change.
+_ALARM_RATE = 0.05
+_MAX_SHOWN = 12
+# The number of records of each period must be at least so many standard deviations of
+# its noise.
+_MIN_SIGNAL = 4.0
+# Half-widths of 95 % intervals, in standard errors.
+_Z = 1.96
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """The share of a cell in the last period, before it, and the half of a 95 % interval of their difference."""
+    """The share of one cell in the last period, and before.
+
+    Attributes:
+        column: Name of the column.
+        cell: Name of the cell.
+        before: The share in all periods before the last, together.
+        now: The share in the last.
+        half_width: Half of a 95 % interval of their difference.
+        shares: The share in each period, (periods,).
+        noise: Twice the standard deviation of the noise on each, (periods,).
+        is_clear: Whether it changed by more than noise and chance.
+    """
 
     column: str
     cell: str
     before: float
     now: float
-    half: float
-    shares: Floats  # of each period
-    noise: Floats  # twice the standard deviation of the noise on each of `shares`
-    clear: bool = False
+    half_width: float
+    shares: Floats
+    noise: Floats
+    is_clear: bool = False
 
     @property
     def row(self) -> tuple[str, ...]:
         """The cells of its row on a page."""
-        moved = f"{100 * (self.now - self.before):+.1f} ± {100 * self.half:.1f}"
+        difference = 100 * (self.now - self.before)
+        moved = f"{difference:+.1f} ± {100 * self.half_width:.1f}"
         return self.column, self.cell, percent(self.before), percent(self.now), moved
 
-    def card(self, place: int) -> Card:
-        """Returns its share over the periods."""
-        pairs = list(zip(self.shares.tolist(), self.noise.tolist(), strict=True))
+    def card(self, index: int) -> Card:
+        """Returns its share over the periods, as a card of a page.
+
+        Args:
+            index: Number of the card on the page.
+        """
+        name = f"{self.column}: {self.cell}"
+        description = "Share of the records of each period, with the noise on it."
         rows = [
-            Bar(name=f"period {at}", value=share, error=error)
-            for at, (share, error) in enumerate(pairs, 1)
+            Bar(name=f"period {period}", value=share, error=error)
+            for period, (share, error) in enumerate(
+                zip(self.shares.tolist(), self.noise.tolist(), strict=True), 1
+            )
         ]
         table = [
             (row.name, f"{percent(row.value)} ± {percent(row.error)}") for row in rows
         ]
-        name, told = (
-            f"{self.column}: {self.cell}",
-            "Share of the records of each period, with the noise on it.",
-        )
-        drawing = bars(f"change-{place}", name, told, rows)
-        return Card(
-            name=name,
-            told=told,
-            chart=Chart(drawing=drawing, headings=("", "share"), rows=table),
-        )
+        drawing = bars(f"change-{index}", name, description, rows)
+        chart = Chart(drawing=drawing, headings=("", "share"), rows=table)
+        return Card(name=name, told=description, chart=chart)
 
 
-def changes(release: Release, read: Read) -> list[Change]:
-    """Returns the cells of single columns whose shares changed most in the last period, measured by their errors."""
-    # The errors are those of the noise, as it runs through the periods, and of chance, where records are drawn from a
-    # population. Returns nothing before the second period, and where a period has too few records to tell.
-    certificate, layout = release.certificate, release.schema.layout
-    if certificate.stream is None or certificate.stream.period < 2:
+def changes(release: Release, read: ReadRelease) -> list[Change]:
+    """Finds the cells of single columns whose shares changed most in the last period.
+
+    Errors are those of the noise and of chance, where records are drawn from a
+    population.
+
+    Args:
+        release: Of a stream.
+        read: Reads a release.
+
+    Returns:
+        At most twelve, those first that changed by the most standard errors. None
+        before the second period, and of a column none where a period has too few
+        records.
+    """
+    stream = release.certificate.stream
+    if stream is None or stream.period < 2:
         return []
-    periods = [_tables(release, read, at) for at in range(certificate.stream.period)]
-    names = (
-        [cell_names(*both) for both in zip(layout.numeric, periods[0][0], strict=True)]
-        if periods[0][0]
-        else []
-    )
-    names = names or [[] for _ in layout.numeric]
-    weights = next(
-        event.weights
-        for event in certificate.events
-        if isinstance(event, ContinualGaussianEvent)
-    )
-    taken = np.array([0.0] * len(periods) + noise_coefficients(weights, len(periods)))
-    rows = np.stack(
-        [taken[at + 1 : at + 1 + len(periods)][::-1] for at in range(len(periods))]
-    )
-    found: list[tuple[float, Change]] = []
-    for place, cells in enumerate([*names, *map(level_names, layout.coded)]):
-        tables = [best_table(tables, (place,)) for _, tables in periods]
-        if not cells or any(one is None for one in tables):
+    periods = [_of_period(release, read, index) for index in range(stream.period)]
+    noise_rows = _noise_rows(release, stream.period)
+    columns = {
+        column.name: column
+        for column in (*release.schema.layout.numeric, *release.schema.layout.coded)
+    }
+    scored = []
+    for name, cells in periods[0].domain.by_name.items():
+        if not all(name in period.columns for period in periods):
             continue
-        counts, std = (
-            np.stack([one[0] for one in tables if one]),
-            max(one[1] for one in tables if one),
+        tables = [period.best((name,)) for period in periods]
+        noise_std = math.sqrt(max(float(table.variance.max()) for table in tables))
+        scored += _score_changes(
+            name,
+            cell_names(columns[name], cells),
+            np.stack([table.counts for table in tables]),
+            noise_std / _norm(noise_rows[-1]),
+            noise_rows,
         )
-        found += _of_column(
-            [*layout.numeric, *layout.coded][place].name,
-            cells,
-            counts,
-            std / _norm(rows[-1]),
-            rows,
-        )
-    least = NormalDist().inv_cdf(1 - _ALARM / 2 / max(len(found), 1))
-    found.sort(key=lambda one: -one[0])
-    return [replace(one, clear=score > least) for score, one in found[:_MOST_SHOWN]]
-
-
-def _of_column(
-    column: str, cells: Sequence[str], counts: Floats, fresh: float, rows: Floats
-) -> list[tuple[float, Change]]:
-    """Returns every cell of a column and by how many standard errors its share changed."""
-    # `counts` are noisy, (periods, cells); `rows` says how much of the fresh noise of each period is in them, (periods,
-    # periods).
-    totals, size = counts.sum(axis=1), counts.shape[1]
-    if (totals < _TOLD * fresh * math.sqrt(size) * np.linalg.norm(rows, axis=1)).any():
-        return []
-    before, whole = (
-        counts[:-1].sum(axis=0) / totals[:-1].sum(),
-        np.clip(counts.sum(axis=0) / totals.sum(), 0, 1),
-    )
-    # Of a share of the cells' own total: noise on a cell, less its part in the noise on all.
-    spread = fresh * np.sqrt(1 - 2 * whole + size * whole**2)
-    noise = spread * _norm(
-        rows[-1] / totals[-1] - rows[:-1].sum(axis=0) / totals[:-1].sum()
-    )
-    error = np.sqrt(
-        noise**2 + whole * (1 - whole) * (1 / totals[-1] + 1 / totals[:-1].sum())
-    )
-    shares, each = (
-        counts / totals[:, None],
-        2 * np.outer(np.linalg.norm(rows, axis=1) / totals, spread),
-    )
+    scored.sort(key=lambda pair: -pair[0])
+    # All cells together raise an alarm in one of twenty pages (Bonferroni).
+    min_score = NormalDist().inv_cdf(1 - _ALARM_RATE / 2 / max(len(scored), 1))
     return [
-        (
-            abs(shares[-1, at] - before[at]) / error[at],
-            Change(
-                column=column,
-                cell=cell,
-                before=float(before[at]),
-                now=float(shares[-1, at]),
-                half=1.96 * float(error[at]),
-                shares=shares[:, at],
-                noise=each[:, at],
-            ),
-        )
-        for at, cell in enumerate(cells)
+        replace(change, is_clear=score > min_score)
+        for score, change in scored[:_MAX_SHOWN]
     ]
 
 
+def _noise_rows(release: Release, n_periods: int) -> Floats:
+    """Returns how much of the fresh noise of each period is in each, (periods, periods).
+
+    Row t holds the coefficients of period t: those of later noise are 0.
+    """
+    weights = next(
+        event.weights
+        for event in release.certificate.events
+        if isinstance(event, ContinualGaussianEvent)
+    )
+    coefficients = noise_coefficients(weights, n_periods)
+    rows = np.zeros((n_periods, n_periods))
+    for period in range(n_periods):
+        rows[period, : period + 1] = coefficients[: period + 1][::-1]
+    return rows
+
+
+def _score_changes(
+    column: str,
+    cells: Sequence[str],
+    counts: Floats,
+    fresh_noise_std: float,
+    noise_rows: Floats,
+) -> list[tuple[float, Change]]:
+    """Computes by how many standard errors the share of each cell changed.
+
+    Args:
+        column: Name of the column.
+        cells: Names of its cells.
+        counts: Noisy counts, (periods, cells).
+        fresh_noise_std: Standard deviation of the fresh noise of a period on a count.
+        noise_rows: How much of it is in each period, (periods, periods).
+
+    Returns:
+        The standard errors and the change, for each cell; none where a period has too
+        few records to tell.
+    """
+    n_cells = counts.shape[1]
+    totals = counts.sum(axis=1)
+    row_norms = np.linalg.norm(noise_rows, axis=1)
+    total_noise = fresh_noise_std * math.sqrt(n_cells) * row_norms
+    if (totals < _MIN_SIGNAL * total_noise).any():
+        return []
+    total_now = totals[-1]
+    total_before = totals[:-1].sum()
+    before = counts[:-1].sum(axis=0) / total_before
+    overall = np.clip(counts.sum(axis=0) / totals.sum(), 0, 1)
+    # Of a share of the cells' own total: noise on a cell, less its part in the noise on
+    # all of them.
+    share_noise = fresh_noise_std * np.sqrt(1 - 2 * overall + n_cells * overall**2)
+    difference_row = (
+        noise_rows[-1] / total_now - noise_rows[:-1].sum(axis=0) / total_before
+    )
+    noise = share_noise * _norm(difference_row)
+    chance = overall * (1 - overall) * (1 / total_now + 1 / total_before)
+    errors = np.sqrt(noise**2 + chance)
+    shares = counts / totals[:, None]
+    noise_of_periods = 2 * np.outer(row_norms / totals, share_noise)
+    scored = []
+    for k, cell in enumerate(cells):
+        change = Change(
+            column=column,
+            cell=cell,
+            before=float(before[k]),
+            now=float(shares[-1, k]),
+            half_width=_Z * float(errors[k]),
+            shares=shares[:, k],
+            noise=noise_of_periods[:, k],
+        )
+        scored.append((abs(change.now - change.before) / float(errors[k]), change))
+    return scored
+
+
 def _norm(row: Floats) -> float:
+    """Returns the Euclidean norm of a vector."""
     return float(np.linalg.norm(row))
 
 
-def _tables(
-    release: Release, read: Read, period: int
-) -> tuple[Sequence[NumericBins], list[Table]]:
-    """Returns the tables of one period: those whose answers are told by the period."""
-    values = {name: np.full_like(one, np.nan) for name, one in release.values.items()}
-    stds = dict(release.noise_std)
+def _of_period(release: Release, read: ReadRelease, index: int) -> Measurements:
+    """Returns what a release states of one period, counted from 0.
+
+    These are the answers that are told by the period; all others are left out.
+    """
+    values = {
+        name: np.full_like(array, np.nan) for name, array in release.values.items()
+    }
+    noise_std = dict(release.noise_std)
     for name, sums in release.by_period.items():
-        values[name] = sums[:, period].reshape(values[name].shape)
-        stds[name] = release.by_period_std[name]
-    bins, tables = read(replace(release, values=values, noise_std=stds))
-    return bins, [table for table in tables if np.isfinite(table.counts).all()]
+        values[name] = sums[:, index].reshape(values[name].shape)
+        noise_std[name] = release.by_period_std[name]
+    stated = read(replace(release, values=values, noise_std=noise_std))
+    tables = [table for table in stated.tables if np.isfinite(table.counts).all()]
+    return replace(stated, tables=tuple(tables), moments=None)

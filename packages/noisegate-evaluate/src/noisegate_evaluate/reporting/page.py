@@ -23,7 +23,7 @@ from noisegate.schema import Column, NumericColumn, Ordinal
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from noisegate_evaluate.reporting.released import Floats
+    from noisegate.answers.domain import Floats
 
 _CODE = re.compile("`([^`]+)`")
 

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from noisegate.answers.cells import ends_of
+from noisegate.answers.domain import NumberRange
 from noisegate.models.synthesizer import Synthesizer
 from noisegate.schema import Column, EncodedTable, NumericColumn, Schema, decode
+from noisegate.schema.layout import numbers_at
 from noisegate.schema.linked.schema import Link, LinkedSchema
 from noisegate.schema.linked.table_schema import ticks_at
 from noisegate.schema.numeric import SteppedColumn
@@ -42,7 +45,7 @@ from noisegate_evaluate.reporting.released import (
     MISSING,
     level_names,
     numbered,
-    span_name,
+    range_name,
 )
 from noisegate_evaluate.utility.runner import Progress
 
@@ -144,9 +147,15 @@ def _card(key: str, shown: ColumnShares, compared_with: str) -> Card:
     column, real, synthetic = shown.column, shown.real, shown.synthetic
     cells: list[str | None]
     if isinstance(column, NumericColumn):
-        bins = len(real) - 2
+        edges = np.arange(len(real) - 1) / (len(real) - 2)
+        low, high, sizes = ends_of(column, edges)
+        ranges = zip(
+            numbers_at(column, low), numbers_at(column, high), sizes, strict=True
+        )
+        # Between two edges there may be no step.
         cells = [
-            span_name(column, cell / bins, (cell + 1) / bins) for cell in range(bins)
+            range_name(column, NumberRange(first, last)) if size > 0 else None
+            for first, last, size in ranges
         ]
     else:
         cells = list(level_names(column)[: len(real) - 2])

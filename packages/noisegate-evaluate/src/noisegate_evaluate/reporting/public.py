@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from noisegate.answers.measurements import Measurements
 from noisegate.answers.verdict import Verdict
 from noisegate.models.tables.associations import WEAKENED
 from noisegate.privacy import accounting
@@ -45,14 +46,13 @@ from noisegate_evaluate.reporting.page import (
     render_page,
 )
 from noisegate_evaluate.reporting.released import (
-    Marginal,
+    MeasuredTable,
     PairError,
-    Released,
     error_matrix,
-    noisy_marginals,
-    noisy_tables,
+    measured_columns,
+    number_of_records,
     pair_errors,
-    typical_error,
+    unexplained_error,
 )
 
 _PARTS = tuple(
@@ -253,7 +253,7 @@ class ReleasedLink:
     """What the release says of one link: tables of its transitions, and one of each synthetic family, encoded."""
 
     link: Link
-    released: Released
+    released: Measurements
     drawn: EncodedTable
 
 
@@ -282,8 +282,8 @@ def public_page(
     verdict: Verdict | None,
     distance: float | None,
     *,
-    released: Released,
-    unfitted: Released,
+    released: Measurements,
+    held_out: Sequence[MeasuredTable],
     bounds: Sequence[str],
     drawn: EncodedTable | None,
     png: bytes | None,
@@ -294,20 +294,21 @@ def public_page(
     """Returns the page of a model of one table or of images, HTML.
 
     `verdict` is what the fit came to, `distance` from the model to the release, over what the noise explains; None
-    where nobody knows. `unfitted` are tables that the fit never saw, `bounds` what the method says of the error of its
+    where nobody knows. `held_out` are tables that the fit never saw, `bounds` what the method says of the error of its
     questions, in words. Of a stream `changed` is what moved in its last period. Of a classifier nothing is `drawn`; of
     images `png` is a picture of some. `rules` says how many records keep to the rules, None where most do. The
     `heading` is what its owner says: title and owner.
     """
     schema = release.schema
-    found = noisy_marginals(released, drawn) if drawn is not None and len(drawn) else []
+    found = []
+    if drawn is not None and len(drawn):
+        found = measured_columns(released, schema.layout, drawn)
     places = (
         {name: place for place, name in enumerate(schema.names)}
         if schema.images is None
         else {}
     )
     found.sort(key=lambda one: places.get(one.name, 0))
-    apart = noisy_tables(unfitted, drawn) if drawn is not None and len(drawn) else []
     errors = pair_errors(released)
     what = f"A synthetic copy of a table of {len(schema.columns)} column{'s' * (len(schema.columns) != 1)}"
     if drawn is None:
@@ -325,23 +326,23 @@ def public_page(
         bounds=bounds,
         cards_=[measured_card(place, one) for place, one in enumerate(found)],
         marginals=[
-            (one.name, f"{len(one.cells):,}", percent(one.error)) for one in found
+            (one.name, f"{len(one.cells):,}", percent(one.misplaced)) for one in found
         ],
         unfitted=[
-            measured_card(place, one, "unfitted") for place, one in enumerate(apart)
+            measured_card(place, one, "unfitted") for place, one in enumerate(held_out)
         ],
         unfitted_cells=(
-            sum(one.explained for one in apart),
-            sum(len(one.cells) for one in apart),
+            sum(one.explained for one in held_out),
+            sum(len(one.cells) for one in held_out),
         ),
-        unfitted_error=typical_error(apart) if apart else 0.0,
+        unfitted_error=unexplained_error(held_out) if held_out else 0.0,
         columns=None
         if schema.images is not None
         else [described(column) for column in schema.columns],
         errors=errors_chart(found, errors),
-        worst=sorted(errors, key=lambda error: -error.error)[:10],
+        worst=sorted(errors, key=lambda error: -error.misplaced)[:10],
         **_associations(verdict),
-        changed=[one.row for one in changed if one.clear],
+        changed=[one.row for one in changed if one.is_clear],
         change_cards=[
             one.card(place) for place, one in enumerate(changed[:_MOST_CHANGED])
         ],
@@ -402,35 +403,39 @@ def promised(release: Release) -> dict[str, Any]:
     }
 
 
-def told_records(released: Released) -> tuple[str, str]:
+def told_records(released: Measurements) -> tuple[str, str]:
     """Returns how many records there are, and how well that is known."""
-    if released.total is None:
+    total = number_of_records(released)
+    if total is None:
         return "–", "records: their number was not asked"
-    records, error = released.total
-    if not error:
+    records = total.value
+    if total.variance == 0:
         return number(records), "records; their number is public"
+    error = 2 * math.sqrt(total.variance)
     return (
         f"about {number(max(round(records), 0))}",
         f"records, ± {number(round(error))} by the noise",
     )
 
 
-def measured_card(place: int, shown: Marginal, key: str = "column") -> Card:
+def measured_card(place: int, shown: MeasuredTable, key: str = "column") -> Card:
     """Returns the card of one table of the release beside the synthetic records."""
     told = f"{shown.explained} of {len(shown.cells)} cells agree within noise and draw."
     return card(
         f"{key}-{place}",
         shown.columns,
         shown.cells,
-        (shown.noisy, shown.synthetic),
+        (shown.measured, shown.synthetic),
         told,
         ("measured, with noise", "synthetic"),
-        error=shown.two_sigma,
+        error=2 * shown.noise_std,
     )
 
 
 def errors_chart(
-    found: Sequence[Marginal], errors: Sequence[PairError], key: str = "pair-errors"
+    found: Sequence[MeasuredTable],
+    errors: Sequence[PairError],
+    key: str = "pair-errors",
 ) -> Chart | None:
     """Returns a map of the expected errors of pairs of columns; None where there are none, or too many columns."""
     names = list(
@@ -443,14 +448,16 @@ def errors_chart(
         return None
     matrix = error_matrix(names, errors)
     most = max(float(np.nanmax(matrix)), 1e-9)
-    worst = max(errors, key=lambda error: error.error)
-    told = f"The largest is {percent(worst.error)}, of {' and '.join(worst.columns)}."
+    worst = max(errors, key=lambda error: error.misplaced)
+    told = (
+        f"The largest is {percent(worst.misplaced)}, of {' and '.join(worst.columns)}."
+    )
     scale: Any = {"most": most, "ends": ("0 %", percent(most))}
     drawn = heat_map(
         key, "Expected error of each pair of columns", told, names, matrix, **scale
     )
     rows = [
-        (" × ".join(error.columns), f"{error.cells:,}", percent(error.error))
+        (" × ".join(error.columns), f"{error.cells:,}", percent(error.misplaced))
         for error in errors
     ]
     return Chart(
@@ -525,7 +532,7 @@ def _shown(one: ReleasedLink, *, founding: bool) -> dict[str, Any]:
     left_out |= set() if founding else {column.name for column in link.parent_columns}
     found = [
         marginal
-        for marginal in noisy_marginals(one.released, one.drawn)
+        for marginal in measured_columns(one.released, link.schema.layout, one.drawn)
         if marginal.name not in left_out
     ]
     found.sort(key=lambda marginal: link.schema.names.index(marginal.name))

@@ -1,17 +1,26 @@
-"""What a release says of columns and pairs: noisy shares beside those of records that were drawn from the model."""
+"""What a release says of columns and pairs, beside records drawn from its model.
+
+Counts become shares of the records. Each has the noise of the release, and the records
+that were drawn vary by chance, so a difference within two standard deviations of both
+together is no difference.
+"""
+
+from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
-from itertools import combinations, pairwise, product
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.answers.released import Table, best_table
-from noisegate.queries.binning import NumericBins
+from noisegate.answers.cells import cell_indices
+from noisegate.answers.domain import Floats, Level, NumberRange
+from noisegate.answers.measurements import Measurements
+from noisegate.answers.noisy_table import NoisyNumber, NoisyTable
 from noisegate.schema import (
     CodedColumn,
     Column,
@@ -22,212 +31,252 @@ from noisegate.schema import (
     Layout,
     NumericColumn,
 )
-from noisegate.schema.layout import bound_positions
+from noisegate.schema.layout import bounds_of
 
-Floats = npt.NDArray[np.float64]
 MISSING = "(missing)"
-_CLOSE = 1e-9  # the width of a cell that holds a single real number
-_ABSOLUTE = math.sqrt(2 / math.pi)  # the mean of |z| in standard deviations
+# A cell of a real number that is narrower than this part of the column's range shows
+# one number.
+_MIN_SHOWN_WIDTH = 1e-9
+# Ends of cells are shown at this precision, in parts of the range: what rounding adds
+# to 0.1 is not shown.
+_DIGITS_OF_RANGE = 12
+# The mean of |z| of a standard normal z.
+_MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
+# Allows for rounding where noise is 0.
+_TOLERANCE = 1e-12
+_EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Released:
-    """The tables of a release: noisy counts of columns, numeric ones first; and the number of records if public."""
+class MeasuredTable:
+    """A table of some columns, cell by cell, in shares of the records.
 
-    layout: Layout
-    bins: Sequence[NumericBins]
-    tables: Sequence[Table]
-    known: float | None = None
-
-    @cached_property
-    def total(self) -> tuple[float, float] | None:
-        """How many records there are, and twice the standard deviation of the noise on that; None if nothing says."""
-        if self.known is not None:
-            return self.known, 0.0
-        best = best_table(self.tables, ())
-        return None if best is None else (float(best[0]), 2 * best[1])
-
-    @cached_property
-    def records(self) -> float:
-        """The same, at least 1: what counts are divided by."""
-        return max(self.total[0], 1.0) if self.total else 1.0
-
-    @cached_property
-    def columns(self) -> list[Column]:
-        """All columns, as tables number them."""
-        return [*self.layout.numeric, *self.layout.coded]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Marginal:
-    """A table of some columns, cell by cell, in shares of the records."""
+    Attributes:
+        columns: The columns.
+        cells: Name of each cell.
+        measured: Shares as released, with noise, (cells,).
+        noise_std: Standard deviation of the noise on each.
+        synthetic: Shares of the synthetic records, (cells,).
+        drawn: Number of these records.
+        misplaced: The share of the records that noise alone puts into a wrong cell, in
+            the mean, before anything is denoised.
+    """
 
     columns: tuple[Column, ...]
     cells: Sequence[str]
-    noisy: Floats  # as released
-    two_sigma: float  # of the noise on a cell
-    synthetic: Floats  # of the synthetic records
-    drawn: int  # how many these are
-    error: float  # records that noise alone puts into a wrong one, in the mean, before anything is denoised
+    measured: Floats
+    noise_std: float
+    synthetic: Floats
+    drawn: int
+    misplaced: float
 
     @property
     def name(self) -> str:
-        """Those of the columns."""
+        """Names of the columns."""
         return " × ".join(column.name for column in self.columns)
 
     @property
     def variance(self) -> Floats:
-        """What noise and draw do to each difference, as a variance."""
-        return (self.two_sigma / 2) ** 2 + self.synthetic * (1 - self.synthetic) / max(
-            self.drawn, 1
-        )
+        """Variance of each difference by the noise and by the draw, (cells,)."""
+        by_draw = self.synthetic * (1 - self.synthetic) / max(self.drawn, 1)
+        return self.noise_std**2 + by_draw
 
     @property
     def explained(self) -> int:
-        """How many cells differ by no more than two standard deviations of noise and draw together."""
-        return int(
-            (
-                np.abs(self.noisy - self.synthetic)
-                <= 2 * np.sqrt(self.variance) + 1e-12
-            ).sum()
-        )
+        """How many cells differ by no more than two standard deviations."""
+        differences = np.abs(self.measured - self.synthetic)
+        is_explained = differences <= 2 * np.sqrt(self.variance) + _TOLERANCE
+        return int(is_explained.sum())
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairError:
-    """How many records the noise alone puts into a wrong cell of a pair of columns, as a share; and its cells."""
+    """What noise alone does to the table of a pair of columns.
+
+    Attributes:
+        columns: Names of the columns.
+        cells: Number of cells.
+        misplaced: The share of the records that it puts into a wrong cell.
+    """
 
     columns: tuple[str, str]
     cells: int
-    error: float
+    misplaced: float
 
 
-def noisy_marginals(released: Released, drawn: EncodedTable) -> list[Marginal]:
-    """Returns every column of which the release has a table, in the order of the tables' numbers."""
-    by_column: dict[int, list[Table]] = {}
-    for table in released.tables:
-        for place in table.columns:
-            by_column.setdefault(place, []).append(table)
-    found = (
-        (place, best_table(by_column.get(place, ()), (place,)))
-        for place in range(len(released.columns))
-    )
+def number_of_records(measurements: Measurements) -> NoisyNumber | None:
+    """Returns how many records there are; None where nothing says."""
+    if measurements.known_total is None and not measurements.columns:
+        return None
+    return measurements.total
+
+
+def divisor(measurements: Measurements) -> float:
+    """Returns what counts are divided by to be shares: the records, at least 1."""
+    total = number_of_records(measurements)
+    return 1.0 if total is None else max(total.value, 1.0)
+
+
+def measured_columns(
+    measurements: Measurements, layout: Layout, drawn: EncodedTable
+) -> list[MeasuredTable]:
+    """Returns every column that was measured, in the order of the layout.
+
+    Args:
+        measurements: All that the release states.
+        layout: The columns.
+        drawn: Records of the model.
+    """
+    records = divisor(measurements)
     return [
-        _marginal(released, (place,), *best, drawn)
-        for place, best in found
-        if best is not None
+        _measured_table(measurements.best((name,)), layout, drawn, records)
+        for name in measurements.columns
     ]
 
 
-def noisy_tables(released: Released, drawn: EncodedTable) -> list[Marginal]:
-    """Returns every table as it was released."""
-    shown = (
-        (table.columns, table.counts, table.noise_std) for table in released.tables
-    )
-    return [_marginal(released, *table, drawn, apart=" · ") for table in shown]
+def measured_tables(
+    measurements: Measurements, layout: Layout, drawn: EncodedTable, *, records: float
+) -> list[MeasuredTable]:
+    """Returns every table as it was released.
+
+    Args:
+        measurements: Tables of a release.
+        layout: The columns.
+        drawn: Records of the model.
+        records: How many records there are.
+    """
+    return [
+        _measured_table(table, layout, drawn, records, separator=" · ")
+        for table in measurements.tables
+    ]
 
 
-def typical_error(several: Sequence[Marginal]) -> float:
-    """Returns the root mean square error of a cell, in shares, beyond what noise and draw do to it."""
-    squares = [np.square(one.noisy - one.synthetic) - one.variance for one in several]
+def unexplained_error(tables: Sequence[MeasuredTable]) -> float:
+    """Returns the root mean square error of a cell, in shares, beyond noise and draw."""
+    squares = [
+        np.square(table.measured - table.synthetic) - table.variance for table in tables
+    ]
     return math.sqrt(max(float(np.concatenate(squares).mean()), 0.0))
 
 
-def _marginal(
-    released: Released,
-    places: tuple[int, ...],
-    counts: Floats,
-    std: float,
-    drawn: EncodedTable,
-    *,
-    apart: str = "",
-) -> Marginal:
-    both = [_cells(released, place, drawn) for place in places]
-    sizes = [len(names) for names, _ in both]
-    # A long name is cut at its end, so what is short comes first.
-    order = sorted(range(len(both)), key=lambda axis: max(map(len, both[axis][0])))
-    names = [
-        apart.join(cell[axis] for axis in order)
-        for cell in product(*(names for names, _ in both))
-    ]
-    codes = np.ravel_multi_index(tuple(codes for _, codes in both), sizes)
-    return Marginal(
-        columns=tuple(released.columns[place] for place in places),
-        cells=numbered(names),
-        noisy=counts.ravel() / released.records,
-        two_sigma=2 * std / released.records,
-        synthetic=np.bincount(codes, minlength=len(names)) / max(len(codes), 1),
-        drawn=len(codes),
-        error=_misplaced(counts.size, std, released.records),
-    )
-
-
-def _cells(
-    released: Released, place: int, drawn: EncodedTable
-) -> tuple[list[str], npt.NDArray[np.int32]]:
-    """Returns the names of a column's cells, and in which of them each record is."""
-    layout = released.layout
-    if place < len(layout.numeric):
-        bins = released.bins[place]
-        return cell_names(layout.numeric[place], bins), bins.codes(
-            drawn.numeric[:, place]
-        )
-    coded = place - len(layout.numeric)
-    return level_names(layout.coded[coded]), drawn.codes[:, coded]
-
-
-def pair_errors(released: Released) -> list[PairError]:
-    """Returns every pair of columns that a table of the release holds, by the table that says it best."""
-    columns, found = released.columns, []
-    by_pair: dict[tuple[int, int], list[Table]] = {}
-    for table in released.tables:
-        for pair in combinations(sorted(table.columns), 2):
-            by_pair.setdefault(pair, []).append(table)
-    for pair in sorted(by_pair):
-        best = best_table(by_pair[pair], pair)
-        assert best is not None
-        counts, std = best
-        names = columns[pair[0]].name, columns[pair[1]].name
-        found.append(
+def pair_errors(measurements: Measurements) -> list[PairError]:
+    """Returns what noise does to every pair of columns that was measured together."""
+    records = divisor(measurements)
+    errors = []
+    for pair in measurements.pairs:
+        table = measurements.best(pair)
+        errors.append(
             PairError(
-                columns=names,
-                cells=counts.size,
-                error=_misplaced(counts.size, std, released.records),
+                columns=pair,
+                cells=table.domain.size,
+                misplaced=_misplaced(table, records),
             )
         )
-    return found
+    return errors
 
 
 def error_matrix(names: Sequence[str], errors: Sequence[PairError]) -> Floats:
-    """Returns errors as a symmetric matrix, (names, names); NaN where a pair was not measured."""
-    place = {name: number for number, name in enumerate(names)}
+    """Returns errors as a symmetric matrix, (names, names); NaN where not measured."""
+    index_of = {name: index for index, name in enumerate(names)}
     matrix = np.full((len(names), len(names)), math.nan)
     for error in errors:
-        first, second = (place[name] for name in error.columns)
-        matrix[first, second] = matrix[second, first] = error.error
+        first, second = (index_of[name] for name in error.columns)
+        matrix[first, second] = error.misplaced
+        matrix[second, first] = error.misplaced
     return matrix
 
 
-def _misplaced(cells: int, noise_std: float, records: float) -> float:
-    return min(noise_std * cells * _ABSOLUTE / 2 / records, 1.0)
+def _measured_table(
+    table: NoisyTable,
+    layout: Layout,
+    drawn: EncodedTable,
+    records: float,
+    *,
+    separator: str = "",
+) -> MeasuredTable:
+    """Returns a table beside the records that were drawn.
+
+    Args:
+        table: Counts.
+        layout: The columns.
+        drawn: Records of the model.
+        records: What counts are divided by.
+        separator: Between the names of the cells of several columns.
+    """
+    columns = [_column(layout, name) for name in table.domain.names]
+    cells_of_columns = [
+        cell_names(column, cells)
+        for column, cells in zip(columns, table.domain.cells, strict=True)
+    ]
+    # A long name is cut at its end, so what is short comes first.
+    axes = sorted(
+        range(len(columns)), key=lambda axis: max(map(len, cells_of_columns[axis]))
+    )
+    names = [
+        separator.join(cell[axis] for axis in axes)
+        for cell in product(*cells_of_columns)
+    ]
+    indices = [
+        _cells_of_records(layout, name, cells, drawn)
+        for name, cells in zip(table.domain.names, table.domain.cells, strict=True)
+    ]
+    flat_indices = np.ravel_multi_index(indices, table.domain.shape)
+    synthetic_counts = np.bincount(flat_indices, minlength=table.domain.size)
+    return MeasuredTable(
+        columns=tuple(columns),
+        cells=numbered(names),
+        measured=table.counts.ravel() / records,
+        noise_std=_noise_std(table) / records,
+        synthetic=synthetic_counts / max(len(drawn), 1),
+        drawn=len(drawn),
+        misplaced=_misplaced(table, records),
+    )
 
 
-def at(column: NumericColumn, unit: float) -> str:
-    """Returns the value at a position of a column, as the scale between its bounds says it: 4.2M, 0.35, 2024-05-01."""
-    lower, upper = bound_positions(column)
-    unit = (unit - lower) / (upper - lower)
-    if isinstance(column, Date | Datetime):
-        start, end = column.unit_bounds
-        day = (
-            timedelta(days=1) if isinstance(column, Date) else timedelta(microseconds=1)
-        )
-        moment = datetime(1970, 1, 1) + day * round(start + unit * (end - start))
-        return f"{moment:%Y-%m-%d}"
-    number = float(column.lower) + unit * (float(column.upper) - float(column.lower))
-    for size, letter in ((1e9, "G"), (1e6, "M")):
-        if size <= abs(number) < 1e13:
-            return f"{number / size:.3g}{letter}"
-    return f"{number:,.0f}" if 1e4 <= abs(number) < 1e6 else f"{number:.4g}"
+def _noise_std(table: NoisyTable) -> float:
+    """Returns the largest standard deviation of the noise on a count."""
+    return math.sqrt(float(table.variance.max()))
+
+
+def _misplaced(table: NoisyTable, records: float) -> float:
+    """Returns the share of the records that noise puts into a wrong cell, in the mean.
+
+    A record in a wrong cell is one too many there and one too few in its own.
+    """
+    absolute_error = _noise_std(table) * table.domain.size * _MEAN_ABSOLUTE
+    return min(absolute_error / 2 / records, 1.0)
+
+
+def _column(layout: Layout, name: str) -> Column:
+    """Returns a column by its name."""
+    return next(
+        column for column in (*layout.numeric, *layout.coded) if column.name == name
+    )
+
+
+def _cells_of_records(
+    layout: Layout, name: str, cells: Sequence[Level], records: EncodedTable
+) -> npt.NDArray[np.intp]:
+    """Returns the index of each record's cell in a column, (records,)."""
+    for index, numeric in enumerate(layout.numeric):
+        if numeric.name == name:
+            return cell_indices(numeric, cells, records.numeric[:, index])
+    coded_names = [column.name for column in layout.coded]
+    return records.codes[:, coded_names.index(name)].astype(np.intp)
+
+
+def cell_names(column: Column, cells: Sequence[Level]) -> list[str]:
+    """Returns the name of each cell: its numbers, its level, or that it is missing."""
+    names = []
+    for cell in cells:
+        if cell is None:
+            names.append(MISSING)
+        elif isinstance(cell, NumberRange):
+            assert isinstance(column, NumericColumn)
+            names.append(range_name(column, cell))
+        else:
+            names.append(str(cell))
+    return names
 
 
 def level_names(column: CodedColumn) -> list[str]:
@@ -236,42 +285,53 @@ def level_names(column: CodedColumn) -> list[str]:
     return [*names, MISSING][: column.size]
 
 
-def cell_names(column: NumericColumn, bins: NumericBins) -> list[str]:
-    """Returns the name of each cell: the values between two cuts, or the one value that is there."""
-    names = [
-        span_name(column, low, high) or ""
-        for low, high in pairwise((0.0, *bins.cuts, 1.0))
-    ]
-    return [*names, MISSING] if bins.nullable else names
+def range_name(column: NumericColumn, numbers: NumberRange) -> str:
+    """Returns the numbers of a cell, as in "18 – 29", or the one that it holds.
+
+    Examples:
+        >>> from noisegate.answers.domain import NumberRange
+        >>> from noisegate.schema import Integer
+        >>> from noisegate_evaluate.reporting.released import range_name
+        >>> age = Integer(name="age", lower=0, upper=99)
+        >>> range_name(age, NumberRange(18, 29)), range_name(age, NumberRange(5, 5))
+        ('18 – 29', '5')
+    """
+    low = numbers.low
+    high = numbers.high
+    if isinstance(column, Continuous):
+        lower, upper = map(float, bounds_of(column))
+        width = upper - lower
+        # A bound is a cell of its own, and the next one begins at the float64 above it.
+        if high - low < _MIN_SHOWN_WIDTH * width:
+            high = low
+        low = lower + round((low - lower) / width, _DIGITS_OF_RANGE) * width
+        high = lower + round((high - lower) / width, _DIGITS_OF_RANGE) * width
+    ends = [number_name(column, low), number_name(column, high)]
+    return " – ".join(dict.fromkeys(ends))
+
+
+def number_name(column: NumericColumn, number: float) -> str:
+    """Returns a number of a column in few letters: 4.2M, 0.35, 2024-05-01."""
+    if isinstance(column, Date):
+        return f"{_EPOCH + timedelta(days=round(number)):%Y-%m-%d}"
+    if isinstance(column, Datetime):
+        return f"{_EPOCH + timedelta(microseconds=round(number)):%Y-%m-%d}"
+    for size, letter in ((1e9, "G"), (1e6, "M")):
+        if size <= abs(number) < 1e13:
+            return f"{number / size:.3g}{letter}"
+    if 1e4 <= abs(number) < 1e6:
+        return f"{number:,.0f}"
+    return f"{number:.4g}"
 
 
 def numbered(names: Sequence[str]) -> list[str]:
     """Returns names that differ: those that read alike get a number behind them."""
-    seen: dict[str, int] = {}
-    told = []
+    occurrences: Counter[str] = Counter()
+    distinct = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        told.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return told
-
-
-def span_name(column: NumericColumn, low: float, high: float) -> str | None:
-    """Returns the values from one position up to another, the last bound with it; None where there are none."""
-    if isinstance(column, Continuous):
-        # A bound is a cell of its own, and the next one begins at the float64 above it.
-        ends = (
-            [round(low, 12)]
-            if high - low < _CLOSE
-            else [round(low, 12), round(high, 12)]
-        )
-    else:
-        first = math.ceil(low * column.last_rank - _CLOSE)
-        last = (
-            column.last_rank
-            if high == 1.0
-            else math.ceil(high * column.last_rank - _CLOSE) - 1
-        )
-        if last < first:
-            return None
-        ends = [first / column.last_rank, last / column.last_rank]
-    return " – ".join(dict.fromkeys(at(column, end) for end in ends))
+        occurrences[name] += 1
+        if occurrences[name] == 1:
+            distinct.append(name)
+        else:
+            distinct.append(f"{name} ({occurrences[name]})")
+    return distinct

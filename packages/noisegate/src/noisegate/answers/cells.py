@@ -119,3 +119,40 @@ def number_ranges(column: NumericColumn, bins: NumericBins) -> tuple[Level, ...]
     ]
     missing = [None] if bins.nullable else []
     return (*ranges, *missing)
+
+
+def cell_indices(
+    column: NumericColumn, cells: Sequence[Level], positions: Floats
+) -> npt.NDArray[np.intp]:
+    """Finds the cell that each record lies in.
+
+    Args:
+        column: The column.
+        cells: Its cells, ascending, as `number_ranges` returns them.
+        positions: Positions of records; NaN where the number is missing, (records,).
+
+    Returns:
+        Index of each record's cell, (records,).
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.answers.cells import cell_indices
+        >>> from noisegate.answers.domain import NumberRange
+        >>> from noisegate.schema import Integer
+        >>> age = Integer(name="age", lower=0, upper=99, missing=True)
+        >>> cells = [NumberRange(0, 49), NumberRange(50, 99), None]
+        >>> cell_indices(age, cells, np.array([0.0, 0.4, 1.0, np.nan]))
+        array([0, 0, 1, 2])
+    """
+    is_missing = np.isnan(positions)
+    numbers = numbers_at(column, np.where(is_missing, 0.0, positions))
+    ranges = [cell for cell in cells if isinstance(cell, NumberRange)]
+    lows = np.array([cell.low for cell in ranges])
+    indices = np.maximum(np.searchsorted(lows, numbers, side="right") - 1, 0)
+    # A cell with one real number ends where the next one begins.
+    for index, cell in enumerate(ranges):
+        if cell.low == cell.high:
+            indices[numbers == cell.low] = index
+    if None in cells:
+        indices[is_missing] = cells.index(None)
+    return indices

@@ -19,6 +19,7 @@ from noisegate.answers.noisy_moments import NoisyMoments, Term
 from noisegate.answers.noisy_table import NoisyTable
 from noisegate.answers.released import Table
 from noisegate.errors import OptionError, UserError
+from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.release import Release
 from noisegate.queries.binning import NumericBins
@@ -72,22 +73,23 @@ def measurements_of(release: Release) -> Measurements:
 
 
 def read_measurements(
-    release: Release,
+    layout: Layout,
     bins: Sequence[NumericBins],
     tables: Sequence[Table],
     histograms: ReleasedHistograms | None = None,
     moments: ReleasedMoments | None = None,
+    known_total: float | None = None,
 ) -> Measurements:
-    """Collects what a release states of its table of records.
+    """Collects what a release states of one table of records.
 
     Args:
-        release: The release.
+        layout: The columns.
         bins: The cells of each numeric column; empty where no table has one.
         tables: Its tables of counts on these cells.
         histograms: Its histograms on finer cells.
         moments: Its second moments.
+        known_total: The number of records where it is public; else None.
     """
-    layout = release.schema.layout
     domain = domain_of(layout, bins)
     names = [column.name for column in (*layout.numeric, *layout.coded)]
     noisy_tables = []
@@ -107,13 +109,12 @@ def read_measurements(
         domain,
         tuple(noisy_tables),
         moments=None if moments is None else read_moments(layout, *moments),
-        known_total=_known_total(release),
+        known_total=known_total,
     )
 
 
-def _known_total(release: Release) -> float | None:
+def public_total(certificate: Certificate) -> float | None:
     """Returns the number of records, where neighbours have the same and it is public."""
-    certificate = release.certificate
     records = certificate.public.get("records")
     if certificate.adjacency is not Adjacency.REPLACE_ONE or records is None:
         return None

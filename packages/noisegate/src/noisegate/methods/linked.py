@@ -11,7 +11,9 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.answers.design import COUNTS
-from noisegate.answers.released import Answered, Table
+from noisegate.answers.measurements import Measurements
+from noisegate.answers.reading import read_measurements
+from noisegate.answers.released import Answered
 from noisegate.devices import check_device
 from noisegate.errors import OptionError, require
 from noisegate.methods.forecast import Forecast, forecast_of, verdict_of_fit
@@ -28,7 +30,6 @@ from noisegate.settings import Options, Seed, TwoOrMore, settings
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
-    from noisegate.queries.binning import NumericBins
     from noisegate.schema.linked.links import Link
 
 DESIGN = 2  # version of the rules by which cells and tables follow from settings and released histograms
@@ -140,14 +141,13 @@ class Linked(Method):
             schema, certificate.epsilon, version=certificate.public.get("design", 1)
         )
 
-    def released_link(
-        self, release: Release, link: Link
-    ) -> tuple[tuple[NumericBins, ...], list[Table]]:
-        """Returns the cells of numeric columns of a link's transitions, and all tables of its last round."""
+    def measurements_of_link(self, release: Release, link: Link) -> Measurements:
+        """Returns what the last round states of the transitions of one link."""
         design = next(
             one for one in self._designs_of(release) if one.link.name == link.name
         )
-        return design.tables.read(design.answers(release))
+        bins, tables = design.tables.read(design.answers(release))
+        return read_measurements(link.schema.layout, bins, tables)
 
     def check_fit(self, device: str) -> None:
         """Finds what would stop the fit, before any budget is spent; see `Method`."""

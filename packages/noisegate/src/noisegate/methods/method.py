@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 from noisegate.answers.measurements import Measurements
-from noisegate.answers.reading import read_measurements
+from noisegate.answers.reading import public_total, read_measurements
 from noisegate.answers.released import Table
 from noisegate.answers.verdict import Verdict
 from noisegate.cards import ResultCard, Shown
@@ -281,13 +281,20 @@ class Method(Settings, ABC):
             release: A release of this method, of one table.
         """
         bins, tables = self.released_tables(release)
-        return read_measurements(release, bins, tables)
+        return read_measurements(
+            release.schema.layout,
+            bins,
+            tables,
+            known_total=public_total(release.certificate),
+        )
 
-    def unfitted_tables(
-        self, release: Release
-    ) -> tuple[Sequence[NumericBins], list[Table]]:
-        """Returns noisy tables that the fit never saw, in the same form; none where none were bought."""
-        return (), []
+    def held_out_measurements(self, release: Release) -> Measurements:
+        """Returns the noisy tables that the fit never saw; none where none were bought.
+
+        Args:
+            release: A release of this method, of one table.
+        """
+        return read_measurements(release.schema.layout, (), ())
 
     def verdict(
         self, schema: Schema, budget: Budget, records: int | None = None

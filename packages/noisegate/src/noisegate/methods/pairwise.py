@@ -28,7 +28,7 @@ import numpy as np
 from noisegate.answers import design as rounds
 from noisegate.answers.design import Columns, Design
 from noisegate.answers.measurements import Measurements
-from noisegate.answers.reading import read_measurements
+from noisegate.answers.reading import public_total, read_measurements
 from noisegate.answers.released import (
     COARSE,
     HISTOGRAMS,
@@ -371,11 +371,12 @@ class Pairwise(Method):
         """Returns all that a release states, histograms and second moments among it."""
         bins, tables = self.released_tables(release)
         return read_measurements(
-            release,
+            release.schema.layout,
             bins,
             tables,
             histograms=self.released_histograms(release),
             moments=self.released_moments(release),
+            known_total=public_total(release.certificate),
         )
 
     def decisions(
@@ -412,20 +413,16 @@ class Pairwise(Method):
         """Returns the cells of numeric columns, and all tables of the last round; see `Method`."""
         return self._design_of(release).read(release)
 
-    def unfitted_tables(
-        self, release: Release
-    ) -> tuple[tuple[NumericBins, ...], list[Table]]:
-        """Returns the counts that the fit never saw, and the cells of numeric columns in them; see `Method`."""
-        found = (
-            unfitted_tables(release.schema.layout)
-            if UNFITTED in release.values
-            else None
+    def held_out_measurements(self, release: Release) -> Measurements:
+        """Returns the counts that the fit never saw; see `Method`."""
+        layout = release.schema.layout
+        held_out_map = unfitted_tables(layout)
+        if UNFITTED not in release.values or held_out_map is None:
+            return super().held_out_measurements(release)
+        tables = read_tables(
+            held_out_map, release.values[UNFITTED], release.noise_std[UNFITTED]
         )
-        if found is None:
-            return (), []
-        return found.bins, read_tables(
-            found, release.values[UNFITTED], release.noise_std[UNFITTED]
-        )
+        return read_measurements(layout, held_out_map.bins, tables)
 
     def _design_of(self, release: Release) -> Design:
         """Returns what was asked, by the rules of its time."""
