@@ -295,7 +295,7 @@ def draw_pairs(
     layout: Layout, *, width: int, cells: int, memory: int, seed: int
 ) -> PairTangents:
     """Returns the map of a network for each pair of columns but the label, of at most `memory` megabytes."""
-    bins = tuple(fine_bins(column, most=cells) for column in layout.numeric)
+    bins = tuple(fine_bins(column, max_bins=cells) for column in layout.numeric)
     usable = columns_to_learn(layout)
     codes = [_inputs_of(one) for one in bins] + [
         np.eye(column.size) for column in layout.coded
