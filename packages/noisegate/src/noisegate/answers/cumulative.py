@@ -139,7 +139,7 @@ def calibrated(
     and Särndal, JASA 1992, https://doi.org/10.2307/2290268). What the model gets wrong counts only as far as μ is no
     quadratic function.
     """
-    design = sums.terms.of(sample)[:, terms].astype(np.float64)
+    design = sums.terms.terms_of(sample)[:, terms].astype(np.float64)
     inside = np.flatnonzero(np.isin(sums.terms.entries, terms).all(axis=0))
     products = sums.terms.products(sample)[:, inside].astype(np.float64)
     mean, (means_of, slope_of) = products.mean(axis=0), link

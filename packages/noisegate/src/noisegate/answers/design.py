@@ -1,6 +1,6 @@
 """The tables that the pairwise method asks for, in which order, and what cells are in them.
 
-Everything follows from public facts and from what was released. Columns are numbered as in `features.contingency`:
+Everything follows from public facts and from what was released. Columns are numbered as in `queries.contingency`:
 numeric ones of the layout first, then coded ones.
 """
 

@@ -116,7 +116,7 @@ class Estimands:
 
     def _scale(self, asked: Analysis, sums: Sums, name: str) -> tuple[float, float]:
         column, (offset, slope) = self._evidence.column(name), self._number(asked, name)
-        one = next(each for each in sums.terms.numeric if each.place == column)
+        one = next(each for each in sums.terms.numeric if each.index == column)
         return offset + slope * (one.low + one.high) / 2, slope * (
             one.high - one.low
         ) / 2
@@ -273,7 +273,7 @@ class Estimands:
         """Solves X'y = X'μ(Xβ): X'y is released, and records of the model, weighted so that their X'X is, say X'μ."""
         sums, places, terms, names, back = self._regression(asked)
         if lacking := [
-            self._evidence.names[one.place]
+            self._evidence.names[one.index]
             for one in sums.terms.numeric
             if one.nullable
         ]:

@@ -220,8 +220,8 @@ class Evidence:
         # A DrownedError if the noise hides where a number lies.
         columns = tuple(sorted(set(columns)))
         for one in () if self._moments is None else self._moments.numeric:
-            if one.place in columns and one.tail > _DROWNED * self.records[0]:
-                raise DrownedError(self.names[one.place])
+            if one.index in columns and one.tail > _DROWNED * self.records[0]:
+                raise DrownedError(self.names[one.index])
         terms = moments_of(self.layout, columns, self._ranges)
         of = [(columns[column], code) for column, code in terms.terms]
         known = self._by_moments()
@@ -263,11 +263,11 @@ class Evidence:
         names = sorted({cause for off in causes for cause in off}, key=repr)
         bias = np.array([[off.get(name, 0.0) for name in names] for off in causes])
         clipped = tuple(
-            f"{self.names[one.place]} outside {low:g} to {high:g} counts as the nearer of these"
+            f"{self.names[one.index]} outside {low:g} to {high:g} counts as the nearer of these"
             for one in terms.numeric
             if (one.low, one.high) != (one.start, one.stop)
             for low, high in [
-                tuple(np.polyval(self.linear(one.place)[::-1], [one.low, one.high]))
+                tuple(np.polyval(self.linear(one.index)[::-1], [one.low, one.high]))
             ]
         )
         return Sums(
@@ -282,7 +282,7 @@ class Evidence:
             _MOST_BEYOND * self.records[0],
         )
         return {
-            one.place: (one.low, one.high, one.tail)
+            one.index: (one.low, one.high, one.tail)
             for one in asked
             if one.tail <= most
         }
@@ -295,7 +295,7 @@ class Evidence:
             return {}
         first = len(self.layout.numeric)
         at = [
-            *(one.place for one in asked.numeric),
+            *(one.index for one in asked.numeric),
             *(first + place for place, _ in asked.coded),
         ]
         of = [(at[column], code) for column, code in asked.terms]
@@ -313,7 +313,7 @@ class Evidence:
     def _hidden(self) -> set[tuple[int, int | None]]:
         """The terms whose moments are within ranges beyond which many records may lie."""
         asked = () if self._moments is None else self._moments.numeric
-        return {(one.place, None) for one in asked if one.place not in self._ranges}
+        return {(one.index, None) for one in asked if one.index not in self._ranges}
 
     def _by_tables(
         self, key: tuple[tuple[int, int | None], ...], terms: Moments
@@ -367,7 +367,7 @@ class Evidence:
         if code == -1:
             present = np.arange(bins.size) <= len(bins.cuts)
             return present.astype(np.float64), np.zeros(bins.size), np.zeros(bins.size)
-        scaled = next(one for one in terms.numeric if one.place == column)
+        scaled = next(one for one in terms.numeric if one.index == column)
         low, high, shares, of = self._fine(column, bins)
         z_low, z_high = (
             np.clip(

@@ -641,7 +641,7 @@ def merged_bins(
         target_count: Number of intervals to aim at.
 
     Returns:
-        At most ``max_merged_bins(target_count)`` intervals, whose cuts are cuts of `fine`.
+        At most ``max_merged_bins(target_count)`` intervals, with cuts of `fine`.
     """
     has_own_bin, target_mass = _choose_own_bins(histogram, target_count)
     first_bins = _gather(histogram.masses, has_own_bin, target_mass)

@@ -1,9 +1,9 @@
-"""Contingency tables: a record's vector marks the cell that it falls into, in each table.
+"""Contingency tables: a record's vector marks the cell that it falls into.
 
-The vector has one block for each table, with the table's weight at the record's cell and
-zero elsewhere. So its norm is √(Σ weight²) whatever the record says: nothing is ever
-clipped, and a table with a larger weight gets less noise in proportion. A table of no
-column is the number of records.
+The vector has one block for each table, with the table's weight at the record's cell
+and zero elsewhere. So its norm is √(Σ weight²) whatever the record says: nothing is
+ever clipped, and a table with a larger weight gets less noise in proportion. A table of
+no column is the number of records.
 
 The gate adds such vectors up without building them, as counts of cells times weights,
 in integers (G-12). A weighted record adds to table t the part of its integer weight

@@ -152,7 +152,7 @@ class CountingMap(FeatureMap, Protocol):
 
 @runtime_checkable
 class PointMap(FeatureMap, Protocol):
-    """A map of numeric columns, such as pixels, to features that torch computes, too."""
+    """A map of numeric columns, such as pixels, whose features torch computes too."""
 
     def of_points(self) -> TorchForm:
         """Returns the torch form whose input is points, (rows, numeric columns).
