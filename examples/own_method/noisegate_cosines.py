@@ -128,7 +128,9 @@ class CosineSeries(MeanEmbeddingMethod):
         """
         layout = release.schema.layout
         class_counts = np.maximum(release.values["counts"][0], 1.0)
-        numeric_bins = [fine_bins(column, most=_MAX_CELLS) for column in layout.numeric]
+        numeric_bins = [
+            fine_bins(column, max_bins=_MAX_CELLS) for column in layout.numeric
+        ]
         numeric_tables = [
             self._numeric_table(release, column_index, bins, class_counts)
             for column_index, bins in enumerate(numeric_bins)

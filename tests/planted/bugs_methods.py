@@ -320,7 +320,7 @@ histograms-at-full-weight: A record counts in each histogram as if it were the o
     full: 'design.Design.histograms'
 more-cells-than-planned: The plan is made for fewer cells a column than it may come to have.
     by test_round_numbers_make_more_cells_than_were_aimed_at_and_no_more_than_were_planned
-    rewrite design.Design.most_sizes: most_cells(any_cells) => any_cells
+    rewrite design.Design.most_sizes: max_merged_bins(any_cells) => any_cells
 more-pairs-than-planned: Twice as many pairs are chosen as were planned.
     by test_every_map_is_a_planned_question_and_fits_it
     wrap design.Design.final: lambda final, design, *released: final(dataclasses.replace(design, most_pairs=2 *

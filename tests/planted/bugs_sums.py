@@ -285,7 +285,7 @@ number-of-others-in-the-share: What a row counts depends on how many families th
 parts-counted-whole: Weighted rows are counted as whole records.
     by test_counts_of_parts_are_those_of_long_hand
         test_a_unit_moves_the_sums_by_no_more_than_is_stated_and_leaves_others_as_they_are
-    rewrite contingency.Contingency.exact_sum: records.weights if isinstance(records, WeightedRows) else None => None
+    rewrite contingency.Contingency._add_counts: records.weights if isinstance(records, WeightedRows) else None => None
 any-map-is-reviewed: The gate believes whatever norm a map states of itself, a stranger's too.
     by test_the_gate_believes_the_norms_of_reviewed_maps_alone
     wrap sums.is_reviewed: lambda _, kind, *names: True

@@ -263,9 +263,9 @@ def test_all_tables_up_to_a_degree_are_proposed_but_for_columns_of_one_cell():
 
 
 def test_where_a_table_is_too_large_its_parts_are_proposed():
-    tables = tables_up_to((10, 10, 10, 200), degree=3, most_cells=1000)
+    tables = tables_up_to((10, 10, 10, 200), degree=3, max_cells=1000)
     assert tables == ((0, 1, 2), (3,))
-    assert tables_up_to((10, 10, 10, 50), degree=3, most_cells=1000) == (
+    assert tables_up_to((10, 10, 10, 50), degree=3, max_cells=1000) == (
         (0, 1, 2),
         (0, 3),
         (1, 3),

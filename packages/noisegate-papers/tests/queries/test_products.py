@@ -160,13 +160,15 @@ def test_groups_of_coded_columns_count_records_with_the_least_noise_that_they_ca
         features([(1,), (2,), (0, 2), (2, 3), (3,)], [0.1, 0.2, 0.3, 0.4, 0.5]),
         made(500),
     )
-    assert found(records) @ found.counter == pytest.approx(np.ones(500), abs=1e-5)
-    coded = np.flatnonzero(found.counter)
+    assert found(records) @ found.count_functional == pytest.approx(
+        np.ones(500), abs=1e-5
+    )
+    coded = np.flatnonzero(found.count_functional)
     shortest = np.linalg.lstsq(
         found(records)[:, coded].astype(float), np.ones(500), rcond=None
     )[0]
-    assert found.counter[coded] == pytest.approx(shortest, abs=1e-5)
-    assert features([(1,), (0, 2)]).counter is None
+    assert found.count_functional[coded] == pytest.approx(shortest, abs=1e-5)
+    assert features([(1,), (0, 2)]).count_functional is None
 
 
 SHORT = Series(length_scale=0.2, order=3, stretch=2.0)

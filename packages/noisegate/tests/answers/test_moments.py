@@ -66,7 +66,7 @@ def test_a_missing_number_and_an_atom_outside_the_bounds_count_for_nothing():
 def test_sums_of_products_are_those_of_numpy():
     features = moments_of(SCHEMA.layout, COLUMNS)
     records = made_up(SCHEMA.layout, 50)
-    terms = features.of(records).astype(float)
+    terms = features.terms_of(records).astype(float)
     left, right = features.entries
     assert features.products(records).sum(axis=0) == pytest.approx(
         (terms.T @ terms)[left, right], abs=1e-4

@@ -23,7 +23,7 @@ from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.privacy.plan import Plan, Query
 from noisegate.queries.binning import NumericBins
-from noisegate.queries.contingency import LEAST_WEIGHT, Contingency
+from noisegate.queries.contingency import MIN_WEIGHT, Contingency
 from noisegate.queries.feature_map import Counts
 from noisegate.records import WHOLE, WeightedRows
 from noisegate.schema import EncodedTable, Schema
@@ -411,11 +411,11 @@ def test_vectors_longer_than_planned_are_refused(factor, count):
 
 def test_a_weight_that_the_grid_would_swallow_is_refused():
     scale = Grid(norm=1.0).scale
-    fine = counting_task(((), (0,)), (1.0, (LEAST_WEIGHT + 1) / scale), norm=1.0005)
-    assert fine.feature_map.integer_weights(fine.grid)[1] == LEAST_WEIGHT
+    fine = counting_task(((), (0,)), (1.0, (MIN_WEIGHT + 1) / scale), norm=1.0005)
+    assert fine.feature_map.integer_weights(fine.grid)[1] == MIN_WEIGHT
     with pytest.raises(OptionError, match=r"table \(0,\): its weight"):
         _ = counting_task(
-            ((), (0,)), (1.0, (LEAST_WEIGHT - 1) / scale), norm=1.0005
+            ((), (0,)), (1.0, (MIN_WEIGHT - 1) / scale), norm=1.0005
         ).exact
 
 

@@ -210,8 +210,8 @@ def test_one_level_in_each_column_counts_records_with_the_least_noise():
     every = levels(
         coded([[a, b, c] for a in range(2) for b in range(5) for c in range(3)])
     ).astype(float)
-    assert every @ levels.counter == pytest.approx(np.ones(30), abs=1e-6)
+    assert every @ levels.count_functional == pytest.approx(np.ones(30), abs=1e-6)
     # Of all vectors with these inner products, the one that least squares gives is the shortest.
-    assert levels.counter == pytest.approx(
+    assert levels.count_functional == pytest.approx(
         np.linalg.lstsq(every, np.ones(30), rcond=None)[0], abs=1e-6
     )

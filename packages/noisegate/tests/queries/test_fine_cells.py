@@ -9,12 +9,12 @@ import torch
 
 from noisegate.models.within_cell import WithinCell
 from noisegate.queries.binning import (
-    MOST_FINE_CELLS,
-    atom_cells,
+    MAX_FINE_BINS,
     denoise,
     fine_bins,
+    holds_atom,
+    is_single_value,
     merged_bins,
-    single_cells,
 )
 from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer
 from noisegate.schema.layout import (
@@ -28,11 +28,11 @@ FEW = [
     Integer(name="n", lower=0, upper=1),
     Integer(name="n", lower=-3, upper=9, missing=True),
     Integer(name="n", lower=2**52, upper=2**52 + 100),
-    Integer(name="n", lower=0, upper=MOST_FINE_CELLS - 1),
+    Integer(name="n", lower=0, upper=MAX_FINE_BINS - 1),
     Date(name="d", lower=date(2020, 1, 1), upper=date(2021, 12, 31)),
 ]
 MANY = [
-    Integer(name="n", lower=0, upper=MOST_FINE_CELLS),
+    Integer(name="n", lower=0, upper=MAX_FINE_BINS),
     Integer(name="n", lower=-7, upper=99_991, missing=True),
     Integer(name="n", lower=0, upper=2**53),
     Integer(name="n", lower=-(2**60), upper=-(2**60) + 2**53),
@@ -57,7 +57,7 @@ def test_many_whole_steps_share_cells_of_equal_width_and_the_bounds_stand_alone(
     # Beyond 2**50 steps no cut fits between the last two.
     alone = int(last - first < 2**50)
     low, count = first + alone, last - first + 1 - 2 * alone
-    cells = min(MOST_FINE_CELLS, count)
+    cells = min(MAX_FINE_BINS, count)
     inner = [low + place * count // cells for place in range(cells)]
     widths = np.diff([*inner, low + count])
     assert widths.max() - widths.min() <= 1
@@ -75,9 +75,9 @@ def test_many_whole_steps_share_cells_of_equal_width_and_the_bounds_stand_alone(
 @pytest.mark.parametrize(
     "column", [*FEW, *MANY, Continuous(name="x", lower=-1e-9, upper=1e9)]
 )
-@pytest.mark.parametrize("most", [2, 7, MOST_FINE_CELLS])
+@pytest.mark.parametrize("most", [2, 7, MAX_FINE_BINS])
 def test_cuts_increase_strictly_whatever_their_number(column, most):
-    cuts = fine_bins(column, most=most).cuts
+    cuts = fine_bins(column, max_bins=most).cuts
     assert (
         all(left < right for left, right in pairwise((0.0, *cuts, 1.0)))
         and len(cuts) <= most + 1
@@ -88,12 +88,12 @@ def test_cuts_increase_strictly_whatever_their_number(column, most):
 def test_the_bounds_of_a_continuous_column_are_cells_of_their_own(missing):
     column = Continuous(name="x", lower=-2.0, upper=6.0, missing=missing)
     bins = fine_bins(column)
-    assert bins.size == MOST_FINE_CELLS + 2 + missing
+    assert bins.size == MAX_FINE_BINS + 2 + missing
     values = np.array(
         [-99.0, -2.0, np.nextafter(-2.0, 0), -1.999, 5.999, 6.0 - 1e-14, 6.0, 99.0]
     )
     codes = bins.codes(positions_of(column, values))
-    last = MOST_FINE_CELLS + 1
+    last = MAX_FINE_BINS + 1
     assert codes[:2].tolist() == [0, 0] and codes[-2:].tolist() == [last, last]
     assert codes[2:6].tolist() == [1, 1, last - 1, last - 1]
 
@@ -118,14 +118,14 @@ def test_atoms_are_cells_of_their_own(column):
     held = np.bincount(bins.codes(everything), minlength=bins.size)
     assert held[bins.codes(atoms)].tolist() == [1] * 5
     assert (
-        np.flatnonzero(atom_cells(column, bins)).tolist() == bins.codes(atoms).tolist()
+        np.flatnonzero(holds_atom(column, bins)).tolist() == bins.codes(atoms).tolist()
     )
     within = WithinCell.from_edges(
         column,
         bins,
         edges=np.array([0.0, *bins.cuts, 1.0]),
         masses=np.ones(len(bins.cuts) + 1),
-        spikes=single_cells(column, bins),
+        spikes=is_single_value(column, bins),
     )
     drawn = within.draw(
         np.repeat(bins.codes(atoms), 3), torch.Generator().manual_seed(0)
@@ -147,9 +147,9 @@ def test_a_stated_atom_is_kept_apart_where_another_value_would_be_taken_for_nois
     column = Integer(name="x", lower=0, upper=999, atoms=[500])
     bins, noisy = fine_bins(column), np.full(1000, 4.0)
     noisy[[300, 500]] += 35.0
-    for atoms, kept in ((None, False), (atom_cells(column, bins), True)):
-        histogram = denoise(noisy, 10.0, atoms=atoms)
-        cells = merged_bins(bins, histogram, cells=8)
+    for atoms, kept in ((None, False), (holds_atom(column, bins), True)):
+        histogram = denoise(noisy, 10.0, is_atom=atoms)
+        cells = merged_bins(bins, histogram, target_count=8)
         held = np.bincount(cells.codes(np.arange(1000) / 999), minlength=cells.size)
         assert (held[cells.codes(np.array([500 / 999]))[0]] == 1) == kept
         assert held[cells.codes(np.array([300 / 999]))[0]] > 1

@@ -182,7 +182,7 @@ class MatchedMethod(MeanEmbeddingMethod):
     ) -> dict[str, npt.NDArray[np.float64]]:
         """Returns what counts the records of each class in the sums of a query, by query; see `CountingMap`."""
         found = {
-            name: one.counter
+            name: one.count_functional
             for name, one in maps.items()
             if isinstance(one, CountingMap)
         }

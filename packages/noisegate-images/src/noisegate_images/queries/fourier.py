@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.privacy.grid import BLOCK_LIMIT, Grid
-from noisegate.queries.feature_map import Constants, ExactSum, Made, RowForm
+from noisegate.queries.feature_map import Constants, ExactSum, GeneratorOutput, RowForm
 from noisegate.schema import EncodedTable, Layout
 from noisegate.schema.layout import Cells, numeric_cells
 
@@ -172,7 +172,9 @@ class RandomFourier:
 
         scale = float(len(self.members) ** -0.5)
 
-        def features(constants: Constants, points: Made) -> Float[Tensor, "dim rows"]:
+        def features(
+            constants: Constants, points: GeneratorOutput
+        ) -> Float[Tensor, "dim rows"]:
             assert isinstance(points, torch.Tensor)
             phase = constants["frequencies"] @ points.T
             return torch.stack([phase.cos(), phase.sin()], dim=1).flatten(0, 1) * scale
@@ -210,7 +212,7 @@ class RandomFourier:
         scale = float(len(self.members) ** -0.5)
 
         def characteristic(
-            constants: Constants, place: int, probabilities: Made
+            constants: Constants, place: int, probabilities: GeneratorOutput
         ) -> tuple[Float[Tensor, "freqs rows"], Float[Tensor, "freqs rows"]]:
             """Returns the characteristic functions of the columns at one place of `members`, (F, rows) each."""
             halves, rows = [], probabilities[0].shape[1]
@@ -232,7 +234,7 @@ class RandomFourier:
             return real, imaginary
 
         def features(
-            constants: Constants, probabilities: Made
+            constants: Constants, probabilities: GeneratorOutput
         ) -> Float[Tensor, "dim rows"]:
             real, imaginary = characteristic(constants, 0, probabilities)
             for place in range(1, len(places)):
@@ -394,7 +396,9 @@ class FourierOfValues:
     def of_points(self) -> RowForm:
         """Returns the features of intensities in the order of `pixel_schema`, (rows, pixels), up to rounding."""
 
-        def features(constants: Constants, points: Made) -> Float[Tensor, "dim rows"]:
+        def features(
+            constants: Constants, points: GeneratorOutput
+        ) -> Float[Tensor, "dim rows"]:
             result: Tensor = constants["fourier"](constants["of"](points).T)
             return result
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.queries.feature_map import Constants, Made, RowForm
+from noisegate.queries.feature_map import Constants, GeneratorOutput, RowForm
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.queries.fourier import VALUE_STEPS
 
@@ -160,7 +160,7 @@ class Orientations:
         shape, scale = self.image, self.unit * INTENSITIES
 
         def features(
-            constants: Constants, points: Made
+            constants: Constants, points: GeneratorOutput
         ) -> Float[Tensor, "values rows"]:
             assert isinstance(points, torch.Tensor)
             gray = points.reshape(-1, 1, shape.height, shape.width, shape.channels).sum(
@@ -382,7 +382,7 @@ class Wavelets:
         waves = self.waves
 
         def features(
-            constants: Constants, points: Made
+            constants: Constants, points: GeneratorOutput
         ) -> Float[Tensor, "values rows"]:
             assert isinstance(points, torch.Tensor)
             rows, (height, width, channels) = len(points), self.image.axes

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.privacy.grid import squared_norms
-from noisegate.queries.feature_map import Constants, Made, RowForm
+from noisegate.queries.feature_map import Constants, GeneratorOutput, RowForm
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.queries.fourier import FourierOfValues
@@ -129,7 +129,9 @@ class Perceptual:
     def of_points(self) -> RowForm:
         """Returns the features of intensities in [0, 1], (rows, pixels), up to rounding."""
 
-        def features(constants: Constants, points: Made) -> Float[Tensor, "dim rows"]:
+        def features(
+            constants: Constants, points: GeneratorOutput
+        ) -> Float[Tensor, "dim rows"]:
             values: Tensor = constants["activations"](points)
             # By the largest first, as squares of squares leave float32 soon.
             values = values / values.detach().abs().amax(dim=1, keepdim=True).clamp_min(
@@ -199,7 +201,7 @@ class _PerceptualForm(RowForm):
 
     def __init__(
         self,
-        rows: Callable[[Constants, Made], Tensor],
+        rows: Callable[[Constants, GeneratorOutput], Tensor],
         constants: Mapping[str, Any],
         moment: Moment,
     ) -> None:
@@ -207,7 +209,7 @@ class _PerceptualForm(RowForm):
         self._moment = moment
 
     def _mean_rows(
-        self, constants: Constants, made: Made, sets: int
+        self, constants: Constants, made: GeneratorOutput, sets: int
     ) -> Float[Tensor, "dim sets"]:
         import torch
 

@@ -21,7 +21,7 @@ from torch.func import functional_call
 from noisegate.devices import one_thread
 from noisegate.models.checkpoint import FitState, joined, under
 from noisegate.privacy.release import Release
-from noisegate.queries.feature_map import Made, TorchForm
+from noisegate.queries.feature_map import GeneratorOutput, TorchForm
 from noisegate_images.models.generator import Generator
 from noisegate_images.models.image import settle
 from noisegate_images.training.adam import Adam, one_cycle
@@ -419,7 +419,7 @@ class HalvesMatching(MomentMatching):
         """Returns the blocks whose distances this step's loss adds up, with what each squared one is multiplied by."""
         return dict.fromkeys(self._embeddings, 1.0)
 
-    def _half_batch(self, made: Made) -> Float[Tensor, "dim classes"]:
+    def _half_batch(self, made: GeneratorOutput) -> Float[Tensor, "dim classes"]:
         return self._residuals_of(made, self._factors(), halves=1)[:, :, 0]
 
     def _look(self, measured: Discrepancy) -> None:
@@ -446,7 +446,7 @@ class HalvesMatching(MomentMatching):
         ).mean(dim=2)
 
     def _residuals_of(
-        self, made: Made, factors: Mapping[str, float], *, halves: int
+        self, made: GeneratorOutput, factors: Mapping[str, float], *, halves: int
     ) -> Float[Tensor, "dim classes halves"]:
         classes, parts = len(self._classes), []
         for name, factor in factors.items():

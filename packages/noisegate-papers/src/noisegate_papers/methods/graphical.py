@@ -127,7 +127,7 @@ class Marginals(Method):
             "another method, such as pairwise with pairs='none'",
             size=degree,
         )
-        return tables_up_to(sizes, degree=degree, most_cells=most_cells)
+        return tables_up_to(sizes, degree=degree, max_cells=most_cells)
 
     def query(self, gate: Gate, plan: MarginalPlan | None = None) -> Release:
         """Returns the release: the one time that private records are used. Holds all of them in memory."""

@@ -23,7 +23,12 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.privacy.grid import Grid
-from noisegate.queries.feature_map import Constants, ExactSum, Made, TorchForm
+from noisegate.queries.feature_map import (
+    Constants,
+    ExactSum,
+    GeneratorOutput,
+    TorchForm,
+)
 from noisegate.schema import EncodedTable, Layout
 from noisegate.schema.layout import numeric_cells
 from noisegate_papers.queries.hermite import ColumnTable
@@ -140,7 +145,7 @@ class Products:
         )
 
     @property
-    def counter(self) -> npt.NDArray[np.float64] | None:
+    def count_functional(self) -> npt.NDArray[np.float64] | None:
         """See `CountingMap`: a group of coded columns has one coordinate at its weight in every record."""
         coded = [
             all(self.tables[column].steps is None for column in group)
@@ -292,7 +297,7 @@ class Products:
         ]
 
         def expected(
-            constants: Constants, probabilities: Made
+            constants: Constants, probabilities: GeneratorOutput
         ) -> Float[Tensor, "dim rows"]:
             return torch.cat(
                 [
@@ -313,7 +318,9 @@ class Products:
         assert steps is not None
         assert all(table is first for table in self.tables if table.steps is not None)
 
-        def looked_up(constants: Constants, points: Made) -> Float[Tensor, "dim rows"]:
+        def looked_up(
+            constants: Constants, points: GeneratorOutput
+        ) -> Float[Tensor, "dim rows"]:
             return nearest_rows()(
                 before(cast("Tensor", points)), constants["rows"], steps
             )
@@ -356,7 +363,7 @@ class _Place(NamedTuple):
 
 def _mean_products(
     features: Products,
-    rows_fn: Callable[[Constants, Made], Tensor],
+    rows_fn: Callable[[Constants, GeneratorOutput], Tensor],
     constants: Mapping[str, Any],
 ) -> TorchForm:
     """Returns the torch form of a map; `rows_fn` gives the rows of all columns, (sum of widths, rows)."""
@@ -386,7 +393,9 @@ def _mean_products(
         )
     )
 
-    def means(constants: Constants, made: Made, sets: int) -> Float[Tensor, "dim sets"]:
+    def means(
+        constants: Constants, made: GeneratorOutput, sets: int
+    ) -> Float[Tensor, "dim sets"]:
         rows = rows_fn(constants, made)
         rows = rows.reshape(len(rows), sets, -1)
         parts = [

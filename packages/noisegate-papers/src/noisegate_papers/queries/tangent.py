@@ -28,7 +28,13 @@ from noisegate.errors import OptionError
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.queries.binning import NumericBins, fine_bins
 from noisegate.queries.contingency import Contingency, equally_weighted
-from noisegate.queries.feature_map import Constants, ExactSum, Made, TorchForm, Vectors
+from noisegate.queries.feature_map import (
+    Constants,
+    ExactSum,
+    GeneratorOutput,
+    TorchForm,
+    Vectors,
+)
 from noisegate.schema import EncodedTable, Layout
 from noisegate.schema.layout import Cells, numeric_cells
 from noisegate_papers.queries.hermite_products import columns_to_learn
@@ -158,7 +164,7 @@ class NeuralTangent:
         import torch
 
         def means(
-            constants: Constants, points: Made, sets: int
+            constants: Constants, points: GeneratorOutput, sets: int
         ) -> Float[Tensor, "dim sets"]:
             assert isinstance(points, torch.Tensor)
             inputs = torch.cat([points, torch.ones_like(points[:, :1])], dim=1)
@@ -266,7 +272,7 @@ class PairTangents:
         vectors = {f"vectors/{place}": one.T for place, one in enumerate(self.vectors)}
 
         def means(
-            constants: Constants, made: Made, sets: int
+            constants: Constants, made: GeneratorOutput, sets: int
         ) -> Float[Tensor, "dim sets"]:
             binned = [
                 constants[f"bins/{place}"] @ made[place]
@@ -295,7 +301,7 @@ def draw_pairs(
     layout: Layout, *, width: int, cells: int, memory: int, seed: int
 ) -> PairTangents:
     """Returns the map of a network for each pair of columns but the label, of at most `memory` megabytes."""
-    bins = tuple(fine_bins(column, most=cells) for column in layout.numeric)
+    bins = tuple(fine_bins(column, max_bins=cells) for column in layout.numeric)
     usable = columns_to_learn(layout)
     codes = [_inputs_of(one) for one in bins] + [
         np.eye(column.size) for column in layout.coded

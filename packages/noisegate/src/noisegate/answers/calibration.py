@@ -84,7 +84,7 @@ class CalibratedRegression:
         left, right = moments.factors
         is_inside = np.isin(left, regressors) & np.isin(right, regressors)
         product_indices = np.flatnonzero(is_inside)
-        terms = moments.feature_map.of(sample)
+        terms = moments.feature_map.terms_of(sample)
         products = moments.feature_map.products(sample)
         return cls(
             design=terms[:, list(regressors)].astype(np.float64),

@@ -1,6 +1,6 @@
 """The tables that the pairwise method asks for, in which order, and what cells are in them.
 
-Everything follows from public facts and from what was released. Columns are numbered as in `features.contingency`:
+Everything follows from public facts and from what was released. Columns are numbered as in `queries.contingency`:
 numeric ones of the layout first, then coded ones.
 """
 
@@ -28,10 +28,10 @@ from noisegate.privacy.plan import Query
 from noisegate.queries.binning import (
     Histogram,
     NumericBins,
-    filled_bins,
     fine_bins,
+    max_merged_bins,
     merged_bins,
-    most_cells,
+    subdivided_bins,
 )
 from noisegate.queries.contingency import Contingency, equally_weighted
 from noisegate.schema import Layout
@@ -151,7 +151,7 @@ class Design:
     @property
     def most_sizes(self) -> tuple[int, ...]:
         """Most cells that each column may come to have."""
-        most = most_cells(self.cells)
+        most = max_merged_bins(self.cells)
         numeric = [
             min(most, len(bins.cuts) + 1) + bins.nullable
             if place in self.bought
@@ -285,11 +285,11 @@ class Design:
                 cells or self._aimed(values, stds),
                 replace(one, noise_std=one.noise_std / self.foreseen),
             )
-            cut[place] = merged_bins(self.fine[place], clear, cells=aimed)
+            cut[place] = merged_bins(self.fine[place], clear, target_count=aimed)
             if (
                 self.foreseen > 1
             ):  # what is to come may lie where the first records did not
-                cut[place] = filled_bins(self.fine[place], cut[place], aimed)
+                cut[place] = subdivided_bins(self.fine[place], cut[place], aimed)
         for copy, other in self.alike:
             cut[copy] = cut[other]
         return tuple(cut)
@@ -492,7 +492,7 @@ class Design:
 
     @property
     def _coarse_sizes(self) -> tuple[int, ...]:
-        most = most_cells(_COARSE)
+        most = max_merged_bins(_COARSE)
         numeric = [
             most + bins.nullable if place in self.bought else bins.size
             for place, bins in enumerate(self.fine)

@@ -30,7 +30,7 @@ from noisegate.answers.noisy_table import NoisyNumber
 from noisegate.answers.reading import measurements_of, terms_of
 from noisegate.errors import OptionError
 from noisegate.privacy.release import Release
-from noisegate.queries.moments import Moments, Scaled, moments_of
+from noisegate.queries.moments import Moments, ScaledColumn, moments_of
 from noisegate.schema import EncodedTable, NumericColumn, Schema
 from noisegate.schema.layout import positions_of
 from noisegate.seeds import public_random
@@ -200,9 +200,9 @@ class Evidence:
         """
         indices = sorted({self.names.index(name) for name in columns})
         for scaled in self._released_numbers:
-            is_wanted = scaled.place in indices
+            is_wanted = scaled.index in indices
             if is_wanted and scaled.tail > _MAX_PART_HIDDEN * self.total.value:
-                raise DrownedError(self.names[scaled.place])
+                raise DrownedError(self.names[scaled.index])
         feature_map = moments_of(self.layout, indices, self._ranges)
         terms = terms_of(self.layout, feature_map)
         scores = _TermScores(self, feature_map, terms)
@@ -229,7 +229,7 @@ class Evidence:
     def clipping_notes(self, moments: NoisyMoments) -> tuple[str, ...]:
         """Says of which numbers the sums of products count only a range."""
         clipped_columns = {
-            self.names[scaled.place]
+            self.names[scaled.index]
             for scaled in moments.feature_map.numeric
             if (scaled.low, scaled.high) != (scaled.start, scaled.stop)
         }
@@ -245,7 +245,7 @@ class Evidence:
         return tuple(notes)
 
     @property
-    def _released_numbers(self) -> tuple[Scaled, ...]:
+    def _released_numbers(self) -> tuple[ScaledColumn, ...]:
         """The numbers of released second moments, with their ranges."""
         released = self.measurements.moments
         return () if released is None else released.feature_map.numeric
@@ -255,7 +255,7 @@ class Evidence:
         """Ranges of the numbers whose released moments are used; see `moments_of`."""
         max_beyond = _MAX_PART_BEYOND * self.total.value
         return {
-            scaled.place: (scaled.low, scaled.high, scaled.tail)
+            scaled.index: (scaled.low, scaled.high, scaled.tail)
             for scaled in self._released_numbers
             if scaled.tail <= max_beyond
         }
@@ -264,9 +264,9 @@ class Evidence:
     def _hidden_columns(self) -> set[str]:
         """Columns beyond whose range too many records may lie for its moments."""
         return {
-            self.names[scaled.place]
+            self.names[scaled.index]
             for scaled in self._released_numbers
-            if scaled.place not in self._ranges
+            if scaled.index not in self._ranges
         }
 
     @cached_property
@@ -420,14 +420,16 @@ class _TermScores:
         scaled = next(
             number
             for number in self.feature_map.numeric
-            if number.place == column_index
+            if number.index == column_index
         )
         return _number_scores(
             self.evidence.fine_cells(term.column), scaled, n_cells=len(cells)
         )
 
 
-def _number_scores(fine: FineCells, scaled: Scaled, *, n_cells: int) -> CellScores:
+def _number_scores(
+    fine: FineCells, scaled: ScaledColumn, *, n_cells: int
+) -> CellScores:
     """Computes what a scaled number is in each cell, with values even in fine cells.
 
     Args:

@@ -23,7 +23,7 @@ from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.release import Release
 from noisegate.queries.binning import NumericBins
-from noisegate.queries.moments import Moments, Scaled
+from noisegate.queries.moments import Moments, ScaledColumn
 from noisegate.registry import METHODS
 from noisegate.schema import Layout
 from noisegate.schema.layout import bound_positions, bounds_of
@@ -178,14 +178,14 @@ def terms_of(layout: Layout, feature_map: Moments) -> tuple[Term, ...]:
         elif code is None:
             terms.append(_number_term(layout, feature_map.numeric[index]))
         else:
-            numeric = layout.numeric[feature_map.numeric[index].place]
+            numeric = layout.numeric[feature_map.numeric[index].index]
             terms.append(Term(numeric.name, "present"))
     return tuple(terms)
 
 
-def _number_term(layout: Layout, scaled: Scaled) -> Term:
+def _number_term(layout: Layout, scaled: ScaledColumn) -> Term:
     """Returns the term of a number, with its range in the unit of the column."""
-    column = layout.numeric[scaled.place]
+    column = layout.numeric[scaled.index]
     start, stop = bound_positions(column)
     lower, upper = bounds_of(column)
     unit = (float(upper) - float(lower)) / (stop - start)

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.queries.binning import (
-    Coarse,
+    CoarseHistogram,
     Histogram,
     NumericBins,
-    atom_cells,
     denoise,
-    fine_widths,
+    holds_atom,
+    relative_widths,
 )
 from noisegate.queries.contingency import Contingency
 from noisegate.schema import NumericColumn
@@ -210,9 +210,9 @@ class Histograms:
 
     @cached_property
     def widths(self) -> tuple[Floats, ...]:
-        """What each fine cell is counted for where nothing is known; see `fine_widths`."""
+        """What each fine cell is counted for where nothing is known; see `relative_widths`."""
         return tuple(
-            fine_widths(column, bins)
+            relative_widths(column, bins)
             for column, bins in zip(self.columns, self.fine, strict=True)
         )
 
@@ -259,18 +259,18 @@ class Histograms:
                 coarse = None
             else:
                 few = _together(few, more)
-                coarse = Coarse(
-                    noisy=few.counts[present],
-                    group=self.groups[place],
+                coarse = CoarseHistogram(
+                    counts=few.counts[present],
+                    group_size=self.groups[place],
                     noise_std=few.noise_std,
                 )
-            atoms = atom_cells(self.columns[place], self.fine[place])
+            atoms = holds_atom(self.columns[place], self.fine[place])
             found[place] = denoise(
                 table.counts[present],
                 table.noise_std,
                 coarse,
                 atoms,
-                records=records,
+                record_count=records,
                 widths=self.widths[place],
             )
         return found

@@ -1,16 +1,25 @@
-"""How far records of a pairwise plan will be from the real ones, from public facts: before anything is spent.
+"""Forecasts: how far synthetic records will be from the real ones, and verdicts on it.
 
-The noise on the share that half the cells of a one-way table hold together (`expected_error`) says it best: over
-tables, ε and numbers of records, the odds of a record to be in a wrong cell grew with a power of it. A fit denoises, so
-the power is below 1. The constants are those of `benchmarks/tables/verdict.py`, which says how well they do on tables
-that they were not chosen on.
+A forecast follows from public facts, before anything is spent. It starts from the noise
+on the share of records that half the cells of a one-way table hold together
+(`expected_error`). Over tables, ε and numbers of records, the odds of a synthetic
+record to be in a wrong cell grew with a power of that noise, below 1 as a fit denoises.
+The constants come from `benchmarks/tables/verdict.py`, which says how well they do on
+tables that they were not chosen on.
+
+Verdicts put a forecast in words: that of a plan with what would lead to a better one
+(`verdict_of_plan`), that of a fit with what its release shows (`verdict_of_fit`).
 """
+
+from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from noisegate.answers.design import COUNTS, PAIRS, SINGLES, Columns, Design
 from noisegate.answers.released import Answered
@@ -29,18 +38,36 @@ from noisegate.privacy.plan import Budget, CalibratedPlan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 
+if TYPE_CHECKING:
+    from noisegate.schema.linked.schema import LinkedSchema
+
+# Half of the tables with numbers keep 80 % of their coefficients up to this noise.
+_MAX_NOISE_OF_REGRESSIONS = 0.002
+
+# Values of ε that are worth proposing, and numbers of cells of numeric columns.
+_EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 10.0)
+_CELLS = (16, 12, 8, 6, 4)
+# With more columns, only a number of records is proposed: all else takes plans of the
+# whole table, and they take time.
+_MAX_COLUMNS_OF_SEARCH = 100
+# Fewer records than this many standard deviations of the noise look like none.
+_MIN_VISIBLE = 3.0
+# Names in a list of classes, before the others are counted.
+_MAX_NAMES = 5
+
 
 @dataclass(frozen=True, kw_only=True)
 class TableError:
     """What the noise does to tables of one kind; shares are of all records.
 
     Attributes:
-        tables: How many are asked, at most.
-        cells: Cells of one, in the mean.
+        tables: Number of tables that are measured, at most.
+        cells: Cells of a table, in the mean.
         cell: Standard deviation of the noise on the share of one cell.
-        half: On the share that half of a table's cells hold together: what a question of yes or no is off by.
-        variation: Expected total variation of a table from the true one, before anything is denoised; above 1 a table
-            is more noise than records.
+        half: The same on the share that half of a table's cells hold together, which is
+            what a question of yes or no is off by.
+        variation: Expected total variation distance of a table from the true one,
+            before anything is denoised. Above 1 a table is more noise than records.
     """
 
     tables: int
@@ -51,18 +78,22 @@ class TableError:
 
 
 def expected_error(plan: CalibratedPlan, records: int) -> dict[str, TableError]:
-    """Returns what noise does to one-way tables and to pairs, by the names of their queries; pairs only if asked.
+    """Computes what the noise does to one-way tables and to pairs.
 
     Args:
-        plan: Made by the pairwise method.
-        records: Their number, as far as the public knows; at least 1.
+        plan: A plan of the pairwise method.
+        records: Number of records, as far as the public knows; at least 1.
+
+    Returns:
+        The errors by the names of their queries; pairs only if they are measured.
 
     Examples:
         >>> from noisegate import Budget, Pairwise, Schema
         >>> from noisegate.schema import Boolean
-        >>> plan = Pairwise().plan(Schema([Boolean(name=name) for name in "abcd"]), Budget(epsilon=1.0))
-        >>> {name: (error.tables, round(error.half, 3)) for name, error in expected_error(plan, 1000).items()}
-        {'one-way': (4, 0.016), 'pairs': (6, 0.015)}
+        >>> schema = Schema([Boolean(name=name) for name in "abcd"])
+        >>> errors = expected_error(Pairwise().plan(schema, Budget(epsilon=1.0)), 1000)
+        >>> {name: round(error.half, 3) for name, error in errors.items()}
+        {'one-way': 0.016, 'pairs': 0.015}
     """
     noise = {
         release.query.name: (release.noise_std_natural, release.query.tables)
@@ -74,55 +105,95 @@ def expected_error(plan: CalibratedPlan, records: int) -> dict[str, TableError]:
 def table_errors(
     design: Design, noise: Mapping[str, tuple[float, int | None]], records: float
 ) -> dict[str, TableError]:
-    """Returns the same for a design whose queries have this noise, by their names.
+    """Computes what the noise does to the tables of a design.
 
-    Each has a standard deviation, and how many tables share it; None for as many as the design has.
+    Args:
+        design: The queries about a table.
+        noise: By the name of a query, the standard deviation of its noise, and how many
+            tables share its norm; None for as many as the design has.
+        records: Number of records.
+
+    Returns:
+        The errors by the names of their queries; pairs only if they are in `noise`.
     """
-    label = () if design.label is None else (design.label,)
+    label: Columns = () if design.label is None else (design.label,)
     sizes = design.about_sizes
-    kinds: dict[str, tuple[Columns, ...]] = {
+    tables_of_query: dict[str, tuple[Columns, ...]] = {
         SINGLES: tuple((column,) for column in design.alone)
     }
     if PAIRS in noise:
-        # While pairs are not chosen yet, any of them may be.
-        kinds[PAIRS] = (
-            design.screened_pairs
-            if design.pairs is None
-            else (*design.pairs, *design.triples)
+        if design.pairs is None:
+            # Pairs are not chosen yet, and any of them may be.
+            tables_of_query[PAIRS] = design.screened_pairs
+        else:
+            tables_of_query[PAIRS] = (*design.pairs, *design.triples)
+
+    errors = {}
+    for name, tables in tables_of_query.items():
+        noise_std, table_count = noise[name]
+        cell_counts = [
+            math.prod(sizes[column] for column in (*table, *label)) for table in tables
+        ]
+        errors[name] = _table_error(
+            cell_counts, table_count or len(tables), noise_std, records
         )
-    return {
-        name: _error(
-            [
-                math.prod(sizes[column] for column in (*table, *label))
-                for table in tables
-            ],
-            noise[name][1] or len(tables),
-            noise[name][0],
-            records,
-        )
-        for name, tables in kinds.items()
-    }
+    return errors
 
 
-def _error(
-    cells: list[int], tables: int, noise_std: float, records: float
+def _table_error(
+    cell_counts: list[int], table_count: int, noise_std: float, records: float
 ) -> TableError:
-    # A query's norm of 1 is shared by its tables, each record being in one cell of each.
-    cell = noise_std * math.sqrt(tables) / records
+    """Computes what the noise does to tables of one query.
+
+    Args:
+        cell_counts: Number of cells of each table.
+        table_count: Number of tables that share the norm of the query.
+        noise_std: Standard deviation of the noise on a query of norm 1.
+        records: Number of records.
+    """
+    # Each record is in one cell of each table, so that the tables share a norm of 1.
+    cell = noise_std * math.sqrt(table_count) / records
+    mean_cells = sum(cell_counts) / len(cell_counts)
+    roots_of_half = sum(math.sqrt(cells / 2) for cells in cell_counts)
+    # The mean of |z| is √(2/π) for a standard normal z.
+    mean_deviation = math.sqrt(2 / math.pi)
     return TableError(
-        tables=tables,
-        cells=sum(cells) / len(cells),
+        tables=table_count,
+        cells=mean_cells,
         cell=cell,
-        half=cell * sum(math.sqrt(size / 2) for size in cells) / len(cells),
-        # The mean of |z| is √(2/π) of its standard deviation.
-        variation=cell * sum(cells) / len(cells) * math.sqrt(2 / math.pi) / 2,
+        half=cell * roots_of_half / len(cell_counts),
+        variation=cell * sum(cell_counts) / len(cell_counts) * mean_deviation / 2,
     )
 
 
-# The noise at which half the records are in a wrong cell, and the power.
-_PAIRS, _SINGLES = (0.75, 0.775), (3.0, 0.725)
-# The noise up to which half of the tables with numbers keep 80 % of their coefficients.
-_COEFFICIENTS = 0.002
+@dataclass(frozen=True)
+class _ErrorCurve:
+    """The share of records in a wrong cell, as a function of the noise.
+
+    The odds of that share are ``(noise / half_noise) ** power``.
+
+    Attributes:
+        half_noise: The noise at which half of the records are in a wrong cell.
+        power: How the odds grow with the noise.
+    """
+
+    half_noise: float
+    power: float
+
+    def misplaced(self, noise: float) -> float:
+        """Computes the share of records in a wrong cell at a noise."""
+        odds: float = (noise / self.half_noise) ** self.power
+        return odds / (1 + odds)
+
+    def noise_for(self, misplaced: float) -> float:
+        """Computes the noise at which such a share of records is in a wrong cell."""
+        odds = misplaced / (1 - misplaced)
+        noise: float = self.half_noise * odds ** (1 / self.power)
+        return noise
+
+
+_PAIR_CURVE = _ErrorCurve(half_noise=0.75, power=0.775)
+_COLUMN_CURVE = _ErrorCurve(half_noise=3.0, power=0.725)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,339 +201,526 @@ class Forecast:
     """What the noise of a plan will do to the records that are made under it.
 
     Attributes:
-        records: How many real ones there are.
-        noise: Standard deviation of the noise on the share of half of a column's cells, before anything is denoised.
-        columns: How many columns there are, without a label whose classes are told apart.
-        paired: Whether pairs of columns are measured; where not, columns come out independent of each other.
-        measured: How many of the pairs that the plan names are measured among so many records, and how many it names.
-        regressions: Whether numbers may be explained by other columns, of which only a fit knows more.
+        records: Number of real records.
+        noise: Standard deviation of the noise on the share of half of a column's cells,
+            before anything is denoised.
+        columns: Number of columns, without a label whose classes are told apart.
+        paired: Whether pairs of columns are measured. Where they are not, columns come
+            out independent of each other.
+        measured_pairs: Number of pairs that are measured among so many records.
+        planned_pairs: Number of pairs that the plan names.
+        regressions: Whether numbers may be explained by other columns; how well is not
+            known before a fit.
     """
 
     records: float
     noise: float
     columns: int
     paired: bool
-    measured: tuple[int, int] = (0, 0)
+    measured_pairs: int = 0
+    planned_pairs: int = 0
     regressions: bool = False
 
     @property
     def singles(self) -> float:
         """Expected total variation error of a single column."""
-        return _misplaced(self.noise, *_SINGLES)
+        return _COLUMN_CURVE.misplaced(self.noise)
 
     @property
     def pairs(self) -> float:
         """Expected total variation error of a pair of columns."""
-        return _misplaced(self.noise, *_PAIRS)
+        return _PAIR_CURVE.misplaced(self.noise)
 
     @property
     def word(self) -> Word:
-        """What that is called; where columns come out independent of each other, "rough" at best."""
-        if self.columns == 1 or (self.paired and self.measured[0] == self.measured[1]):
-            word = word_of_misplaced(self.pairs if self.paired else self.singles)
-            return (
-                "usable"
-                if word == "good" and self.regressions and self.noise > _COEFFICIENTS
-                else word
-            )
-        return "noise" if self.singles > MISPLACED["rough"] else "rough"
+        """The verdict in a word.
 
-    def takes(self) -> dict[Word, float]:
-        """Returns how many records each word takes that can be had."""
-        half, power = _PAIRS if self.paired else _SINGLES
-        possible = MISPLACED if self.paired or self.columns == 1 else ("rough",)
-        noises = {
-            word: half * (most / (1 - most)) ** (1 / power)
-            for word, most in MISPLACED.items()
+        It is "rough" at best where columns come out independent of each other.
+        """
+        keeps_pairs = self.paired and self.measured_pairs == self.planned_pairs
+        if self.columns > 1 and not keeps_pairs:
+            return "noise" if self.singles > MISPLACED["rough"] else "rough"
+        word = word_of_misplaced(self.pairs if self.paired else self.singles)
+        loses_regressions = self.regressions and self.noise > _MAX_NOISE_OF_REGRESSIONS
+        return "usable" if word == "good" and loses_regressions else word
+
+    def records_for(self) -> dict[Word, float]:
+        """Computes how many records each word takes, from best to worst.
+
+        Returns:
+            Numbers of records, not rounded, for those words that any number can reach.
+        """
+        curve = _PAIR_CURVE if self.paired else _COLUMN_CURVE
+        max_noise = {
+            word: curve.noise_for(misplaced) for word, misplaced in MISPLACED.items()
         }
-        noises["good"] = min(
-            noises["good"], _COEFFICIENTS if self.regressions else math.inf
-        )
-        needed = {
-            word: self.records * self.noise / noise for word, noise in noises.items()
+        if self.regressions:
+            max_noise["good"] = min(max_noise["good"], _MAX_NOISE_OF_REGRESSIONS)
+        any_is_possible = self.paired or self.columns == 1
+        return {
+            word: self.records * self.noise / noise
+            for word, noise in max_noise.items()
+            if any_is_possible or word == "rough"
         }
-        return {word: records for word, records in needed.items() if word in possible}
 
 
 def forecast(plan: CalibratedPlan, records: float) -> Forecast:
-    """Returns what to expect of a plan of the pairwise method for a number of records.
+    """Forecasts a plan of the pairwise method for a number of records.
 
     Examples:
         >>> from noisegate import Budget, Pairwise, Schema
         >>> from noisegate.schema import Boolean
-        >>> plan = Pairwise().plan(Schema([Boolean(name=name) for name in "abcd"]), Budget(epsilon=1.0))
+        >>> schema = Schema([Boolean(name=name) for name in "abcd"])
+        >>> plan = Pairwise().plan(schema, Budget(epsilon=1.0))
         >>> forecast(plan, 10).word, forecast(plan, 100_000).word
         ('noise', 'good')
-        >>> few = forecast(plan, 10)
-        >>> round(forecast(plan, few.takes()["good"]).pairs, 6)
+        >>> needed = forecast(plan, 10).records_for()
+        >>> round(forecast(plan, needed["good"]).pairs, 6)
         0.04
     """
-    stds = {release.query.name: release.noise_std_natural for release in plan.releases}
-    found = _forecast(expected_error(plan, 1), plan.design, records, stds.get(PAIRS))
-    return replace(found, regressions=found.paired and bool(plan.design.layout.numeric))
-
-
-def forecast_of(design: Design, release: Answered, records: float) -> Forecast:
-    """Returns what to expect of a release of a design, for a number of records that the release says or is public."""
-    noise = {name: (std, None) for name, std in release.noise_std.items()}
-    return _forecast(table_errors(design, noise, 1), design, records, None)
-
-
-def _forecast(
-    errors: Mapping[str, TableError],
-    design: Design,
-    records: float,
-    noise_std: float | None,
-) -> Forecast:
-    measured, pairs = (0, 0), design.pairs
-    if pairs and noise_std is not None:
-        measured = len(design.measured_for(records, pairs, noise_std)[0]), len(pairs)
-    noise, paired = errors[SINGLES].half / records, PAIRS in errors
+    design: Design = plan.design
+    noise_std = {
+        release.query.name: release.noise_std_natural for release in plan.releases
+    }
+    measured_pairs = 0
+    planned_pairs = 0
+    if design.pairs and PAIRS in noise_std:
+        pairs, _ = design.measured_for(records, design.pairs, noise_std[PAIRS])
+        measured_pairs = len(pairs)
+        planned_pairs = len(design.pairs)
+    errors = expected_error(plan, 1)
+    measures_pairs = PAIRS in errors
     return Forecast(
         records=records,
-        noise=noise,
+        noise=errors[SINGLES].half / records,
         columns=len(design.columns),
-        paired=paired,
-        measured=measured,
+        paired=measures_pairs,
+        measured_pairs=measured_pairs,
+        planned_pairs=planned_pairs,
+        regressions=measures_pairs and bool(design.layout.numeric),
     )
 
 
-def _misplaced(noise: float, half: float, power: float) -> float:
-    grown: float = (noise / half) ** power
-    return grown / (1 + grown)
+def forecast_of(design: Design, release: Answered, records: float) -> Forecast:
+    """Forecasts what a fit of a release will give.
+
+    Args:
+        design: The queries of the release.
+        release: The noisy answers.
+        records: Number of records, public or as the release says it.
+    """
+    noise = {name: (std, None) for name, std in release.noise_std.items()}
+    errors = table_errors(design, noise, 1)
+    return Forecast(
+        records=records,
+        noise=errors[SINGLES].half / records,
+        columns=len(design.columns),
+        paired=PAIRS in errors,
+    )
 
 
-# ε that are worth asking for, and cells of numeric columns.
-_EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 10.0)
-_CELLS = (16, 12, 8, 6, 4)
-# With more columns only a number of records is looked for: every other cure takes plans, and they take time.
-_WIDE = 100
-# Fewer records than this many noise standard deviations cannot be told from none.
-_SEEN = 3.0
+class Forecaster(Protocol):
+    """What a verdict needs of a method; see `noisegate.methods.method.Method`."""
+
+    def forecast(self, schema: Any, budget: Budget, records: float) -> Forecast | None:
+        """Forecasts a run; None where the method cannot."""
+
+    def forecast_of(
+        self, release: Release, fitting: Any, records: float
+    ) -> Forecast | None:
+        """Forecasts a fit from its release; None where the method cannot."""
+
+    def judged(self, fitting: Any) -> Iterable[Verdict]:
+        """Returns verdicts on what a fit keeps of its release."""
+
+    def is_far(self, fitting: Any) -> bool:
+        """Returns whether a fit ended too far from its release."""
 
 
 def verdict_of_plan(
-    method: Any, schema: Any, budget: Budget, records: int | None
+    method: Forecaster,
+    schema: Schema | LinkedSchema,
+    budget: Budget,
+    records: int | None,
 ) -> Verdict | None:
-    """Returns what to expect before anything is spent; None where the method has no forecast.
+    """Says in words what to expect, before anything is spent.
 
     Args:
-        method: A `noisegate.methods.method.Method`.
-        schema: Public knowledge about the records, a `Schema` or a `LinkedSchema`.
-        budget: That is asked for.
-        records: Their number, as far as the public knows; None for how many each word takes.
+        method: The method.
+        schema: Public schema of the records.
+        budget: Privacy guarantee of the run.
+        records: Number of records, as far as the public knows; None to say how many
+            each word takes.
+
+    Returns:
+        The verdict, with what would lead to a better one; None where the method has no
+        forecast.
     """
     expected = method.forecast(schema, budget, records or 1)
     if expected is None:
         return None
-    needed = {word: rounded_up(least) for word, least in expected.takes().items()}
+    needed = {word: rounded_up(count) for word, count in expected.records_for().items()}
     if records is None:
-        takes = ", ".join(f"{word} from {least:,}" for word, least in needed.items())
-        reason = f"at epsilon={budget.epsilon:g} it depends on the number of records: {takes}; noise with fewer"
+        listing = ", ".join(f"{word} from {count:,}" for word, count in needed.items())
+        reason = (
+            f"at epsilon={budget.epsilon:g} it depends on the number of records: "
+            f"{listing}; noise with fewer"
+        )
         return Verdict(
             word=None, source="plan", reasons=(reason,), figures={"records_for": needed}
         )
-    # What fewer columns or cells would do is not looked for in several tables.
-    cures = (
-        _cures(method, schema, budget, expected)
-        if isinstance(schema, Schema)
-        else _more_records(expected)
-    )
-    verdict = _expected(expected, budget.epsilon, "plan", cures)
+    if isinstance(schema, Schema):
+        cures = _cures(_Search(method, schema, budget, expected))
+    else:
+        # Fewer columns or cells are not tried in several tables.
+        cures = _more_records(expected)
+    verdict = _verdict_of_forecast(expected, budget.epsilon, "plan", cures)
     return replace(verdict, figures={**verdict.figures, "records_for": needed})
 
 
 def verdict_of_fit(
-    method: Any, release: Release, fitting: Fit, *, records: float | None = None
+    method: Forecaster, release: Release, fitting: Fit, *, records: float | None = None
 ) -> Verdict | None:
-    """Returns what a fit came to, from its release alone and how near it is to it; None where these say nothing.
+    """Says in words what a fit came to, from its release and its distance to it.
 
-    About how many `records` there are may be known from elsewhere in the release.
+    Args:
+        method: The method.
+        release: The release.
+        fitting: Its fit, which has ended.
+        records: About how many records there are, where it is known from elsewhere in
+            the release.
+
+    Returns:
+        The verdict; None where nothing is known.
     """
-    parts: list[Verdict] = []
+    verdicts: list[Verdict] = []
+    record_count = _record_count(release, records)
+    if record_count is not None:
+        expected = method.forecast_of(release, fitting, max(record_count, 1.0))
+        if expected is not None:
+            verdicts.append(
+                _verdict_of_forecast(
+                    expected,
+                    release.certificate.epsilon,
+                    "fit",
+                    _more_records(expected),
+                )
+            )
     counts = release.values.get(COUNTS)
-    records = (
-        release.certificate.public.get("records")
-        or records
-        or (None if counts is None else float(counts.sum()))
-    )
-    expected = (
-        None
-        if records is None
-        else method.forecast_of(release, fitting, max(float(records), 1.0))
-    )
-    if expected is not None:
-        parts.append(
-            _expected(
-                expected, release.certificate.epsilon, "fit", _more_records(expected)
-            )
-        )
     if counts is not None:
-        parts += _drowned(release.schema, counts.ravel(), release.noise_std[COUNTS])
-    parts += method.judged(fitting)
-    distance = fitting.discrepancy
-    if math.isfinite(distance):
-        far = method.is_far(fitting)
-        reason = f"the fit ended {distance:.1f} times as far from its release as the noise explains"
-        cure = "the same fit with another seed or more steps, which costs no privacy"
-        word: Word | None = "rough" if far else None
-        told = {"distance": distance}
-        parts.append(
-            Verdict(
-                word=word,
-                source="fit",
-                reasons=(reason,) * far,
-                cures=(cure,) * far,
-                figures=told,
-            )
+        counts_verdict = _verdict_of_counts(
+            release.schema, counts.ravel(), release.noise_std[COUNTS]
         )
-    return Verdict.together(parts)
+        if counts_verdict is not None:
+            verdicts.append(counts_verdict)
+    verdicts.extend(method.judged(fitting))
+    if math.isfinite(fitting.discrepancy):
+        verdicts.append(
+            _verdict_of_distance(fitting.discrepancy, is_far=method.is_far(fitting))
+        )
+    return Verdict.together(verdicts)
 
 
-def _drowned(schema: Schema, counts: Any, noise_std: float) -> Iterator[Verdict]:
-    """Yields what noisy counts of classes say, where some cannot be told from none."""
-    if counts.sum() < _SEEN * noise_std * math.sqrt(counts.size):
-        yield Verdict(
+def _record_count(release: Release, records: float | None) -> float | None:
+    """Returns about how many records a release has; None if nothing says so.
+
+    Args:
+        release: The release, whose public number comes first, and whose noisy counts
+            come last.
+        records: What is known from elsewhere in the release, or None.
+    """
+    for count in (release.certificate.public.get("records"), records):
+        if count:
+            return float(count)
+    counts = release.values.get(COUNTS)
+    return None if counts is None else float(counts.sum())
+
+
+def _verdict_of_counts(
+    schema: Schema, counts: npt.NDArray[np.float64], noise_std: float
+) -> Verdict | None:
+    """Judges noisy counts of classes that look like those of no record.
+
+    Args:
+        schema: Public schema of the table.
+        counts: Noisy counts, (classes,), or (1,) without a label.
+        noise_std: Standard deviation of the noise on each.
+
+    Returns:
+        "noise" if all records together may be none; a verdict without a word that names
+        the classes which may be empty; or None if there are none.
+    """
+    if counts.sum() < _MIN_VISIBLE * noise_std * math.sqrt(counts.size):
+        return Verdict(
             word="noise",
             source="fit",
             reasons=("the noise is larger than the number of records",),
         )
-        return
-    column = schema.label_column
-    levels = [str(level) for level in getattr(column, "levels", ())]
-    names = [
+    label = schema.label_column
+    if label is None or len(counts) == 1:
+        return None
+    levels = [str(level) for level in getattr(label, "levels", ())]
+    # Behind the levels there may be the count of missing labels, which has no name.
+    drowned = [
         level
         for level, count in zip(levels, counts, strict=False)
-        if count < _SEEN * noise_std
+        if count < _MIN_VISIBLE * noise_std
     ]
-    if column is not None and len(counts) > 1 and names:
-        told = (
-            f"{', '.join(names[:5])}{f' and {len(names) - 5} more' * (len(names) > 5)}"
-        )
-        reason = f"{told} of {column.name!r} cannot be distinguished from noise (too few records)"
-        yield Verdict(
-            word=None,
-            source="fit",
-            reasons=(reason,),
-            figures={"drowned_classes": names},
-        )
+    if not drowned:
+        return None
+    listing = ", ".join(drowned[:_MAX_NAMES])
+    if len(drowned) > _MAX_NAMES:
+        listing += f" and {len(drowned) - _MAX_NAMES} more"
+    reason = (
+        f"{listing} of {label.name!r} cannot be distinguished from noise "
+        "(too few records)"
+    )
+    return Verdict(
+        word=None,
+        source="fit",
+        reasons=(reason,),
+        figures={"drowned_classes": drowned},
+    )
 
 
-def _expected(
+def _verdict_of_distance(distance: float, *, is_far: bool) -> Verdict:
+    """Judges how far from its release a fit ended.
+
+    Args:
+        distance: The distance over what the noise alone explains.
+        is_far: Whether that is too far to rely on the fit.
+    """
+    figures = {"distance": distance}
+    if not is_far:
+        return Verdict(word=None, source="fit", reasons=(), figures=figures)
+    reason = (
+        f"the fit ended {distance:.1f} times as far from its release as the noise "
+        "explains"
+    )
+    cure = "the same fit with another seed or more steps, which costs no privacy"
+    return Verdict(
+        word="rough", source="fit", reasons=(reason,), cures=(cure,), figures=figures
+    )
+
+
+def _verdict_of_forecast(
     expected: Forecast, epsilon: float, source: Source, cures: Iterable[str]
 ) -> Verdict:
-    """Returns the verdict of a forecast; what would lead to a better one is only looked for where there is one."""
-    single, pair = in_percent(expected.singles), in_percent(expected.pairs)
-    reason = f"for about {round(expected.records):,} records at epsilon={epsilon:g}, expect a total variation error of "
-    reasons = [
-        reason
-        + f"{single} per column"
-        + f" and {pair} per pair of columns" * expected.paired
-    ]
-    if not expected.paired and expected.columns > 1:
-        reasons.append(
-            "no pairs of columns are measured: synthetic columns are independent"
-        )
-    if expected.measured[0] < expected.measured[1]:
-        told = "only those with the label" if expected.measured[0] else "none"
-        reasons.append(
-            f"of {expected.measured[1]:,} pairs of columns {told} would be measured, for the noise on them"
-        )
-    if expected.paired and expected.columns > 2:
-        reasons.append(
-            "interactions of three columns are kept only with a label of classes, or in `triples`"
-        )
-    if expected.word == "usable" and word_of_misplaced(expected.pairs) == "good":
-        reasons.append(
-            "regressions of numbers on all other columns may keep less than 80% of their coefficients"
-        )
+    """Puts a forecast in words.
+
+    Args:
+        expected: The forecast.
+        epsilon: ε of the plan or the release.
+        source: What the forecast rests on.
+        cures: What would lead to a better verdict. It is searched for while it is
+            iterated over, which takes plans, and left out of the best verdict.
+    """
     return Verdict(
         word=expected.word,
         source=source,
-        reasons=tuple(reasons),
+        reasons=tuple(_reasons(expected, epsilon)),
         cures=() if expected.word == "good" else tuple(cures),
         figures={
             "records": expected.records,
             "expected_out_of_place_in_singles": expected.singles,
-            "expected_out_of_place_in_pairs": expected.pairs
-            if expected.paired
-            else None,
+            "expected_out_of_place_in_pairs": (
+                expected.pairs if expected.paired else None
+            ),
         },
     )
 
 
-def _goal(now: Forecast) -> Word:
-    return "good" if now.word == "usable" else "usable"
+def _reasons(expected: Forecast, epsilon: float) -> Iterator[str]:
+    """Yields the reasons for the word of a forecast, the figures first."""
+    errors = f"{in_percent(expected.singles)} per column"
+    if expected.paired:
+        errors += f" and {in_percent(expected.pairs)} per pair of columns"
+    yield (
+        f"for about {round(expected.records):,} records at epsilon={epsilon:g}, expect "
+        f"a total variation error of {errors}"
+    )
+    if not expected.paired and expected.columns > 1:
+        yield "no pairs of columns are measured: synthetic columns are independent"
+    if expected.measured_pairs < expected.planned_pairs:
+        which = "only those with the label" if expected.measured_pairs else "none"
+        yield (
+            f"of {expected.planned_pairs:,} pairs of columns {which} would be "
+            "measured, for the noise on them"
+        )
+    if expected.paired and expected.columns > 2:
+        yield (
+            "interactions of three columns are kept only with a label of classes, or "
+            "in `triples`"
+        )
+    if expected.word == "usable" and word_of_misplaced(expected.pairs) == "good":
+        yield (
+            "regressions of numbers on all other columns may keep less than 80% of "
+            "their coefficients"
+        )
 
 
-def _more_records(now: Forecast) -> Iterator[str]:
-    """Yields how many records would do, where any number does."""
-    goal = _goal(now)
-    if goal in (takes := now.takes()):
-        yield f"{goal} with {rounded_up(takes[goal]):,} records or more"
-        yield "`noisegate plan` says which epsilon, columns or cells would do, before anything is spent again"
+def _next_better_word(expected: Forecast) -> Word:
+    """Returns the word that is worth proposing cures for."""
+    return "good" if expected.word == "usable" else "usable"
 
 
-def _cures(method: Any, schema: Schema, budget: Budget, now: Forecast) -> Iterator[str]:
-    """Yields what would lead to "usable", or from there to "good", each change alone."""
-    goal = _goal(now)
-    if not now.paired and now.columns > 1:
-        yield "pairs='auto', which measures pairs of columns"
-        return
+def _enough_records(expected: Forecast) -> str | None:
+    """Says how many records would lead to a better word; None if no number would."""
+    goal = _next_better_word(expected)
+    needed = expected.records_for()
+    if goal not in needed:
+        return None
+    return f"{goal} with {rounded_up(needed[goal]):,} records or more"
 
-    def reaches(
-        schema: Schema = schema, method: Any = method, epsilon: float = budget.epsilon
-    ) -> bool:
+
+def _more_records(expected: Forecast) -> Iterator[str]:
+    """Yields how many records would lead to a better word, and where to look for more.
+
+    It yields nothing if no number of records would.
+    """
+    cure = _enough_records(expected)
+    if cure is not None:
+        yield cure
+        yield (
+            "`noisegate plan` says which epsilon, columns or cells would do, before "
+            "anything is spent again"
+        )
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The search for a change of a run that leads to a better verdict.
+
+    Attributes:
+        method: The method of the run.
+        schema: Its schema.
+        budget: Its budget.
+        current: The forecast of the run as it is.
+    """
+
+    method: Forecaster
+    schema: Schema
+    budget: Budget
+    current: Forecast
+
+    @property
+    def goal(self) -> Word:
+        """The word to reach."""
+        return _next_better_word(self.current)
+
+    def is_reached(self) -> bool:
+        """Returns whether the run reaches the goal; False if it cannot be planned."""
         try:
-            there = method.forecast(
-                schema, replace(budget, epsilon=epsilon), now.records
+            expected = self.method.forecast(
+                self.schema, self.budget, self.current.records
             )
         except OptionError:
-            return False  # a setting names a column that would be gone
-        return there is not None and WORDS.index(there.word) >= WORDS.index(goal)
+            # A setting names a column that was left out.
+            return False
+        if expected is None:
+            return False
+        return WORDS.index(expected.word) >= WORDS.index(self.goal)
 
-    yield from islice(_more_records(now), 1)
-    if now.columns > _WIDE:
+    def with_epsilon(self, epsilon: float) -> _Search:
+        """Returns the search with another ε."""
+        return replace(self, budget=replace(self.budget, epsilon=epsilon))
+
+    def with_columns(self, column_count: int) -> _Search:
+        """Returns the search with fewer columns."""
+        return replace(self, schema=_spread_columns(self.schema, column_count))
+
+    def with_cells(self, cells: int) -> _Search:
+        """Returns the search with another number of cells; the method has `cells`."""
+        settings: Any = self.method
+        return replace(self, method=replace(settings, cells=cells))
+
+
+def _cures(search: _Search) -> Iterator[str]:
+    """Yields changes of a run that lead to a better word, each of them alone."""
+    current = search.current
+    goal = search.goal
+    if not current.paired and current.columns > 1:
+        yield "pairs='auto', which measures pairs of columns"
         return
-    higher = [epsilon for epsilon in _EPSILONS if epsilon > budget.epsilon]
-    enough = next((epsilon for epsilon in higher if reaches(epsilon=epsilon)), None)
-    if enough is not None:
-        yield f"{goal} with epsilon={enough:g} or more"
-    # The noise falls with every column that is left out, so that halving the interval finds the most.
-    least, most = 1, len(schema.columns)
-    while most - least > 1:
-        middle = (least + most) // 2
-        least, most = (
-            (middle, most) if reaches(_part(schema, middle)) else (least, middle)
-        )
-    if least > 2:
-        yield f"{goal} with {least} of the {len(schema.columns)} columns or fewer"
-    cells = getattr(method, "cells", 0)
-    coarser = (
-        (fewer for fewer in _CELLS if fewer < (cells or math.inf))
-        if cells != 0 and schema.layout.numeric
-        else ()
-    )
-    coarse = next(
-        (fewer for fewer in coarser if reaches(method=replace(method, cells=fewer))),
-        None,
-    )
-    if coarse is not None:
-        yield f"{goal} with cells={coarse} or fewer, which blurs numeric columns"
+    more_records = _enough_records(current)
+    if more_records is not None:
+        yield more_records
+    if current.columns > _MAX_COLUMNS_OF_SEARCH:
+        return
+    epsilon = _least_epsilon(search)
+    if epsilon is not None:
+        yield f"{goal} with epsilon={epsilon:g} or more"
+    column_count = _most_columns(search)
+    if column_count is not None:
+        total = len(search.schema.columns)
+        yield f"{goal} with {column_count} of the {total} columns or fewer"
+    cells = _most_cells(search)
+    if cells is not None:
+        yield f"{goal} with cells={cells} or fewer, which blurs numeric columns"
 
 
-def _part(schema: Schema, columns: int) -> Schema:
-    """Returns a schema of so many columns, the label among them, spread over those that there are."""
+def _least_epsilon(search: _Search) -> float | None:
+    """Finds the least larger ε that reaches the goal; None if none does."""
+    larger = [epsilon for epsilon in _EPSILONS if epsilon > search.budget.epsilon]
+    sufficient = (
+        epsilon for epsilon in larger if search.with_epsilon(epsilon).is_reached()
+    )
+    return next(sufficient, None)
+
+
+def _most_columns(search: _Search) -> int | None:
+    """Finds the largest number of columns that reaches the goal.
+
+    The noise falls with every column that is left out, so that bisection finds it.
+
+    Returns:
+        The number, which is at least 3; None if there is none.
+    """
+    sufficient = 1
+    insufficient = len(search.schema.columns)
+    while insufficient - sufficient > 1:
+        middle = (sufficient + insufficient) // 2
+        if search.with_columns(middle).is_reached():
+            sufficient = middle
+        else:
+            insufficient = middle
+    return sufficient if sufficient > 2 else None
+
+
+def _most_cells(search: _Search) -> int | None:
+    """Finds the largest number of cells that reaches the goal.
+
+    Returns:
+        The number; None if there is none, or the method has no such setting.
+    """
+    if not hasattr(search.method, "cells") or not search.schema.layout.numeric:
+        return None
+    max_cells = search.method.cells or math.inf
+    fewer = [cells for cells in _CELLS if cells < max_cells]
+    sufficient = (cells for cells in fewer if search.with_cells(cells).is_reached())
+    return next(sufficient, None)
+
+
+def _spread_columns(schema: Schema, column_count: int) -> Schema:
+    """Returns a schema of some columns, spread evenly over those of another.
+
+    Args:
+        schema: The schema.
+        column_count: Number of columns to take, the label among them.
+    """
     label = [column for column in schema.columns if column.name == schema.label]
     others = [column for column in schema.columns if column.name != schema.label]
-    kept = columns - len(label)
-    return Schema(
-        (*(others[place * len(others) // kept] for place in range(kept)), *label),
-        label=schema.label,
-    )
+    other_count = column_count - len(label)
+    taken = [others[index * len(others) // other_count] for index in range(other_count)]
+    return Schema((*taken, *label), label=schema.label)
 
 
 def rounded_up(records: float) -> int:
-    """Returns a number of records with two digits, no smaller."""
+    """Rounds a number of records up to two digits.
+
+    Examples:
+        >>> rounded_up(12_345.0), rounded_up(7.2)
+        (13000, 8)
+    """
     unit: int = 10 ** max(math.ceil(math.log10(max(records, 1.0))) - 2, 0)
     return math.ceil(records / unit) * unit

@@ -1,13 +1,13 @@
-"""Contingency tables: a record's vector is the weighted indicator of the cell it falls in, one cell for each table.
+"""Contingency tables: a record's vector marks the cell that it falls into.
 
-Its norm is √(Σ weight²) whatever the record says. Sums are weight times count, in integers (G-12); of a weighted
-record, table t gets ``integer_weights[t]`` times its part of the whole, rounded toward zero (G-31).
+The vector has one block for each table, with the table's weight at the record's cell
+and zero elsewhere. So its norm is √(Σ weight²) whatever the record says: nothing is
+ever clipped, and a table with a larger weight gets less noise in proportion. A table of
+no column is the number of records.
 
-So a vector has the norm √(Σ weight²) whatever the record says: nothing is ever clipped,
-and a table with a larger weight gets less noise in proportion. A table of no column is
-the number of records. Sums are weight times count, in integers (G-12); of a weighted
-record, table t gets `integer_weights[t]` times its part of the whole, rounded toward
-zero (G-31).
+The gate adds such vectors up without building them, as counts of cells times weights,
+in integers (G-12). A weighted record adds to table t the part of its integer weight
+that it weighs itself, rounded toward zero (G-31).
 """
 
 import math
@@ -28,63 +28,97 @@ from noisegate.queries.feature_map import ExactSum
 from noisegate.records import WHOLE, WeightedRows
 from noisegate.schema import EncodedTable
 
-MOST_COLUMNS = 4
-# Rounding toward zero takes at most 0.4 % from a larger one, and a table of so small a weight has far more noise.
-LEAST_WEIGHT = 256
-_WHOLE = WHOLE.bit_length() - 1
-# NumPy holds the interpreter lock while it counts; threads that took turns at every table would lose half their time.
+Tables = tuple[tuple[int, ...], ...]
+"""The columns of each table, by number."""
+
+MAX_COLUMNS = 4
+"""Most columns of a table."""
+MIN_WEIGHT = 256
+"""Least weight of a table in grid units.
+
+Rounding toward zero takes at most 0.4 % from a larger one, and a table of so small a
+weight has far more noise than that.
+"""
+MAX_GROUPS = 2_000_000
+"""Most groups of columns that a method considers.
+
+They are the pairs of 2,000 columns, which need gigabytes of counts at the gate.
+"""
+
+# Dividing by WHOLE, a power of two, is a shift by so many bits.
+_WHOLE_BITS = WHOLE.bit_length() - 1
+# NumPy holds the interpreter lock while it counts. Threads that took turns at every
+# table would lose half of their time.
 _COUNTING_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Contingency:
-    """The map from a record to its cells. Everything in it is public.
+    """The map from a record to its cell in each of several tables; all of it is public.
 
-    Columns are numbered as in the layout, numeric ones first: column i is ``bins[i]``, and column len(bins) + j is the
-    coded column j. The gate counts cells in integers and never builds the vectors of `__call__`, which defines them. An
-    OptionError if there is no table, a table names an unknown column or one twice, or a weight is unusable.
+    Columns are numbered as in the layout, numeric ones first: column i is ``bins[i]``,
+    and column ``len(bins) + j`` is the coded column j.
+
+    Attributes:
+        bins: Bins of each numeric column of the layout.
+        coded: Number of codes of each coded column of the layout.
+        tables: Columns of each table, at most `MAX_COLUMNS`, each once. ``()`` is the
+            number of records.
+        weights: Value of a vector at the record's cell, for each table; positive.
+
+    Raises:
+        OptionError: if there is no table, a table names an unknown column or one twice,
+            or a weight is no positive finite float32.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.queries.binning import NumericBins
+        >>> from noisegate.queries.contingency import Contingency
+        >>> from noisegate.records import Rows
+        >>> records = Rows(np.array([[0.2], [0.9]]), np.array([[1], [1]], np.int32))
+        >>> bins = (NumericBins(cuts=(0.5,)),)
+        >>> tables = ((1,), (0, 1))
+        >>> feature_map = Contingency(
+        ...     bins=bins, coded=(2,), tables=tables, weights=(1.0, 3.0)
+        ... )
+        >>> feature_map(records).tolist()
+        [[0.0, 1.0, 0.0, 3.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0, 3.0]]
+        >>> feature_map.counts(feature_map(records).sum(axis=0))[1].tolist()
+        [[0.0, 1.0], [0.0, 1.0]]
     """
 
-    bins: tuple[NumericBins, ...]  # cells of each numeric column of the layout
-    coded: tuple[int, ...]  # number of codes of each coded column of the layout
-    tables: tuple[
-        tuple[int, ...], ...
-    ]  # columns of each, at most four, each once; () is the number of records
-    weights: tuple[
-        float, ...
-    ]  # of each table the value at the cell that a record falls in, positive
+    bins: tuple[NumericBins, ...]
+    coded: tuple[int, ...]
+    tables: Tables
+    weights: tuple[float, ...]
     nonnegative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        """Checks tables and weights."""
         if not self.tables or len(self.tables) != len(self.weights):
-            cure = "give at least one table, and one weight for each."
             raise OptionError(
-                f"tables and weights: {len(self.tables)} tables and {len(self.weights)} weights; {cure}"
+                f"tables and weights: {len(self.tables)} tables and "
+                f"{len(self.weights)} weights; give at least one table, and one weight "
+                "for each."
             )
-        if any(size < 1 for size in self.coded):
+        if any(code_count < 1 for code_count in self.coded):
             raise OptionError(
                 f"coded={self.coded!r}: every coded column has at least one code."
             )
-        known = range(len(self.sizes))
-        for table in self.tables:
-            if (
-                len(table) > MOST_COLUMNS
-                or len(set(table)) != len(table)
-                or any(c not in known for c in table)
-            ):
-                raise OptionError(
-                    f"table {table!r}: expected at most {MOST_COLUMNS} different columns, numbered from 0 to "
-                    f"{len(self.sizes) - 1}, numeric ones first."
-                )
         for table, weight in zip(self.tables, self.weights, strict=True):
-            # The vectors are float32, so that is where a weight must be a number.
-            if (
-                not 0 < weight <= float(np.finfo(np.float32).max)
-                or np.float32(weight) == 0
-            ):
-                raise OptionError(
-                    f"table {table!r}: its weight {weight!r} must be a positive finite number."
-                )
+            self._check_columns(table)
+            _check_weight(table, weight)
+
+    def _check_columns(self, table: tuple[int, ...]) -> None:
+        """Refuses a table with too many, unknown or repeated columns."""
+        column_count = len(self.sizes)
+        is_known = all(column in range(column_count) for column in table)
+        is_distinct = len(set(table)) == len(table)
+        if len(table) > MAX_COLUMNS or not is_distinct or not is_known:
+            raise OptionError(
+                f"table {table!r}: expected at most {MAX_COLUMNS} different columns, "
+                f"numbered from 0 to {column_count - 1}, numeric ones first."
+            )
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -93,11 +127,11 @@ class Contingency:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """Where the cells of each table begin in a vector, and the end of the last."""
-        sizes = (
+        """Index at which each table's block begins in a vector, and the last ends."""
+        cell_counts = (
             math.prod(self.sizes[column] for column in table) for table in self.tables
         )
-        return tuple(accumulate(sizes, initial=0))
+        return tuple(accumulate(cell_counts, initial=0))
 
     @property
     def dim(self) -> int:
@@ -110,23 +144,36 @@ class Contingency:
         return math.hypot(*self.weights)
 
     def codes(self, records: EncodedTable) -> npt.NDArray[np.int32]:
-        """Returns the cell of each record in each column, (rows, columns), each column contiguous in memory."""
+        """Finds the cell of each record in each column; see `column_cells`."""
         return column_cells(self.bins, records)
 
     def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
-        """Returns the vectors, (rows, dim): in each table its weight at the record's cell, and zero elsewhere."""
+        """Computes the vectors of records.
+
+        Returns:
+            For each table its weight at the record's cell and zero elsewhere,
+            (rows, dim).
+        """
         vectors = np.zeros((len(records), self.dim), dtype=np.float32)
-        codes, rows = self.codes(records), np.arange(len(records))
-        for table, weight, start in zip(
-            self.tables, self.weights, self.starts[:-1], strict=True
-        ):
-            vectors[rows, start + self.cells(codes, table)] = weight
+        codes = self.codes(records)
+        row_indices = np.arange(len(records))
+        blocks = zip(self.tables, self.weights, self.starts[:-1], strict=True)
+        for table, weight, start in blocks:
+            vectors[row_indices, start + self.cells(codes, table)] = weight
         return vectors
 
     def cells(
         self, codes: npt.NDArray[np.int32], table: tuple[int, ...]
     ) -> npt.NDArray[np.intp]:
-        """Returns the cell of each record in one table, (rows,), counted with its last column fastest."""
+        """Finds the cell of each record in one table.
+
+        Args:
+            codes: The cell of each record in each column, (rows, columns).
+            table: Columns of the table.
+
+        Returns:
+            Indices in the flattened table, whose last column varies fastest, (rows,).
+        """
         cells = np.zeros(len(codes), dtype=np.intp)
         for column in table:
             cells *= self.sizes[column]
@@ -134,66 +181,60 @@ class Contingency:
         return cells
 
     def integer_weights(self, grid: Grid) -> npt.NDArray[np.int64]:
-        """Returns weights in grid units, (tables,); an OptionError if a vector leaves the ball or one rounds away."""
-        # The operations of `Grid.quantise` on each coordinate.
+        """Returns the weight of each table in grid units, rounded toward zero.
+
+        Args:
+            grid: The grid on which the gate sums.
+
+        Returns:
+            Weights, (tables,), at least `MIN_WEIGHT`.
+
+        Raises:
+            OptionError: if the vectors would leave the ball of the grid, or a weight is
+                too small for it.
+        """
+        # These are the operations of `Grid.quantise` on each coordinate. What is beyond
+        # the ball becomes one unit more than its radius, and is refused below.
         with np.errstate(over="ignore"):
             scaled = np.asarray(self.weights, dtype=np.float32) * np.float32(grid.scale)
-        units = grid.bound.units
+        radius = grid.bound.units
         weights: npt.NDArray[np.int64] = np.minimum(
-            scaled, np.float32(units + 1)
+            scaled, np.float32(radius + 1)
         ).astype(np.int64)
-        if sum(weight * weight for weight in weights.tolist()) > units * units:
+
+        # In integers of Python, which never overflow.
+        squared_norm = sum(weight * weight for weight in weights.tolist())
+        if squared_norm > radius * radius:
             raise OptionError(
-                f"the vectors of the contingency tables have norm {self.norm:g}, the query was planned with "
-                f"norm={grid.norm:g}; plan it with the norm of its map, or a larger one."
+                f"the vectors of the contingency tables have norm {self.norm:g}, the "
+                f"query was planned with norm={grid.norm:g}; plan it with the norm of "
+                "its map, or a larger one."
             )
-        least = int(weights.argmin())
-        if weights[least] < LEAST_WEIGHT:
+        lightest = int(weights.argmin())
+        if weights[lightest] < MIN_WEIGHT:
             raise OptionError(
-                f"table {self.tables[least]!r}: its weight {self.weights[least]:g} is too small beside the norm "
-                f"{grid.norm:g} of all, below {LEAST_WEIGHT / grid.scale:g}; give it more weight, or leave it out."
+                f"table {self.tables[lightest]!r}: its weight "
+                f"{self.weights[lightest]:g} is too small beside the norm "
+                f"{grid.norm:g} of all, below {MIN_WEIGHT / grid.scale:g}; give it "
+                "more weight, or leave it out."
             )
         return weights
 
     def exact_sum(self, grid: Grid) -> ExactSum | None:
-        """Returns the counts of cells, each times its weight in grid units; see `ExactMap`."""
+        """Returns how vectors are summed on a grid: by counting; see `ExactMap`.
+
+        Returns:
+            The sum; None for a grid with a centre, where zeros are not zero.
+
+        Raises:
+            OptionError: as `integer_weights`.
+        """
         if grid.centre is not None:
             return None
         weights = self.integer_weights(grid).tolist()
 
         def add(sums: npt.NDArray[np.int64], records: EncodedTable) -> None:
-            codes, parts = (
-                self.codes(records),
-                records.weights if isinstance(records, WeightedRows) else None,
-            )
-            with _COUNTING_LOCK:
-                columns = codes.T.astype(np.intp)
-                work = base = np.empty(len(records), dtype=np.intp)
-                first: tuple[int, ...] | None = None
-                for place, table in enumerate(self.tables):
-                    cells = sums[self.starts[place] : self.starts[place + 1]]
-                    each = None if parts is None else weights[place] * parts >> _WHOLE
-                    if not table:
-                        cells += (
-                            weights[place] * len(records)
-                            if each is None
-                            else int(each.sum())
-                        )
-                        continue
-                    if table[:-1] != first:
-                        first, base = table[:-1], self.cells(codes, table[:-1])
-                    np.multiply(base, self.sizes[table[-1]], out=work)
-                    work += columns[table[-1]]
-                    # A code that no column has would make this longer than the table, which NumPy refuses to add.
-                    if each is None:
-                        cells += weights[place] * np.bincount(
-                            work, minlength=len(cells)
-                        )
-                    else:
-                        # Whole numbers below 2²³, of which float64 adds up 2³⁰ exactly.
-                        cells += np.bincount(work, each, minlength=len(cells)).astype(
-                            np.int64
-                        )
+            self._add_counts(sums, records, weights)
 
         return ExactSum(
             squared_norm=sum(weight * weight for weight in weights),
@@ -201,8 +242,50 @@ class Contingency:
             weighted=True,
         )
 
+    def _add_counts(
+        self,
+        sums: npt.NDArray[np.int64],
+        records: EncodedTable,
+        weights: list[int],
+    ) -> None:
+        """Adds the vectors of records to sums, in grid units.
+
+        Args:
+            sums: The sums, (dim,); changed in place.
+            records: The records, which may have weights.
+            weights: Weight of each table in grid units.
+        """
+        codes = self.codes(records)
+        parts = records.weights if isinstance(records, WeightedRows) else None
+        with _COUNTING_LOCK:
+            # `np.bincount` takes indices of this type without a copy.
+            columns = codes.T.astype(np.intp)
+            cells = np.empty(len(records), dtype=np.intp)
+            # Tables that differ in the last column alone follow each other often. They
+            # share the cells of the columns before.
+            prefix: tuple[int, ...] = ()
+            prefix_cells = self.cells(codes, prefix)
+            for index, table in enumerate(self.tables):
+                table_sums = sums[self.starts[index] : self.starts[index + 1]]
+                if table:
+                    if table[:-1] != prefix:
+                        prefix = table[:-1]
+                        prefix_cells = self.cells(codes, prefix)
+                    np.multiply(prefix_cells, self.sizes[table[-1]], out=cells)
+                    cells += columns[table[-1]]
+                    _add_weighted_counts(table_sums, cells, weights[index], parts)
+                else:
+                    table_sums += _weigh_records(len(records), weights[index], parts)
+
     def counts(self, values: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
-        """Returns each table of a (noisy) sum of vectors, (dim,), in records, shaped by the table's columns."""
+        """Splits a sum of vectors into tables of counts of records.
+
+        Args:
+            values: The sum, exact or noisy, (dim,) or (dim, 1).
+
+        Returns:
+            One array for each table, with an axis for each of its columns.
+        """
         tables = zip(self.tables, self.weights, pairwise(self.starts), strict=True)
         return [
             (values[start:end] / weight).reshape(
@@ -212,15 +295,75 @@ class Contingency:
         ]
 
 
+def _check_weight(table: tuple[int, ...], weight: float) -> None:
+    """Refuses a weight that is not positive and finite as a float32, as vectors are."""
+    is_in_range = 0 < weight <= float(np.finfo(np.float32).max)
+    if not is_in_range or np.float32(weight) == 0:
+        raise OptionError(
+            f"table {table!r}: its weight {weight!r} must be a positive finite number."
+        )
+
+
+def _add_weighted_counts(
+    table_sums: npt.NDArray[np.int64],
+    cells: npt.NDArray[np.intp],
+    weight: int,
+    parts: npt.NDArray[np.int64] | None,
+) -> None:
+    """Adds records to the sums of one table.
+
+    Args:
+        table_sums: Sums of the table's cells, (cells,); changed in place.
+        cells: The cell of each record, (rows,). NumPy refuses one that the table has
+            not, as its counts would be longer than the sums.
+        weight: Weight of the table, in grid units.
+        parts: What each record weighs, in units of 1/`WHOLE`, (rows,); None if all
+            weigh 1.
+    """
+    if parts is None:
+        table_sums += weight * np.bincount(cells, minlength=len(table_sums))
+    else:
+        record_weights = weight * parts >> _WHOLE_BITS
+        # They are below 2²³, and float64 adds up 2³⁰ such integers exactly.
+        sums = np.bincount(cells, record_weights, minlength=len(table_sums))
+        table_sums += sums.astype(np.int64)
+
+
+def _weigh_records(
+    row_count: int, weight: int, parts: npt.NDArray[np.int64] | None
+) -> int:
+    """Returns what records add to the table without columns.
+
+    Args:
+        row_count: Number of records.
+        weight: Weight of the table, in grid units.
+        parts: What each record weighs, in units of 1/`WHOLE`, (rows,); None if all
+            weigh 1.
+    """
+    if parts is None:
+        return weight * row_count
+    return int((weight * parts >> _WHOLE_BITS).sum())
+
+
 def column_cells(
     bins: tuple[NumericBins, ...], records: EncodedTable
 ) -> npt.NDArray[np.int32]:
-    """Returns the cell of each record in each column, (rows, columns), each column contiguous in memory."""
-    codes = np.empty((len(bins) + records.codes.shape[1], len(records)), dtype=np.int32)
-    for place, each in enumerate(bins):
-        codes[place] = each.codes(records.numeric[:, place])
-    codes[len(bins) :] = records.codes.T
-    return codes.T
+    """Finds the cell of each record in each column.
+
+    Args:
+        bins: Bins of each numeric column.
+        records: The records.
+
+    Returns:
+        Cells, numeric columns first, (rows, columns). Each column is contiguous in
+        memory.
+    """
+    column_count = len(bins) + records.codes.shape[1]
+    cells = np.empty((column_count, len(records)), dtype=np.int32)
+    for column, column_bins in enumerate(bins):
+        cells[column] = column_bins.codes(records.numeric[:, column])
+    cells[len(bins) :] = records.codes.T
+    return cells.T
 
 
 def equally_weighted(
@@ -228,43 +371,72 @@ def equally_weighted(
     coded: tuple[int, ...],
     tables: Sequence[tuple[int, ...]],
 ) -> Contingency:
-    """Returns the map of tables of equal weight and of norm 1 in all: known before the tables, or their number, are."""
+    """Returns the map of tables with equal weights, whose vectors have norm 1.
+
+    The norm is the same for any tables, so that a query can be planned before they are
+    chosen.
+    """
     weight = 1 / math.sqrt(len(tables))
     return Contingency(
         bins=bins, coded=coded, tables=tuple(tables), weights=(weight,) * len(tables)
     )
 
 
-MOST_GROUPS = 2_000_000
-"""Most groups of columns that a method goes through: the pairs of 2,000 columns, gigabytes of counts at the gate."""
-Tables = tuple[tuple[int, ...], ...]
-
-
 def check_groups(columns: int, setting: str, instead: str, *, size: int = 2) -> None:
-    """Refuses a table too wide for the `setting` that goes through its groups of columns; `instead` is the cure."""
-    number = math.comb(columns, size)
-    if number > MOST_GROUPS:
+    """Refuses a table with more groups of columns than a method can consider.
+
+    Args:
+        columns: Number of columns.
+        setting: The setting or method that considers all groups, for the message.
+        instead: What to give in its place, for the message.
+        size: Columns in a group.
+
+    Raises:
+        OptionError: if there are more than `MAX_GROUPS` groups.
+    """
+    group_count = math.comb(columns, size)
+    if group_count > MAX_GROUPS:
         raise OptionError(
-            f"{setting}: {columns:,} columns have {number:,} groups of {size}, and at most {MOST_GROUPS:,} are gone "
-            f"through. Give {instead}, or put columns that are not needed under `ignore` in the schema."
+            f"{setting}: {columns:,} columns have {group_count:,} groups of {size}, "
+            f"and at most {MAX_GROUPS:,} are gone through. Give {instead}, or put "
+            "columns that are not needed under `ignore` in the schema."
         )
 
 
 def tables_up_to(
-    sizes: tuple[int, ...], *, degree: int, most_cells: float = math.inf
+    sizes: tuple[int, ...], *, degree: int, max_cells: float = math.inf
 ) -> Tables:
-    """Returns all tables of `degree` columns with more than one cell; where too large, their parts that are not."""
+    """Returns the largest tables of up to `degree` columns that are not too large.
+
+    Columns of a single cell are left out. A table that is part of another one is too.
+
+    Args:
+        sizes: Number of cells of each column.
+        degree: Most columns of a table.
+        max_cells: Most cells of a table; one column may have more.
+
+    Returns:
+        Columns of each table, those of most columns first.
+
+    Examples:
+        >>> from noisegate.queries.contingency import tables_up_to
+        >>> tables_up_to((2, 3, 50), degree=2, max_cells=100)
+        ((0, 1), (0, 2))
+    """
     columns = [column for column, size in enumerate(sizes) if size > 1]
     tables: list[tuple[int, ...]] = []
-    covered: set[tuple[int, ...]] = set()
-    for count in range(min(degree, len(columns)), 0, -1):
-        for table in combinations(columns, count):
-            if table in covered or (
-                count > 1 and math.prod(sizes[column] for column in table) > most_cells
-            ):
+    parts_of_tables: set[tuple[int, ...]] = set()
+    for column_count in range(min(degree, len(columns)), 0, -1):
+        for table in combinations(columns, column_count):
+            if table in parts_of_tables:
+                continue
+            cell_count = math.prod(sizes[column] for column in table)
+            if column_count > 1 and cell_count > max_cells:
                 continue
             tables.append(table)
-            covered |= {
-                part for n in range(1, count) for part in combinations(table, n)
-            }
+            parts_of_tables.update(
+                part
+                for part_size in range(1, column_count)
+                for part in combinations(table, part_size)
+            )
     return tuple(tables)

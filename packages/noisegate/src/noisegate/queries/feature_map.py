@@ -1,4 +1,9 @@
-"""The protocol of feature maps, what the gate and a generator's fit ask of them, and the two simplest maps."""
+"""Feature maps: from a record to a vector. The protocols, and the two simplest maps.
+
+The gate asks a map for vectors (`FeatureMap`), or how to sum them without building
+them (`ExactMap`). A generator is fitted by the torch form of the same map (`CellMap`,
+`PointMap`, `TorchForm`), which is differentiable and holds no record.
+"""
 
 from __future__ import annotations
 
@@ -18,27 +23,33 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
-Vectors = npt.NDArray[np.float32]  # features, (rows, dim)
+Vectors = npt.NDArray[np.float32]
+"""Features of records, (rows, dim)."""
 
-Made: TypeAlias = "Tensor | Sequence[Tensor]"
-"""What a generator gave: points, (rows, columns), or cell probabilities of each column, (cells, rows)."""
+GeneratorOutput: TypeAlias = "Tensor | Sequence[Tensor]"
+"""A batch from a generator: points, (rows, columns), or for each column the
+probabilities of its cells, (cells, rows)."""
 
-Constants: TypeAlias = Mapping[
-    str, Any
-]  # tensors, modules or other forms by name, on the form's device
+Constants: TypeAlias = Mapping[str, Any]
+"""Tensors, modules or other torch forms by name, on the device of their form."""
 
-_NONE: Mapping[str, Any] = MappingProxyType({})
+_NO_CONSTANTS: Constants = MappingProxyType({})
 
 
 class FeatureMap(Protocol):
-    """Maps each record to a vector. Public knowledge: it is built without looking at any private record.
+    """Maps each record to a vector of bounded norm.
 
-    The row of a record must be a function of that record alone, bit for bit, whatever the other rows and its position.
-    The gate calls it with blocks of one fixed number of rows, probes it for that on made-up records, and clips what it
-    returns; so a map that breaks its promise on the norm costs accuracy, never privacy.
+    A map is public: it is built without looking at any private record. The vector of a
+    record must be a function of that record alone, bit for bit, whatever the other
+    records of its batch are and wherever it stands among them.
 
-    A generator of tables is matched through maps that have `of_cells` (`CellMap`), one of images through those that
-    have `of_points` (`PointMap`): the same features in torch, differentiable, up to rounding.
+    The gate calls a map with batches of one fixed size, probes it for that property on
+    made-up records, and clips what it returns. So a map that breaks its promise on the
+    norm costs accuracy, never privacy.
+
+    A generator of tables is fitted through maps that have `of_cells` (`CellMap`), one
+    of images through maps that have `of_points` (`PointMap`): the same features in
+    torch, differentiable, up to rounding.
 
     Examples:
         >>> import numpy as np
@@ -46,15 +57,19 @@ class FeatureMap(Protocol):
         >>> from noisegate.schema import Integer
         >>> from noisegate.testing import check_feature_map
         >>> class AgeSquared:
-        ...     dim, norm, nonnegative = 1, 1.0, True
+        ...     dim = 1
+        ...     norm = 1.0
+        ...     nonnegative = True
         ...     def __call__(self, records):
-        ...         return np.nan_to_num(records.numeric[:, :1] ** 2).astype(np.float32)
-        >>> check_feature_map(AgeSquared(), Schema([Integer(name="age", lower=0, upper=99)]).layout)
+        ...         squares = records.numeric[:, :1] ** 2
+        ...         return np.nan_to_num(squares).astype(np.float32)
+        >>> schema = Schema([Integer(name="age", lower=0, upper=99)])
+        >>> check_feature_map(AgeSquared(), schema.layout)
     """
 
     @property
     def dim(self) -> int:
-        """Length of the vector."""
+        """Length of a vector."""
 
     @property
     def norm(self) -> float:
@@ -65,29 +80,40 @@ class FeatureMap(Protocol):
         """Whether every coordinate of every vector is at least zero."""
 
     def __call__(self, records: EncodedTable) -> Vectors:
-        """Returns the vectors of `records`, float32 (rows, dim)."""
+        """Computes the vectors of records, float32, (rows, dim)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExactSum:
-    """How the integer vectors of a map on a grid are added up without being built.
+    """How the integer vectors of a map on a grid are summed without being built.
 
-    What it adds for a record is what `Grid.quantise` makes of the map's vector, bit for bit.
+    What it adds for a record equals what `Grid.quantise` makes of the map's vector, bit
+    for bit.
+
+    Attributes:
+        squared_norm: Squared norm that the integer vector of no record exceeds,
+            whatever the record holds; exact.
+        add: Adds the vectors of records to a sum, int64 (dim,), in grid units, in
+            place.
+        weighted: Whether it adds, for `WeightedRows`, the part that a record weighs,
+            each entry rounded toward zero.
     """
 
-    squared_norm: int  # squared norm that no record's integer vector exceeds, whatever is looked up; exact
+    squared_norm: int
     add: Callable[[npt.NDArray[np.int64], EncodedTable], None]
-    """Adds the vectors of records to a sum, int64 (dim,), in grid units."""
     weighted: bool = False
-    """Whether it adds of weighted records the parts that they weigh, each entry rounded toward zero."""
 
 
 @runtime_checkable
 class ExactMap(FeatureMap, Protocol):
-    """A map that is summed in integers of its own. The gate takes a reviewed bound (`gate.sums.REVIEWED`)."""
+    """A map that is summed in integers of its own.
+
+    The gate relies on the norm that such a sum states for reviewed maps alone
+    (`gate.sums.REVIEWED`).
+    """
 
     def exact_sum(self, grid: Grid) -> ExactSum | None:
-        """Returns the sum on `grid`; None where vectors have to be quantised one by one.
+        """Returns the sum on a grid; None where vectors must be quantised one by one.
 
         Raises:
             OptionError: if the grid is too narrow, or too coarse, for the map.
@@ -96,84 +122,126 @@ class ExactMap(FeatureMap, Protocol):
 
 @runtime_checkable
 class CellMap(FeatureMap, Protocol):
-    """A map that is known in expectation over the cells of each column (`schema.layout.Cells`)."""
+    """A map whose expectation is known for records given by probabilities of cells.
+
+    The cells are those of `schema.layout.Cells`.
+    """
 
     def of_cells(self, layout: Layout) -> TorchForm:
-        """Returns the torch form whose input is the cell probabilities of each column, numeric ones first."""
+        """Returns the torch form whose input is probabilities of cells.
+
+        Its input has one tensor, (cells, rows), for each column, numeric ones first.
+        """
 
 
 @runtime_checkable
 class CountingMap(FeatureMap, Protocol):
-    """A map whose vectors all have the same inner product with a public one, so that their sum also counts records."""
+    """A map whose sum of vectors also counts the records.
+
+    That is so where all vectors have the same inner product with a public one.
+    """
 
     @property
-    def counter(self) -> npt.NDArray[np.float64] | None:
-        """The shortest u with u · v(r) = 1 for every record r, (dim,); None if there is none."""
+    def count_functional(self) -> npt.NDArray[np.float64] | None:
+        """The shortest u with u · v(r) = 1 for every record r, (dim,).
+
+        The shortest, as its inner product with a noisy sum has the least noise. None if
+        there is no such vector.
+        """
 
 
 @runtime_checkable
 class PointMap(FeatureMap, Protocol):
-    """A map of numeric columns, such as pixels."""
+    """A map of numeric columns, such as pixels, whose features torch computes too."""
 
     def of_points(self) -> TorchForm:
-        """Returns the torch form whose input is points, (rows, numeric columns), in [0, 1]."""
+        """Returns the torch form whose input is points, (rows, numeric columns).
+
+        Points lie in [0, 1].
+        """
 
 
 @runtime_checkable
 class SharingMap(FeatureMap, Protocol):
-    """A map that is its second half after its first one, bit for bit.
+    """A map in two steps, of which other maps may share the first.
 
-    The gate computes a first half once for a block and all the maps whose `first_half` is the same object.
+    Its vectors are those of `second_half` on what `first_half` gives, bit for bit. The
+    gate computes a first half once for a batch and for all the maps whose `first_half`
+    is the same object.
     """
 
     @property
     def first_half(self) -> Callable[[EncodedTable], Vectors]:
-        """From records to whatever numbers, float32 (rows, any)."""
+        """Maps records to intermediate numbers, float32, (rows, any)."""
 
     def second_half(self, values: Vectors) -> Vectors:
-        """Returns the vectors, float32 (rows, dim), of what `first_half` gave, which must not be changed."""
+        """Computes the vectors, float32, (rows, dim).
+
+        Args:
+            values: What `first_half` gave, which must not be changed.
+        """
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AfterMap:
-    """Base of a `SharingMap` that follows another one."""
+    """Base of a `SharingMap` that transforms the vectors of another one.
 
-    of: SharingMap  # with vectors of norm at most 1; the gate computes what it shares once for both
+    Attributes:
+        of: The other map, with vectors of norm at most 1. The gate computes its first
+            half once for both.
+    """
+
+    of: SharingMap
 
     def __call__(self: SharingMap, records: EncodedTable) -> Vectors:
-        """Returns the vectors, (rows, dim)."""
+        """Computes the vectors of records, (rows, dim)."""
         return self.second_half(self.first_half(records))
 
     @property
     def first_half(self) -> Callable[[EncodedTable], Vectors]:
-        """What the other map shares; see `SharingMap`."""
+        """The first half of the other map; see `SharingMap`."""
         return self.of.first_half
 
 
 class TorchForm:
-    """The torch form of a map: the mean features of what a generator gives, differentiably, in float32.
+    """The torch form of a map: mean features of what a generator gives, in float32.
 
-    No map needs torch until one of these is made: a map holds NumPy arrays and makes the form from them.
+    The means are differentiable. A map holds NumPy arrays and makes the form from them,
+    so that no map needs torch until then.
 
     Args:
-        means_fn: From the constants, what the generator gave, and a number of sets, to mean features, (dim, sets).
-        constants: Arrays, taken in float32 if they are of floats; tensors; or anything else that has `to`.
+        means_fn: Computes mean features, (dim, sets), from the constants, a batch of a
+            generator and the number of sets in it; see `means`.
+        constants: Arrays, of which those of floats become float32 tensors; tensors; or
+            anything else with a method `to`.
     """
 
     def __init__(
         self,
-        means_fn: Callable[[Constants, Made, int], Tensor],
-        constants: Mapping[str, Any],
+        means_fn: Callable[[Constants, GeneratorOutput, int], Tensor],
+        constants: Constants,
     ) -> None:
         self._means_fn = means_fn
-        self.constants = {name: _tensor(value) for name, value in constants.items()}
+        self.constants = {
+            name: _to_tensor(value) if isinstance(value, np.ndarray) else value
+            for name, value in constants.items()
+        }
 
-    def means(self, made: Made, sets: int) -> Float[Tensor, "dim sets"]:
-        """Returns the means, (dim, sets), of so many equal sets of rows of what was made, one after the other."""
-        return self._means_fn(self.constants, made, sets)
+    def means(self, generated: GeneratorOutput, sets: int) -> Float[Tensor, "dim sets"]:
+        """Computes the mean features of sets of rows.
+
+        Args:
+            generated: Rows, those of one set after those of another, in sets of equal
+                size.
+            sets: Number of sets.
+
+        Returns:
+            Means, (dim, sets).
+        """
+        return self._means_fn(self.constants, generated, sets)
 
     def to(self, device: torch.device) -> Self:
-        """Moves the constants, and returns the form itself."""
+        """Moves the constants to a device, and returns the form itself."""
         self.constants = {
             name: value.to(device) for name, value in self.constants.items()
         }
@@ -181,58 +249,74 @@ class TorchForm:
 
 
 class RowForm(TorchForm):
-    """The features of every row, and their means; `rows_fn` makes of the constants and what was given (dim, rows)."""
+    """A torch form that can also compute the features of every row.
+
+    Args:
+        rows_fn: Computes features, (dim, rows), from the constants and a batch of a
+            generator.
+        constants: As for `TorchForm`.
+    """
 
     def __init__(
         self,
-        rows_fn: Callable[[Constants, Made], Tensor],
-        constants: Mapping[str, Any] = _NONE,
+        rows_fn: Callable[[Constants, GeneratorOutput], Tensor],
+        constants: Constants = _NO_CONSTANTS,
     ) -> None:
         super().__init__(self._mean_rows, constants)
         self._rows_fn = rows_fn
 
-    def __call__(self, made: Made) -> Float[Tensor, "dim rows"]:
-        """Returns features, (dim, rows)."""
-        return self._rows_fn(self.constants, made)
+    def __call__(self, generated: GeneratorOutput) -> Float[Tensor, "dim rows"]:
+        """Computes the features of every row, (dim, rows)."""
+        return self._rows_fn(self.constants, generated)
 
     def _mean_rows(
-        self, constants: Constants, made: Made, sets: int
+        self, constants: Constants, generated: GeneratorOutput, sets: int
     ) -> Float[Tensor, "dim sets"]:
-        features = self._rows_fn(constants, made)
+        """Computes the mean features of each set of rows, (dim, sets)."""
+        features = self._rows_fn(constants, generated)
         return features.reshape(len(features), sets, -1).mean(dim=2)
 
 
-def _tensor(value: Any) -> Any:
-    if not isinstance(value, np.ndarray):
-        return value
+def _to_tensor(array: npt.NDArray[Any]) -> Tensor:
+    """Copies an array into a tensor, of float32 if it holds floats."""
     import torch
 
-    copied = np.ascontiguousarray(
-        value, dtype=np.float32 if value.dtype.kind == "f" else None
-    )
-    return torch.from_numpy(copied if copied.flags.writeable else copied.copy())
+    dtype = np.float32 if array.dtype.kind == "f" else None
+    contiguous = np.ascontiguousarray(array, dtype=dtype)
+    # A tensor must not share memory that is read-only.
+    if not contiguous.flags.writeable:
+        return torch.from_numpy(contiguous.copy())
+    return torch.from_numpy(contiguous)
 
 
 def torch_forms(
     maps: Mapping[str, FeatureMap], layout: Layout | None = None
 ) -> dict[str, TorchForm]:
-    """Returns the torch form of each map that is not constant, for cells of `layout`, for points where it is None."""
+    """Returns the torch forms of those maps that have one.
+
+    Args:
+        maps: Maps by the name of their query.
+        layout: The columns whose cells a generator gives; None for a generator of
+            points.
+    """
     if layout is None:
         return {
-            name: each.of_points()
-            for name, each in maps.items()
-            if isinstance(each, PointMap)
+            name: feature_map.of_points()
+            for name, feature_map in maps.items()
+            if isinstance(feature_map, PointMap)
         }
     return {
-        name: each.of_cells(layout)
-        for name, each in maps.items()
-        if isinstance(each, CellMap)
+        name: feature_map.of_cells(layout)
+        for name, feature_map in maps.items()
+        if isinstance(feature_map, CellMap)
     }
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Maps every record to the number 1: its class-wise sum is the number of records of each label.
+    """Maps every record to the number 1, so that sums are numbers of records.
+
+    Summed for each label, they are the numbers of records with each label.
 
     Examples:
         >>> from noisegate import Schema
@@ -254,15 +338,30 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class Levels:
-    """One-hot codes of all coded columns, scaled so that the block's norm is exactly bounded; missing is a level.
+    """One-hot codes of coded columns, side by side, scaled to norm 1.
 
-    The polynomial kernel of order 1 of DP-MERF, Harder, Adamczewski and Park (AISTATS 2021),
-    https://arxiv.org/abs/2002.11603, section 4.3: a record has one level in each of q columns, and its one-hot vector
-    of norm √q is divided by √q.
+    A missing value is a level. A record has one level in each of q columns, so that its
+    one-hot vector has norm √q, and is divided by that. This is the polynomial kernel of
+    order 1 of DP-MERF, Harder, Adamczewski and Park (AISTATS 2021),
+    https://arxiv.org/abs/2002.11603, section 4.3.
+
+    Attributes:
+        columns: Positions among the coded columns of the layout.
+        sizes: Number of codes of each, missing included.
+        norm: L2 norm that no vector exceeds.
+        nonnegative: Whether coordinates are at least zero.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.queries.feature_map import Levels
+        >>> from noisegate.records import Rows
+        >>> records = Rows(np.empty((1, 0)), np.array([[1]], dtype=np.int32))
+        >>> Levels(columns=(0,), sizes=(3,))(records).tolist()
+        [[0.0, 1.0, 0.0]]
     """
 
-    columns: tuple[int, ...]  # positions among the coded columns of the layout
-    sizes: tuple[int, ...]  # number of codes of each, missing included
+    columns: tuple[int, ...]
+    sizes: tuple[int, ...]
     norm: float = 1.0
     nonnegative: bool = True
 
@@ -277,33 +376,37 @@ class Levels:
         return float(len(self.columns) ** -0.5)
 
     @property
-    def counter(self) -> npt.NDArray[np.float64]:
-        """See `CountingMap`: a record has one level in each column; of few levels, counts have the least noise."""
+    def count_functional(self) -> npt.NDArray[np.float64]:
+        """The shortest u with u · v(r) = 1 for every record r, (dim,).
+
+        Each column counts every record. A column of few levels does so with the least
+        noise, and gets the largest weight.
+        """
         sizes = np.asarray(self.sizes)
         return np.asarray(
             np.repeat(1 / sizes, sizes) / (self.amplitude * (1 / sizes).sum())
         )
 
     def __call__(self, records: EncodedTable) -> Vectors:
-        """Returns scaled one-hot codes, (rows, dim)."""
-        result = np.zeros((len(records), self.dim), dtype=np.float32)
+        """Computes scaled one-hot codes, (rows, dim)."""
+        vectors = np.zeros((len(records), self.dim), dtype=np.float32)
         offsets = np.cumsum([0, *self.sizes])[:-1]
-        result[
-            np.arange(len(records))[:, None],
-            offsets + records.codes[:, list(self.columns)],
-        ] = self.amplitude
-        return result
+        row_indices = np.arange(len(records))[:, None]
+        hot_indices = offsets + records.codes[:, list(self.columns)]
+        vectors[row_indices, hot_indices] = self.amplitude
+        return vectors
 
     def of_cells(self, layout: Layout) -> RowForm:
-        """Returns the expected features over the levels of each column."""
+        """Returns the torch form: expected features by the probabilities of levels."""
         import torch
 
         def features(
-            constants: Constants, probabilities: Made
+            constants: Constants, probabilities: GeneratorOutput
         ) -> Float[Tensor, "dim rows"]:
-            chosen = [
-                probabilities[len(layout.numeric) + column] for column in self.columns
+            numeric_count = len(layout.numeric)
+            selected = [
+                probabilities[numeric_count + column] for column in self.columns
             ]
-            return torch.cat(chosen) * self.amplitude
+            return torch.cat(selected) * self.amplitude
 
         return RowForm(features)

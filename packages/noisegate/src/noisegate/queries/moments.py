@@ -1,9 +1,16 @@
-"""Second moments: the vector of a record holds the products of two of its terms, from which regressions follow.
+"""Second moments: a record's vector holds products of two of its terms.
 
-The terms of a record are 1; of each numeric column z = (x - centre) / scale, clipped to [-1, 1] and 0 where the value
-is missing; where it may be, 1 if it is present; of each coded column 1 for the level that the record has, 0 for others.
-Entries are all products of terms of two columns, each once, the terms themselves, and z². With t terms other than 0 in
-each column, T of them in all and p numeric columns, their squares sum to at most 1 + T + Σ_(i<j) t_i t_j + p.
+Regressions follow from sums of such products. The terms of a record are
+
+- the number 1;
+- for each numeric column z = (x − middle) / half a range, clipped to [−1, 1], and 0
+  where the value is missing; where it may be, also 1 if it is present;
+- for each coded column 1 for the level that the record has, and 0 for the others.
+
+The entries of a vector are the terms themselves, each z², and all products of terms of
+two different columns, each once. If column i has at most tᵢ terms other than 0, which
+are T together, and p columns are numeric, then the squares of all entries sum to at
+most 1 + T + p + Σ_(i<j) tᵢ tⱼ, since no term is larger than 1.
 """
 
 import math
@@ -21,79 +28,109 @@ from noisegate.schema import EncodedTable, Layout
 from noisegate.schema.layout import bound_positions
 
 Ranges = Mapping[int, tuple[float, float, float]]
-"""Positions that become -1 and 1 of numeric columns, and about how many records lie beyond either."""
+"""By numeric column the positions that become −1 and 1, and about how many records lie
+beyond either."""
+
+Term = tuple[int, int | None]
+"""The position of a column in a map, numeric ones first, and what is taken of it: the
+code of a level, None for the number, or −1 for its presence."""
+
+_PRESENCE = -1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scaled:
-    """A numeric column: `low` and `high`, positions within its bounds, become -1 and 1."""
+class ScaledColumn:
+    """A numeric column with the range that is scaled to [−1, 1].
 
-    place: int
+    Attributes:
+        index: Which of the layout's numeric columns it is.
+        low: Position that becomes −1.
+        high: Position that becomes 1.
+        start: Position of the lower bound. Positions below it are those of atoms, which
+            count as missing.
+        stop: Position of the upper bound, likewise.
+        nullable: Whether there is a term for the presence of a value.
+        tail: About how many records are clipped at either end.
+    """
+
+    index: int
     low: float
     high: float
-    start: (
-        float  # positions outside its bounds are those of atoms: they count as missing
-    )
+    start: float
     stop: float
     nullable: bool
-    tail: float = 0.0  # about how many records are clipped at either end
+    tail: float = 0.0
+
+    @property
+    def term_count(self) -> int:
+        """Number of terms: the number and, where it may be missing, its presence."""
+        return 1 + self.nullable
+
+    def is_present(self, positions: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+        """Finds the values within the bounds, which are not missing, (rows,)."""
+        return (positions >= self.start) & (positions <= self.stop)
+
+    def scale(self, positions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Scales positions to [−1, 1], with 0 where a value is missing, (rows,)."""
+        middle = (self.low + self.high) / 2
+        scaled = (positions - middle) * (2 / (self.high - self.low))
+        return np.where(self.is_present(positions), np.clip(scaled, -1.0, 1.0), 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Moments:
-    """The map from a record to its products of two terms. Everything in it is public.
+    """The map from a record to products of two of its terms; all of it is public.
 
     Attributes:
-        numeric: Numeric columns.
-        coded: Coded columns: their places, and the number of their codes.
+        numeric: The numeric columns.
+        coded: For each coded column its position among those of the layout, and the
+            number of its codes.
 
     Examples:
         >>> from noisegate import Schema
         >>> from noisegate.queries.moments import moments_of
         >>> from noisegate.schema import Boolean, Integer
         >>> from noisegate.testing import check_feature_map
-        >>> layout = Schema([Integer(name="age", lower=0, upper=99), Boolean(name="ill")]).layout
-        >>> found = moments_of(layout, [0, 1])
-        >>> found.dim, found.terms
-        (7, ((0, None), (1, 0), (1, 1)))
-        >>> check_feature_map(found, layout)
+        >>> columns = [Integer(name="age", lower=0, upper=99), Boolean(name="ill")]
+        >>> layout = Schema(columns).layout
+        >>> moments = moments_of(layout, [0, 1])
+        >>> moments.terms, moments.dim
+        (((0, None), (1, 0), (1, 1)), 7)
+        >>> check_feature_map(moments, layout)
     """
 
-    numeric: tuple[Scaled, ...]
+    numeric: tuple[ScaledColumn, ...]
     coded: tuple[tuple[int, int], ...]
     norm: ClassVar[float] = 1.0
     nonnegative: ClassVar[bool] = False
 
     @cached_property
-    def terms(self) -> tuple[tuple[int, int | None], ...]:
-        """All terms but 1: the column, and its code, None for the number, and -1 for its presence."""
-        numbers = [
-            (at, code)
-            for at, one in enumerate(self.numeric)
-            for code in (None, *([-1] * one.nullable))
-        ]
-        first = len(self.numeric)
-        return (
-            *numbers,
-            *(
-                (first + at, code)
-                for at, (_, size) in enumerate(self.coded)
-                for code in range(size)
-            ),
-        )
+    def terms(self) -> tuple[Term, ...]:
+        """All terms but the number 1, column by column."""
+        terms: list[Term] = []
+        for position, column in enumerate(self.numeric):
+            terms.append((position, None))
+            if column.nullable:
+                terms.append((position, _PRESENCE))
+        for position, (_, size) in enumerate(self.coded, start=len(self.numeric)):
+            terms.extend((position, code) for code in range(size))
+        return tuple(terms)
 
     @cached_property
     def entries(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """The two terms of each entry, counted from 1; term 0 is the number one."""
-        alone = [(0, term) for term in range(len(self.terms) + 1)]
-        squares = [
-            (at + 1, at + 1) for at, (_, code) in enumerate(self.terms) if code is None
-        ]
-        of = [column for column, _ in self.terms]
+        """The two terms of each entry, each array (dim,).
+
+        Terms are counted from 1, and term 0 is the number 1.
+        """
+        numbered = list(enumerate(self.terms, start=1))
+        single = [(0, term) for term in range(len(self.terms) + 1)]
+        squares = [(term, term) for term, (_, code) in numbered if code is None]
         products = [
-            (i + 1, j + 1) for i, j in combinations(range(len(of)), 2) if of[i] != of[j]
+            (first, second)
+            for (first, (column, _)), (second, (other, _)) in combinations(numbered, 2)
+            if column != other
         ]
-        left, right = zip(*alone, *squares, *products, strict=True)
+        left, right = zip(*single, *squares, *products, strict=True)
         return np.asarray(left, dtype=np.intp), np.asarray(right, dtype=np.intp)
 
     @property
@@ -103,63 +140,81 @@ class Moments:
 
     @cached_property
     def weight(self) -> float:
-        """What an entry of one record is at most."""
-        each = [1 + one.nullable for one in self.numeric] + [1] * len(self.coded)
-        pairs = (sum(each) ** 2 - sum(one * one for one in each)) // 2
-        return 1 / math.sqrt(1 + sum(each) + pairs + len(self.numeric))
+        """The factor of all entries, by which the vectors have norm 1 at most.
 
-    def of(self, records: EncodedTable) -> npt.NDArray[np.float32]:
-        """Returns the terms of records, (rows, 1 + terms), the first of them 1."""
-        found = np.ones((len(records), len(self.terms) + 1), dtype=np.float32)
-        at = 1
-        for one in self.numeric:
-            positions = records.numeric[:, one.place]
-            present = (positions >= one.start) & (positions <= one.stop)
-            z = (positions - (one.low + one.high) / 2) * (2 / (one.high - one.low))
-            found[:, at] = np.where(present, np.clip(z, -1.0, 1.0), 0.0)
-            if one.nullable:
-                found[:, at + 1] = present
-            at += 1 + one.nullable
-        for place, size in self.coded:
-            found[:, at : at + size] = records.codes[:, place, None] == np.arange(size)
-            at += size
-        return found
+        It is one over the root of the sum in the module's docstring.
+        """
+        # A record has at most so many terms other than 0 in each column.
+        counts = [column.term_count for column in self.numeric] + [1] * len(self.coded)
+        pair_count = (sum(counts) ** 2 - sum(count * count for count in counts)) // 2
+        return 1 / math.sqrt(1 + sum(counts) + pair_count + len(self.numeric))
+
+    def terms_of(self, records: EncodedTable) -> npt.NDArray[np.float32]:
+        """Computes the terms of records, (rows, 1 + terms), the first of them 1."""
+        terms = np.ones((len(records), len(self.terms) + 1), dtype=np.float32)
+        index = 1
+        for column in self.numeric:
+            positions = records.numeric[:, column.index]
+            terms[:, index] = column.scale(positions)
+            if column.nullable:
+                terms[:, index + 1] = column.is_present(positions)
+            index += column.term_count
+        for coded_index, size in self.coded:
+            codes = records.codes[:, coded_index, None]
+            terms[:, index : index + size] = codes == np.arange(size)
+            index += size
+        return terms
 
     def products(self, records: EncodedTable) -> npt.NDArray[np.float32]:
-        """Returns the entries of records, (rows, dim), as they are before they are weighted."""
-        terms, (left, right) = self.of(records), self.entries
+        """Computes the entries of records without their weight, (rows, dim)."""
+        terms = self.terms_of(records)
+        left, right = self.entries
         return terms[:, left] * terms[:, right]
 
     def __call__(self, records: EncodedTable) -> Vectors:
-        """Returns the vectors, (rows, dim)."""
+        """Computes the vectors of records, (rows, dim)."""
         return self.products(records) * np.float32(self.weight)
 
 
 def moments_of(
     layout: Layout, columns: Sequence[int], ranges: Ranges | None = None
 ) -> Moments:
-    """Returns the map of some columns, numeric ones first; `ranges` where bounds are wider than needed."""
-    # A column whose atoms lie outside its bounds may be missing, since these are no numbers like others.
-    numeric, found = len(layout.numeric), []
-    for place in (column for column in columns if column < numeric):
-        column = layout.numeric[place]
-        start, stop = bound_positions(column)
-        low, high, tail = (ranges or {}).get(place, (start, stop, 0.0))
-        nullable = column.missing or any(column.outer_atoms)
-        found.append(
-            Scaled(
-                place=place,
-                low=low,
-                high=high,
-                start=start,
-                stop=stop,
-                nullable=nullable,
-                tail=tail,
-            )
-        )
-    coded = [
-        (column - numeric, layout.coded[column - numeric].size)
+    """Returns the map of some columns.
+
+    Args:
+        layout: The table's columns.
+        columns: Numbers of the columns, of which those of numeric ones come first.
+        ranges: Ranges that are scaled to [−1, 1], for columns whose bounds are wider
+            than needed. Others have their bounds.
+    """
+    numeric_count = len(layout.numeric)
+    numeric = [
+        _scaled_column(layout, column, ranges or {})
         for column in columns
-        if column >= numeric
+        if column < numeric_count
     ]
-    return Moments(numeric=tuple(found), coded=tuple(coded))
+    coded = [
+        (column - numeric_count, layout.coded[column - numeric_count].size)
+        for column in columns
+        if column >= numeric_count
+    ]
+    return Moments(numeric=tuple(numeric), coded=tuple(coded))
+
+
+def _scaled_column(layout: Layout, index: int, ranges: Ranges) -> ScaledColumn:
+    """Returns a numeric column with its range, or else with its bounds."""
+    column = layout.numeric[index]
+    start, stop = bound_positions(column)
+    low, high, tail = ranges.get(index, (start, stop, 0.0))
+    # Atoms outside the bounds are no numbers like others, so that a column that has
+    # some may be missing.
+    nullable = column.missing or any(column.outer_atoms)
+    return ScaledColumn(
+        index=index,
+        low=low,
+        high=high,
+        start=start,
+        stop=stop,
+        nullable=nullable,
+        tail=tail,
+    )

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from noisegate.queries.binning import (
-    Coarse,
+    CoarseHistogram,
     Histogram,
     NumericBins,
     denoise,
-    falling_ends,
+    max_merged_bins,
     merged_bins,
-    most_cells,
+    with_exponential_tails,
 )
 
 CELLS = 256
@@ -21,7 +21,7 @@ def histogram(masses, std=1.0, spikes=()):
     flags = np.zeros(len(masses), dtype=np.bool_)
     flags[list(spikes)] = True
     return Histogram(
-        masses=np.asarray(masses, dtype=float), spikes=flags, noise_std=std
+        masses=np.asarray(masses, dtype=float), is_spike=flags, noise_std=std
     )
 
 
@@ -52,10 +52,12 @@ def test_never_too_many_cells_and_none_below_three_noise_standard_deviations(
     std = random.choice([1e-9, 1.0, 100.0, 1e4])
     masses = random_masses(seed)
     bins = merged_bins(
-        FINE, histogram(masses, std, np.flatnonzero(masses > 5 * std)), cells=cells
+        FINE,
+        histogram(masses, std, np.flatnonzero(masses > 5 * std)),
+        target_count=cells,
     )
     assert (
-        1 <= len(bins.cuts) + 1 <= most_cells(cells)
+        1 <= len(bins.cuts) + 1 <= max_merged_bins(cells)
         and set(bins.cuts) <= set(FINE.cuts)
         and bins.nullable
     )
@@ -66,7 +68,9 @@ def test_never_too_many_cells_and_none_below_three_noise_standard_deviations(
 def test_a_value_that_holds_more_than_an_equal_share_has_its_own_cell():
     masses = np.full(CELLS, 10.0)
     masses[[0, 77, CELLS - 1]] = (3000, 1000, 500)
-    bins = merged_bins(FINE, histogram(masses, spikes=(0, 77, CELLS - 1)), cells=16)
+    bins = merged_bins(
+        FINE, histogram(masses, spikes=(0, 77, CELLS - 1)), target_count=16
+    )
     found = held(bins, masses)
     assert found[0] == 3000 and found[-1] == 500 and 1000 in found
 
@@ -75,7 +79,9 @@ def test_nothing_but_noise_makes_few_cells():
     counts = []
     for seed in range(20):
         raw = np.random.default_rng(seed).normal(scale=50.0, size=CELLS)
-        counts.append(len(merged_bins(FINE, denoise(raw, 50.0), cells=24).cuts) + 1)
+        counts.append(
+            len(merged_bins(FINE, denoise(raw, 50.0), target_count=24).cuts) + 1
+        )
     # The noise of all 256 cells adds up to 16 standard deviations of one, and a cell needs 3.
     assert np.mean(counts) < 4 and max(counts) < 12
 
@@ -89,15 +95,15 @@ def test_a_thin_end_falls_off_and_neither_reaches_the_bound_nor_takes_the_mass_o
     worst = {"before": [], "after": []}
     for _ in range(20):
         there = true[::-1] if mirrored else true
-        few = Coarse(
-            noisy=there.reshape(-1, 32).sum(axis=1) + random.normal(scale=20, size=16),
-            group=32,
+        few = CoarseHistogram(
+            counts=there.reshape(-1, 32).sum(axis=1) + random.normal(scale=20, size=16),
+            group_size=32,
             noise_std=20,
         )
         found = denoise(
-            there + random.normal(scale=20.0, size=512), 20.0, few, records=8_000.0
+            there + random.normal(scale=20.0, size=512), 20.0, few, record_count=8_000.0
         )
-        after = falling_ends(found, edges)
+        after = with_exponential_tails(found, edges)
         assert after.sum() == pytest.approx(found.masses.sum()) and (after >= 0).all()
         for kind, masses in (("before", found.masses), ("after", after)):
             shares = (masses[::-1] if mirrored else masses).cumsum() / masses.sum()
@@ -112,7 +118,9 @@ def test_a_thin_end_falls_off_and_neither_reaches_the_bound_nor_takes_the_mass_o
 def test_a_single_value_and_a_clear_group_at_the_end_stay_and_so_does_a_bound_of_no_length():
     edges, masses, spikes = np.linspace(0, 1, 101), np.zeros(100), np.arange(100) == 99
     masses[:30], masses[95], masses[99] = 200.0, 400.0, 30.0
-    after = falling_ends(Histogram(masses=masses, spikes=spikes, noise_std=20.0), edges)
+    after = with_exponential_tails(
+        Histogram(masses=masses, is_spike=spikes, noise_std=20.0), edges
+    )
     assert (
         after[99] == 30
         and after[95] == pytest.approx(400)
@@ -120,5 +128,7 @@ def test_a_single_value_and_a_clear_group_at_the_end_stay_and_so_does_a_bound_of
     )
     edges[1], masses[:2] = 5e-324, (40, 100)
     assert np.isfinite(
-        falling_ends(Histogram(masses=masses, spikes=spikes, noise_std=20.0), edges)
+        with_exponential_tails(
+            Histogram(masses=masses, is_spike=spikes, noise_std=20.0), edges
+        )
     ).all()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisegate.queries.binning import Coarse, denoise
+from noisegate.queries.binning import CoarseHistogram, denoise
 
 STD = 10.0
 
@@ -26,9 +26,11 @@ def noisy(truth, std, seed=0):
 
 
 def coarse_of(truth, std, group=16, seed=7):
-    return Coarse(
-        noisy=noisy(np.add.reduceat(truth, np.arange(0, len(truth), group)), std, seed),
-        group=group,
+    return CoarseHistogram(
+        counts=noisy(
+            np.add.reduceat(truth, np.arange(0, len(truth), group)), std, seed
+        ),
+        group_size=group,
         noise_std=std,
     )
 
@@ -57,7 +59,7 @@ def test_spikes_are_kept_and_nothing_else_is_taken_for_one():
     truth[[0, 200, 511]] += (2000, 300, 5000)
     for seed in range(5):
         found = denoise(noisy(truth, STD, seed), STD)
-        assert np.flatnonzero(found.spikes).tolist() == [0, 200, 511]
+        assert np.flatnonzero(found.is_spike).tolist() == [0, 200, 511]
         assert found.masses[[0, 200, 511]] == pytest.approx(
             truth[[0, 200, 511]], abs=5 * STD
         )
@@ -80,7 +82,7 @@ def test_masses_are_finite_and_never_negative(cells, std):
     ):
         found = denoise(raw, std)
         assert (
-            found.masses.shape == found.spikes.shape == (cells,)
+            found.masses.shape == found.is_spike.shape == (cells,)
             and np.isfinite(found.masses).all()
         )
         assert (found.masses >= 0).all()

@@ -206,7 +206,7 @@ class _GeneralisedRegression(Question):
     def _check_missing(self, evidence: Evidence, moments: NoisyMoments) -> None:
         """Requires that no number may be missing, for which there is no answer."""
         nullable = [
-            repr(evidence.names[number.place])
+            repr(evidence.names[number.index])
             for number in moments.feature_map.numeric
             if number.nullable
         ]

@@ -228,7 +228,7 @@ class LinkDesign:
         noisy_counts = answers.values[NUMBER].ravel()
         noise_std = answers.noise_std[NUMBER]
         parent_count = max(float(noisy_counts.sum()), noise_std)
-        return denoise(noisy_counts, noise_std, records=parent_count)
+        return denoise(noisy_counts, noise_std, record_count=parent_count)
 
     def prior(
         self, histograms: Mapping[int, Histogram], bins: tuple[NumericBins, ...]

@@ -61,8 +61,8 @@ from noisegate.privacy.release import Release
 from noisegate.queries.binning import (
     Histogram,
     NumericBins,
-    falling_ends,
-    single_cells,
+    is_single_value,
+    with_exponential_tails,
 )
 from noisegate.schema import Continuous, Layout, NumericColumn, Schema
 from noisegate.schema.layout import numbers_at
@@ -503,7 +503,7 @@ def _cells(
     return (
         low,
         high,
-        single_cells(column, bins) if isinstance(column, Continuous) else size <= 1,
+        is_single_value(column, bins) if isinstance(column, Continuous) else size <= 1,
     )
 
 
@@ -515,10 +515,12 @@ def _within(
 ) -> WithinCell:
     edges = np.asarray([0.0, *fine.cuts, 1.0])
     masses = (
-        np.ones(len(edges) - 1) if histogram is None else falling_ends(histogram, edges)
+        np.ones(len(edges) - 1)
+        if histogram is None
+        else with_exponential_tails(histogram, edges)
     )
     return WithinCell.from_edges(
-        column, bins, edges=edges, masses=masses, spikes=single_cells(column, fine)
+        column, bins, edges=edges, masses=masses, spikes=is_single_value(column, fine)
     )
 
 
