@@ -13,6 +13,7 @@ The model is `Factor` of mbi (https://github.com/ryan112358/mbi), with noise.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -87,7 +88,7 @@ class NoisyTable:
     @classmethod
     def of(cls, domain: Domain, counts: Floats, *, noise_std: float) -> NoisyTable:
         """Returns a table whose noise has the same standard deviation in all cells."""
-        return cls(domain, counts, np.full(domain.shape, noise_std**2))
+        return cls(domain, counts, np.full(domain.shape, noise_std * noise_std))
 
     @classmethod
     def of_number(cls, number: NoisyNumber) -> NoisyTable:
@@ -108,6 +109,14 @@ class NoisyTable:
         """The sum of all counts."""
         table = self.project([])
         return NoisyNumber(float(table.counts), float(table.variance))
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise on each count, where all have the same.
+
+        It is that which `of` was given, to the last bit.
+        """
+        return math.sqrt(float(self.variance.flat[0]))
 
     def project(self, names: Sequence[str]) -> NoisyTable:
         """Returns the counts of some columns: sums over all others.

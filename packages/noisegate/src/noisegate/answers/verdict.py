@@ -7,7 +7,7 @@ alone does), and how much of what models learn is kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
@@ -21,52 +21,87 @@ WORDS: tuple[Word, ...] = get_args(Word)
 """From worst to best."""
 
 MEANINGS: Mapping[Word, str] = {
-    "good": "pairs of columns, and what is learnt from them, are close to the real records'",
+    "good": "pairs of columns, and what is learnt from them, are close to the real "
+    "records'",
     "usable": "the main patterns are there; small groups and fine detail are blurred",
-    "rough": "single columns are about right; associations between them may be weakened or lost",
+    "rough": "single columns are about right; associations between them may be "
+    "weakened or lost",
     "noise": "mostly noise; do not use it",
 }
 
 MISPLACED: Mapping[Word, float] = {"good": 0.04, "usable": 0.12, "rough": 0.30}
-"""The largest share of records in the wrong cell of a pair of columns for each word; above the last it is noise."""
+"""For each word the largest share of records in the wrong cell of a pair of columns.
+
+Above the last it is noise.
+"""
 
 KEPT: Mapping[Word, float] = {"good": 0.90, "usable": 0.75, "rough": 0.40}
-"""The least part kept of what models learn from real records for each word; below the last it is noise."""
+"""For each word the least part that is kept of what models learn from real records.
+
+Below the last it is noise.
+"""
 
 RANKS: Mapping[Word, float] = {"good": 0.05, "usable": 0.12}
-"""The largest share of real records between a real quantile and the synthetic one for each word; above it is rough."""
+"""For each word the largest share of real records between a real and a synthetic quantile.
+
+Above the last it is rough.
+"""
+
+# The least part of the coefficients of regressions that is kept, for the words "good"
+# and "usable". Samples of one table keep some 90 %. Chosen on simulated tables.
+_MIN_KEPT_GOOD = 0.8
+_MIN_KEPT_USABLE = 0.4
+
+_STYLES: Mapping[Word, str] = {
+    "good": "bold green",
+    "usable": "bold green",
+    "rough": "bold yellow",
+    "noise": "bold red",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """How far synthetic records can be relied on.
 
+    Attributes:
+        word: "good", "usable", "rough" or "noise"; None where too little is known.
+        source: What says so: a "plan", from public facts alone; a "fit", from what left
+            the gate besides; or an "evaluate", which compared with real records and is
+            outside the guarantee.
+        reasons: Why, in words.
+        cures: What would lead to a better word.
+        figures: What the word rests on, by name: shares from 0 to 1, numbers of
+            records.
+
+    Raises:
+        ValueError: if word or source are none.
+
     Examples:
-        >>> verdict = Verdict(word="rough", source="plan", reasons=("few records",), cures=("epsilon of at least 3",))
-        >>> print(verdict)
-        Verdict: rough - single columns are about right; associations between them may be weakened or lost.
-         because few records
-         helps   epsilon of at least 3
+        >>> verdict = Verdict(
+        ...     word="rough",
+        ...     source="plan",
+        ...     reasons=("few records",),
+        ...     cures=("epsilon of at least 3",),
+        ... )
+        >>> print(verdict.headline)
+        rough - single columns are about right; associations between them may be weakened or lost.
         >>> Verdict.from_json(verdict.to_json()) == verdict
         True
     """
 
     word: Word | None
-    """"good", "usable", "rough" or "noise"; None where too little is known for one."""
     source: Source
-    """What says so: a "plan", from public facts alone; a "fit", from what left the gate besides; or an "evaluate",
-    which compared with real records and is outside the guarantee."""
     reasons: tuple[str, ...]
-    """Why, in words."""
     cures: tuple[str, ...] = ()
-    """What would lead to a better word."""
     figures: Mapping[str, Any] = field(default_factory=dict)
-    """What the word rests on, by name: shares from 0 to 1, numbers of records."""
 
     def __post_init__(self) -> None:
+        """Checks word and source."""
         if self.word not in (None, *WORDS) or self.source not in get_args(Source):
             raise ValueError(
-                f"a verdict of {self.source!r} has the word {self.word!r}; expected one of {WORDS}"
+                f"a verdict of {self.source!r} has the word {self.word!r}; expected one "
+                f"of {WORDS}"
             )
 
     @property
@@ -77,46 +112,45 @@ class Verdict:
     @property
     def headline(self) -> str:
         """The word and what it means, in a sentence."""
-        return (
-            f"{self.meaning}."
-            if self.word is None
-            else f"{self.word} - {self.meaning}."
-        )
+        if self.word is None:
+            return f"{self.meaning}."
+        return f"{self.word} - {self.meaning}."
+
+    def _labelled_lines(self) -> Iterator[tuple[str, str]]:
+        """Yields reasons and cures; the first of each with what it is."""
+        for label, lines in (("because", self.reasons), ("helps", self.cures)):
+            for index, line in enumerate(lines):
+                yield label if index == 0 else "", line
 
     def __str__(self) -> str:
-        lines = [f"Verdict: {self.headline}"]
-        for what, told in (("because", self.reasons), ("helps", self.cures)):
-            lines += [
-                f" {'' if place else what:<7} {text}" for place, text in enumerate(told)
-            ]
-        return "\n".join(lines)
+        """Returns the verdict as lines of text."""
+        lines = [f" {label:<7} {line}" for label, line in self._labelled_lines()]
+        return "\n".join([f"Verdict: {self.headline}", *lines])
 
     def render(self) -> RenderableType:
-        """The verdict as a page for ``rich.console.Console.print``, its first word in the colour of its meaning."""
+        """Returns the verdict for ``rich.console.Console.print``.
+
+        Its word has the colour of its meaning.
+        """
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
-        page = Table.grid(padding=(0, 0, 0, 1), pad_edge=True)
-        for what, told in (("because", self.reasons), ("helps", self.cures)):
-            for place, text in enumerate(told):
-                page.add_row("" if place else what, Text(text))
-        style = {
-            "good": "bold green",
-            "usable": "bold green",
-            "rough": "bold yellow",
-            "noise": "bold red",
-        }
-        first = Text("Verdict: ", style="bold") + Text(
-            self.word or "", style=style.get(self.word or "", "")
-        )
-        return Group(first + Text(self.headline.removeprefix(self.word or "")), page)
+        word = self.word or ""
+        style = "" if self.word is None else _STYLES[self.word]
+        rest = self.headline.removeprefix(word)
+        headline = Text("Verdict: ", style="bold") + Text(word, style=style)
+        grid = Table.grid(padding=(0, 0, 0, 1), pad_edge=True)
+        for label, line in self._labelled_lines():
+            grid.add_row(label, Text(line))
+        return Group(headline + Text(rest), grid)
 
     def to_json(self) -> dict[str, Any]:
-        """The verdict as JSON values."""
-        told = {"word": self.word, "meaning": self.meaning, "source": self.source}
+        """Returns the verdict as JSON values."""
         return {
-            **told,
+            "word": self.word,
+            "meaning": self.meaning,
+            "source": self.source,
             "reasons": list(self.reasons),
             "cures": list(self.cures),
             "figures": dict(self.figures),
@@ -124,30 +158,40 @@ class Verdict:
 
     @classmethod
     def together(cls, parts: Sequence[Verdict]) -> Verdict | None:
-        """Returns one verdict of several of the same source: the worst word, all reasons and cures; None of none."""
+        """Combines verdicts of the same source.
+
+        Returns:
+            The worst word, with all reasons and cures; None of none.
+        """
         if not parts:
             return None
         words = [part.word for part in parts if part.word is not None]
+        worst_word = min(words, key=WORDS.index) if words else None
+        cures = dict.fromkeys(cure for part in parts for cure in part.cures)
+        figures: dict[str, Any] = {}
+        for part in parts:
+            figures |= part.figures
         return cls(
-            word=min(words, key=WORDS.index) if words else None,
+            word=worst_word,
             source=parts[0].source,
             reasons=tuple(reason for part in parts for reason in part.reasons),
-            cures=tuple(dict.fromkeys(cure for part in parts for cure in part.cures)),
-            figures={
-                name: value for part in parts for name, value in part.figures.items()
-            },
+            cures=tuple(cures),
+            figures=figures,
         )
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
-        """Returns the verdict that `to_json` wrote; a ValueError, TypeError or LookupError if it is none."""
-        reasons, cures = (tuple(map(str, told[name])) for name in ("reasons", "cures"))
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Returns the verdict that `to_json` wrote.
+
+        Raises:
+            ValueError, TypeError, LookupError: if the content is none.
+        """
         return cls(
-            word=told["word"],
-            source=told["source"],
-            reasons=reasons,
-            cures=cures,
-            figures=dict(told["figures"]),
+            word=content["word"],
+            source=content["source"],
+            reasons=tuple(map(str, content["reasons"])),
+            cures=tuple(map(str, content["cures"])),
+            figures=dict(content["figures"]),
         )
 
 
@@ -162,22 +206,45 @@ def word_of_misplaced(share: float) -> Word:
 
 
 def word_of_kept(kept: float) -> Word:
-    """Returns the word for the part that is kept of what models learn from real records; `nan` is noise."""
+    """Returns the word for the part that is kept of what models learn.
+
+    Args:
+        kept: The part, of what they learn from real records; `nan` is noise.
+    """
     return next((word for word, least in KEPT.items() if kept >= least), "noise")
 
 
 def of_coefficients(kept: float, source: Source, doubt: float = 0.0) -> Verdict:
-    """Returns what is said of coefficients of regressions of which a part is kept; the word forgives a doubt.
+    """Returns a verdict on the coefficients of regressions.
 
-    Samples of one table keep some 90 %. The least parts were chosen on simulated tables.
+    Args:
+        kept: The part of them that is kept, in the mean.
+        source: What says so.
+        doubt: How far `kept` may be too low, which the word "usable" forgives.
     """
-    word: Word = "good" if kept >= 0.8 else "usable" if kept + doubt >= 0.4 else "rough"
-    expected = "expected to be " * (source == "fit")
-    reason = f"coefficients of regressions on all other columns are {expected}kept by {kept:.0%} in the mean"
-    cure = "more records or a larger epsilon; for regressions `noisegate infer`, where the method has it"
-    told, cures = {"coefficients_kept": kept}, (cure,) * (word != "good")
+    word: Word
+    if kept >= _MIN_KEPT_GOOD:
+        word = "good"
+    elif kept + doubt >= _MIN_KEPT_USABLE:
+        word = "usable"
+    else:
+        word = "rough"
+    expected = "expected to be " if source == "fit" else ""
+    cures: tuple[str, ...] = ()
+    if word != "good":
+        cures = (
+            "more records or a larger epsilon; for regressions `noisegate infer`, where "
+            "the method has it",
+        )
     return Verdict(
-        word=word, source=source, reasons=(reason,), cures=cures, figures=told
+        word=word,
+        source=source,
+        reasons=(
+            f"coefficients of regressions on all other columns are {expected}kept by "
+            f"{kept:.0%} in the mean",
+        ),
+        cures=cures,
+        figures={"coefficients_kept": kept},
     )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.answers.design import COUNTS, PAIRS, SINGLES, Columns, Design
-from noisegate.answers.released import Answered
+from noisegate.answers.rounds import Answered
 from noisegate.answers.verdict import (
     MISPLACED,
     WORDS,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.answers.design import COUNTS
 from noisegate.answers.measurements import Measurements
-from noisegate.answers.reading import read_measurements
-from noisegate.answers.released import Answered
+from noisegate.answers.reading import domain_of
+from noisegate.answers.rounds import Answered, Rounds
 from noisegate.devices import check_device
 from noisegate.errors import OptionError, require
 from noisegate.methods.forecast import Forecast, forecast_of, verdict_of_fit
@@ -146,8 +146,9 @@ class Linked(Method):
         design = next(
             one for one in self._designs_of(release) if one.link.name == link.name
         )
-        bins, tables = design.tables.read(design.answers(release))
-        return read_measurements(link.schema.layout, bins, tables)
+        rounds = Rounds(design.tables, design.answers(release))
+        domain = domain_of(link.schema.layout, rounds.bins)
+        return Measurements(domain, tuple(rounds.tables()))
 
     def check_fit(self, device: str) -> None:
         """Finds what would stop the fit, before any budget is spent; see `Method`."""

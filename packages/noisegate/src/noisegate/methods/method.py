@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 from noisegate.answers.measurements import Measurements
-from noisegate.answers.reading import public_total, read_measurements
-from noisegate.answers.released import Table
+from noisegate.answers.noisy_table import NoisyTable
+from noisegate.answers.reading import domain_of, public_total
 from noisegate.answers.verdict import Verdict
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import FitWarning, OptionError
@@ -255,37 +255,30 @@ class Method(Settings, ABC):
 
         return bool(fitting.discrepancy > FAR)
 
-    def released_tables(
-        self, release: Release
-    ) -> tuple[Sequence[NumericBins], list[Table]]:
-        """Returns the cells of numeric columns and the noisy tables of columns in a release, for its public page.
-
-        Here it is the counts of the classes, and of all records where there are none.
-        """
-        counts, layout = release.values.get("counts"), release.schema.layout
-        if counts is None or layout.label is None or counts.size != layout.classes:
-            return (), []
-        label = len(layout.numeric) + layout.label
-        return (), [
-            Table(
-                columns=(label,),
-                counts=counts.ravel(),
-                noise_std=release.noise_std["counts"],
-            )
-        ]
-
     def measurements(self, release: Release) -> Measurements:
         """Returns all that a release of this method states of its table of records.
+
+        Here it is the counts of the classes, and nothing where there are none.
 
         Args:
             release: A release of this method, of one table.
         """
-        bins, tables = self.released_tables(release)
-        return read_measurements(
-            release.schema.layout,
-            bins,
-            tables,
-            known_total=public_total(release.certificate),
+        layout = release.schema.layout
+        domain = domain_of(layout, ())
+        tables: tuple[NoisyTable, ...] = ()
+        counts = release.values.get("counts")
+        if (
+            counts is not None
+            and layout.label is not None
+            and counts.size == layout.classes
+        ):
+            label_domain = domain.project([layout.coded[layout.label].name])
+            noise_std = release.noise_std["counts"]
+            tables = (
+                NoisyTable.of(label_domain, counts.ravel(), noise_std=noise_std),
+            )
+        return Measurements(
+            domain, tables, known_total=public_total(release.certificate)
         )
 
     def held_out_measurements(self, release: Release) -> Measurements:
@@ -294,7 +287,7 @@ class Method(Settings, ABC):
         Args:
             release: A release of this method, of one table.
         """
-        return read_measurements(release.schema.layout, (), ())
+        return Measurements(domain_of(release.schema.layout, ()), ())
 
     def verdict(
         self, schema: Schema, budget: Budget, records: int | None = None
