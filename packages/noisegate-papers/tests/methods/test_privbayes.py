@@ -14,9 +14,9 @@ from tests.shared.sums import check_tables, same_tables
 
 from noisegate import Budget, Gate, PrivBayes
 from noisegate.answers.released import Table
-from noisegate.answers.tables import class_tables
 from noisegate.errors import MissingExtraError, ModelError
 from noisegate.models.folder import verify_model
+from noisegate.models.tables.packed_tables import class_tables
 from noisegate.privacy.release import Release, array_hashes, release_arrays
 from noisegate.queries.contingency import tables_up_to
 from noisegate.records import Rows

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noisegate.answers import tables as module
 from noisegate.answers.released import Table
-from noisegate.answers.tables import Components, Distance, class_tables
+from noisegate.models.tables import distance as module
+from noisegate.models.tables.distance import Components, Distance
+from noisegate.models.tables.packed_tables import class_tables
 
 SIZES = (3, 2, 4, 2)
 LABEL = 3

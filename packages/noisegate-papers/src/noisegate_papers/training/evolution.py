@@ -16,10 +16,14 @@ import numpy.typing as npt
 
 from noisegate.answers.design import Design
 from noisegate.answers.released import Answered
-from noisegate.answers.tables import ClassTables, class_tables, likely_shares
 from noisegate.models.mixture import Mixture
 from noisegate.models.stratified import CellSampler, stratified_uniforms
 from noisegate.models.tables.mixture_fit import within_cells
+from noisegate.models.tables.packed_tables import (
+    ClassTables,
+    class_tables,
+    likely_shares,
+)
 from noisegate.models.within_cell import WithinCell
 from noisegate.queries.binning import NumericBins
 from noisegate.seeds import public_random, uniform

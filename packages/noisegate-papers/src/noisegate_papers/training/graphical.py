@@ -22,10 +22,14 @@ import numpy.typing as npt
 
 from noisegate.answers.design import Design
 from noisegate.answers.released import Answered, Values
-from noisegate.answers.tables import ClassTables, class_tables, likely_shares
 from noisegate.errors import MissingExtraError, ModelError
 from noisegate.models.checkpoint import FinishedFit, FitState
 from noisegate.models.tables.mixture_fit import within_cells
+from noisegate.models.tables.packed_tables import (
+    ClassTables,
+    class_tables,
+    likely_shares,
+)
 from noisegate.privacy.marginal_plan import marginal_columns
 from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release

@@ -6,7 +6,6 @@
   `crosstab` compute with them. Readers with columns by number (below) give way to it.
 - `cells`: which numbers a cell of a numeric column holds.
 - `released`: the noisy tables of counts, read from a release.
-- `tables`: arithmetic of tables of counts over columns.
 - `design`: which tables a release shall have, and with which cells.
 - `verdict`: what a model is good for, in words.
 - `infer`: questions that are answered with intervals (`answers`, `evidence`,

@@ -9,11 +9,11 @@ from tests.shared.columns import boolean, categorical
 
 from noisegate import Gate, Pairwise, Schema
 from noisegate.answers.released import Table
-from noisegate.answers.tables import ClassTables, class_tables, split
 from noisegate.models.labelled import LabelledMixture
 from noisegate.models.linked.fit import with_start
 from noisegate.models.mixture import Mixture
 from noisegate.models.tables.label_fit import LabelFit
+from noisegate.models.tables.packed_tables import ClassTables, class_tables, split
 from noisegate.schema import Boolean, Integer
 from noisegate.schema.linked.links import STEPS, LinkColumns
 from noisegate.schema.linked.schema import LinkedSchema, LinkedTable

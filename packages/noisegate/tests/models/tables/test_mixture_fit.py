@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from noisegate.answers.released import Table
-from noisegate.answers.tables import class_tables
 from noisegate.models.tables.descent import MixtureSettings
 from noisegate.models.tables.mixture_fit import (
     FAR,
@@ -14,6 +13,7 @@ from noisegate.models.tables.mixture_fit import (
     column_basis,
     denoised_pairs,
 )
+from noisegate.models.tables.packed_tables import class_tables
 
 SIZES = (4, 3, 5, 2)
 LABEL = 3

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from noisegate.answers.released import Table
-from noisegate.answers.tables import class_tables, likely_shares, split
+from noisegate.models.tables.packed_tables import class_tables, likely_shares, split
 
 SIZES = (2, 3, 2)
 LABEL = 1

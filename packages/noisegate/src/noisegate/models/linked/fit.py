@@ -34,7 +34,6 @@ import numpy.typing as npt
 from noisegate.answers import design as rounds
 from noisegate.answers.design import Design
 from noisegate.answers.released import COARSE, HISTOGRAMS, Answered
-from noisegate.answers.tables import ClassTables, Start, likely_shares
 from noisegate.devices import one_thread
 from noisegate.models.checkpoint import FitState, under
 from noisegate.models.linked.chain import Cells, fit_chain
@@ -42,6 +41,7 @@ from noisegate.models.linked.link_model import LinkModel, parent_cells
 from noisegate.models.mixture import Mixture
 from noisegate.models.tables.descent import MixtureSettings
 from noisegate.models.tables.mixture_fit import MixtureFit, mixture_of, within_cells
+from noisegate.models.tables.packed_tables import ClassTables, Start, likely_shares
 from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release
 from noisegate.queries.binning import Histogram, NumericBins, denoise

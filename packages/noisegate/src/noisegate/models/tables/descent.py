@@ -18,16 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.answers.tables import (
+from noisegate.models.checkpoint import restore
+from noisegate.models.tables.distance import Components, Distance, Expected
+from noisegate.models.tables.packed_tables import (
     ClassTables,
-    Components,
-    Distance,
-    Expected,
     Floats,
     likely_shares,
     scores_of,
 )
-from noisegate.models.checkpoint import restore
 from noisegate.settings import LearningRate, Settings, Steps, Whole, settings
 
 if TYPE_CHECKING:

@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.answers.tables import ClassTables
 from noisegate.models.labelled import LabelModel, log_ratios, softmax
 from noisegate.models.mixture import Mixture
+from noisegate.models.tables.packed_tables import ClassTables
 from noisegate.seeds import public_random
 
 if TYPE_CHECKING:

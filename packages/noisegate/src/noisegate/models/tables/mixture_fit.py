@@ -1,8 +1,8 @@
 """Fits a mixture of product distributions to released contingency tables, whose noise is taken off before.
 
 Each class has components of its own, and the expected counts of its pairs are the second moment of its records; see
-`noisegate.answers.tables.Distance`. It is fitted by gradient descent, on the CPU, to what `denoised_pairs` makes of
-them, and to its end: what could be overfitted is gone. All of it is post-processing, which costs no privacy.
+`noisegate.models.tables.distance.Distance`. It is fitted by gradient descent, on the CPU, to what `denoised_pairs`
+makes of them, and to its end: what could be overfitted is gone. All of it is post-processing, which costs no privacy.
 
 Related: RAP (Aydore et al. 2021), RAP++ (Vietri et al. 2022) and GEM (Liu, Vietri and Wu 2021) fit relaxed tables and
 generators to noisy queries by gradient descent.
@@ -43,19 +43,19 @@ import numpy.typing as npt
 from noisegate.answers.cells import ends_of
 from noisegate.answers.design import Design
 from noisegate.answers.released import Table
-from noisegate.answers.tables import (
-    ClassTables,
-    Components,
-    Floats,
-    class_tables,
-    split,
-)
 from noisegate.devices import one_thread
 from noisegate.models.checkpoint import FitState, joined, under
 from noisegate.models.labelled import LabelledMixture
 from noisegate.models.mixture import Mixture
 from noisegate.models.tables.descent import MixtureSettings, Search
+from noisegate.models.tables.distance import Components
 from noisegate.models.tables.label_fit import MOST_LABELS, LabelFit
+from noisegate.models.tables.packed_tables import (
+    ClassTables,
+    Floats,
+    class_tables,
+    split,
+)
 from noisegate.models.within_cell import WithinCell
 from noisegate.privacy.release import Release
 from noisegate.queries.binning import (
