@@ -16,7 +16,7 @@ from noisegate import Budget, Gate, PrivBayes
 from noisegate.answers.released import Table
 from noisegate.errors import MissingExtraError, ModelError
 from noisegate.models.folder import verify_model
-from noisegate.models.tables.packed_tables import class_tables
+from noisegate.models.tables.packed_tables import pack_tables
 from noisegate.privacy.release import Release, array_hashes, release_arrays
 from noisegate.queries.contingency import tables_up_to
 from noisegate.records import Rows
@@ -183,7 +183,7 @@ def test_a_column_is_drawn_with_both_of_its_parents():
         table(pair, joint[0].sum(axis=({0, 1, 2} - set(pair)).pop()))
         for pair in ((0, 1), (0, 2), (1, 2))
     ]
-    tables = class_tables([*single, *pairs], (2, 2, 3), None)
+    tables = pack_tables([*single, *pairs], (2, 2, 3), None)
     families = (Family(0, ()), Family(1, (0,)), Family(2, (0, 1)))
     counts = [joint.sum(axis=(2, 3)), joint.sum(axis=3), joint]
     noisy = [one + random.normal(scale=20.0, size=one.shape) for one in counts]

@@ -8,7 +8,7 @@ import pytest
 from noisegate.answers.released import Table
 from noisegate.models.tables import distance as module
 from noisegate.models.tables.distance import Components, Distance
-from noisegate.models.tables.packed_tables import class_tables
+from noisegate.models.tables.packed_tables import pack_tables
 
 SIZES = (3, 2, 4, 2)
 LABEL = 3
@@ -22,7 +22,7 @@ def tables(seed=0):
     for columns, std in NOISE.items():
         counts = random.uniform(20, 200, [SIZES[column] for column in columns])
         found.append(Table(columns=columns, counts=counts, noise_std=std))
-    return class_tables(found, SIZES, LABEL)
+    return pack_tables(found, SIZES, LABEL)
 
 
 def components(seed=1):
@@ -99,7 +99,7 @@ def test_tables_of_the_mixture_itself_are_at_distance_zero():
     ]
     # Numbers of records and single columns as they are, which the tables would shrink.
     exact_tables = replace(
-        class_tables(exact, SIZES, LABEL), counts=released.counts, singles=singles
+        pack_tables(exact, SIZES, LABEL), counts=released.counts, singles=singles
     )
     distance = Distance(exact_tables)
     expected = distance.expected(found)

@@ -20,9 +20,9 @@ from noisegate.models.mixture import Mixture
 from noisegate.models.stratified import CellSampler, stratified_uniforms
 from noisegate.models.tables.mixture_fit import within_cells
 from noisegate.models.tables.packed_tables import (
-    ClassTables,
-    class_tables,
+    PackedTables,
     likely_shares,
+    pack_tables,
 )
 from noisegate.models.within_cell import WithinCell
 from noisegate.queries.binning import NumericBins
@@ -51,7 +51,7 @@ class OneWay:
     design: Design
     bins: tuple[NumericBins, ...]  # cells of numeric columns
     within: tuple[WithinCell, ...]  # where in these values lie
-    tables: ClassTables  # noisy counts of each column
+    tables: PackedTables  # noisy counts of each column
     shares: Floats  # of cells of each column but the label, side by side, in each class, (classes, D)
 
     @classmethod
@@ -63,7 +63,7 @@ class OneWay:
             *(one.size for one in bins),
             *(column.size for column in design.layout.coded),
         )
-        tables = class_tables(
+        tables = pack_tables(
             released, sizes, design.label, design.prior(histograms, bins)
         )
         within = within_cells(design, bins, histograms)

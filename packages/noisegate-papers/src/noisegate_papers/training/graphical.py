@@ -1,10 +1,10 @@
 """Graphical models from noisy tables: fitted by Private-PGM, or by what PrivBayes asks after the pairwise rounds.
 
 McKenna, Sheldon and Miklau (2019); PrivBayes, sections 4 and 5; Friedman, Geiger and Goldszmidt (1997). Columns are
-numbered as in `ClassTables`, the label left out.
+numbered as in `PackedTables`, the label left out.
 
 A fit by mirror descent (McKenna, Sheldon, Miklau 2019) is taken apart into conditional
-tables. Of PrivBayes see sections 4 and 5. Columns are numbered as in `ClassTables`, the
+tables. Of PrivBayes see sections 4 and 5. Columns are numbered as in `PackedTables`, the
 label left out: where its classes are told apart, it is a parent of every other column
 (Friedman, Geiger and Goldszmidt, 1997). A noisy table is shrunk towards what a smaller
 one says, as far as the table itself tells (empirical Bayes).
@@ -26,9 +26,9 @@ from noisegate.errors import MissingExtraError, ModelError
 from noisegate.models.checkpoint import FinishedFit, FitState
 from noisegate.models.tables.mixture_fit import within_cells
 from noisegate.models.tables.packed_tables import (
-    ClassTables,
-    class_tables,
+    PackedTables,
     likely_shares,
+    pack_tables,
 )
 from noisegate.privacy.marginal_plan import marginal_columns
 from noisegate.privacy.plan import Query
@@ -181,7 +181,7 @@ def shrunk(counts: Floats, expected: Floats, noise_std: float) -> Floats:
 
 
 def pair_counts(
-    tables: ClassTables, shares: Floats, first: int, second: int
+    tables: PackedTables, shares: Floats, first: int, second: int
 ) -> Floats | None:
     """Returns the shrunk counts of a pair of columns in each class, (classes, cells, cells); None if not released."""
     low, high = sorted((first, second))
@@ -211,7 +211,7 @@ def mutual_information(counts: Floats) -> float:
 
 
 def choose_families(
-    tables: ClassTables, shares: Floats, *, degree: int, most_cells: float
+    tables: PackedTables, shares: Floats, *, degree: int, most_cells: float
 ) -> tuple[Family, ...]:
     """Returns the family of each column, parents first, by the shares of cells in each class, (classes, D)."""
     # The first parents are a tree of greatest mutual information (Chow and Liu, 1968). A further parent is that which
@@ -254,7 +254,7 @@ def choose_families(
 
 
 def conditional_tables(
-    tables: ClassTables,
+    tables: PackedTables,
     families: Sequence[Family],
     counts: Sequence[Floats],
     noise_std: float,
@@ -269,7 +269,7 @@ def conditional_tables(
 
 
 def _conditional(
-    tables: ClassTables,
+    tables: PackedTables,
     shares: Floats,
     family: Family,
     counts: Floats,
@@ -322,7 +322,7 @@ def _posterior(
 
 
 def factors_of(
-    tables: ClassTables,
+    tables: PackedTables,
     families: Sequence[Family],
     distributions: Sequence[Floats],
     label: int | None,
@@ -366,7 +366,7 @@ class Chosen(NamedTuple):
 
     bins: tuple[NumericBins, ...]
     histograms: Mapping[int, Histogram]
-    tables: ClassTables
+    tables: PackedTables
     families: tuple[Family, ...]
     counted: Contingency
 
@@ -417,7 +417,7 @@ class NetworkDesign:
             *(column.size for column in design.layout.coded),
         )
         histograms = design.read_histograms(answers)
-        tables = class_tables(
+        tables = pack_tables(
             released, sizes, design.label, design.prior(histograms, bins)
         )
         noise = answers.noise_std[FAMILIES] * math.sqrt(len(design.columns))

@@ -13,7 +13,7 @@ from noisegate.models.labelled import LabelledMixture
 from noisegate.models.linked.fit import with_start
 from noisegate.models.mixture import Mixture
 from noisegate.models.tables.label_fit import LabelFit
-from noisegate.models.tables.packed_tables import ClassTables, class_tables, split
+from noisegate.models.tables.packed_tables import PackedTables, pack_tables, split
 from noisegate.schema import Boolean, Integer
 from noisegate.schema.linked.links import STEPS, LinkColumns
 from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
@@ -72,7 +72,7 @@ def as_mixture(joint):
 
 
 def fitted(joint, tables, weight=0.0):
-    fit = LabelFit(3, class_tables(tables, joint.shape, 3), (0, 0, 0), seed=0)
+    fit = LabelFit(3, pack_tables(tables, joint.shape, 3), (0, 0, 0), seed=0)
     return fit.model(as_mixture(joint), weight)
 
 
@@ -112,10 +112,10 @@ def test_the_mixture_is_asked_where_effects_do_not_say_it(kind, weights):
     joint = truth(kind)
     tables = released(joint, 20.0)
     trial, judge = (
-        class_tables(half, joint.shape, 3)
+        pack_tables(half, joint.shape, 3)
         for half in split(tables, np.random.default_rng(0))
     )
-    fit = LabelFit(3, class_tables(tables, joint.shape, 3), (0, 0, 0), seed=0)
+    fit = LabelFit(3, pack_tables(tables, joint.shape, 3), (0, 0, 0), seed=0)
     assert fit.weight(trial, judge, as_mixture(joint)) in weights
 
 
@@ -159,7 +159,7 @@ NUMBERS = np.array([400.0, 200.0, 0.0, 400.0])  # none, one, and three children
 NONE, FIRST, NEXT = (STEPS.index(step) for step in ("none", "first", "next"))
 
 
-def tables(pair: np.ndarray | None = None, noise_std: float = 1.0) -> ClassTables:
+def tables(pair: np.ndarray | None = None, noise_std: float = 1.0) -> PackedTables:
     """Tables of 1,000 parents, of pain before and now."""
     now = np.array(
         [200.0, 200.0, 100.0, 500.0]
@@ -179,7 +179,7 @@ def tables(pair: np.ndarray | None = None, noise_std: float = 1.0) -> ClassTable
                 noise_std=noise_std,
             )
         )
-    made = class_tables(found, LINK_START_SIZES, None)
+    made = pack_tables(found, LINK_START_SIZES, None)
     return with_start(made, COLUMNS, NUMBERS, np.arange(4))
 
 

@@ -13,7 +13,7 @@ from noisegate.models.tables.mixture_fit import (
     column_basis,
     denoised_pairs,
 )
-from noisegate.models.tables.packed_tables import class_tables
+from noisegate.models.tables.packed_tables import pack_tables
 
 SIZES = (4, 3, 5, 2)
 LABEL = 3
@@ -283,7 +283,7 @@ def pair_of(joint, records, std, *, ordered, seed=0):
         for axis, size in enumerate(joint.shape)
     ]
     noisy = drawn + random.normal(scale=std, size=joint.shape)
-    tables = class_tables(
+    tables = pack_tables(
         [*margins, Table(columns=(0, 1), counts=noisy, noise_std=std)],
         joint.shape,
         None,

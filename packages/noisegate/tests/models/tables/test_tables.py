@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from noisegate.answers.released import Table
-from noisegate.models.tables.packed_tables import class_tables, likely_shares, split
+from noisegate.models.tables.packed_tables import likely_shares, pack_tables, split
 
 SIZES = (2, 3, 2)
 LABEL = 1
@@ -32,7 +32,7 @@ def records():
 
 def test_counts_of_a_pair_stand_at_the_offsets_of_its_columns_in_each_class():
     counts = np.arange(12.0).reshape(2, 3, 2)  # columns 0, label, 2
-    found = class_tables([table((0, 1, 2), counts, 0.5)], SIZES, LABEL)
+    found = pack_tables([table((0, 1, 2), counts, 0.5)], SIZES, LABEL)
     assert found.sizes == (2, 2) and found.pairs.shape == (3, 4, 4)
     for row in range(3):
         assert found.pairs[row, :2, 2:].tolist() == counts[:, row, :].tolist()
@@ -45,10 +45,8 @@ def test_counts_of_a_pair_stand_at_the_offsets_of_its_columns_in_each_class():
 
 def test_tables_without_the_label_are_not_used(records):
     tables = [table((1,), exact((1,), records)), table((0, 1), exact((0, 1), records))]
-    found = class_tables(tables, SIZES, LABEL)
-    more = class_tables(
-        [*tables, table((0,), [1e6, 1e6]), table((), 1e6)], SIZES, LABEL
-    )
+    found = pack_tables(tables, SIZES, LABEL)
+    more = pack_tables([*tables, table((0,), [1e6, 1e6]), table((), 1e6)], SIZES, LABEL)
     assert np.array_equal(found.singles, more.singles) and np.array_equal(
         found.counts, more.counts
     )
@@ -71,7 +69,7 @@ def test_single_columns_are_the_inverse_variance_estimate(records):
     """Each table gives an estimate of a cell by adding up; their noise is independent, their weight by its variance."""
     columns, stds = [(1,), (0, 1), (1, 2), (0, 1, 2)], [1.0, 2.0, 3.0, 0.7]
     tables = measured(records, 0, columns, stds)
-    found = class_tables(tables, SIZES, LABEL)
+    found = pack_tables(tables, SIZES, LABEL)
     for row in range(3):
         for cell in range(2):
             estimates = [
@@ -132,7 +130,7 @@ def shares_of(singles, counts, std):
         table((1,), counts, std),
         table((0, 1), np.asarray(singles, dtype=float).T, std),
     ]
-    return likely_shares(class_tables(tables, (len(singles[0]), len(counts)), 1))
+    return likely_shares(pack_tables(tables, (len(singles[0]), len(counts)), 1))
 
 
 @pytest.mark.parametrize("std", [1e-9, 1.0, 1e3, 1e9])

@@ -41,7 +41,7 @@ from noisegate.models.linked.link_model import LinkModel, parent_cells
 from noisegate.models.mixture import Mixture
 from noisegate.models.tables.descent import MixtureSettings
 from noisegate.models.tables.mixture_fit import MixtureFit, mixture_of, within_cells
-from noisegate.models.tables.packed_tables import ClassTables, Start, likely_shares
+from noisegate.models.tables.packed_tables import PackedTables, Start, likely_shares
 from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release
 from noisegate.queries.binning import Histogram, NumericBins, denoise
@@ -297,7 +297,7 @@ class LinkFit(MixtureFit):
             prior=design.prior(self._histograms, self._bins),
         )
 
-    def _known(self, tables: ClassTables) -> ClassTables:
+    def _known(self, tables: PackedTables) -> PackedTables:
         """Adds the start of the fit, which the numbers of children imply."""
         return with_start(
             tables, self.design.columns, self._child_counts.masses, self._first_numbers
@@ -507,11 +507,11 @@ class LinkedFit:
 
 
 def with_start(
-    tables: ClassTables,
+    tables: PackedTables,
     columns: LinkColumns,
     child_counts: Floats,
     first_numbers: npt.NDArray[np.intp],
-) -> ClassTables:
+) -> PackedTables:
     """Adds where the fit to the tables of a link starts, which the child counts imply.
 
     If families are short, pairs are shrunk towards what the start expects.
@@ -632,7 +632,7 @@ def _positive_shares(shares: Floats) -> Floats:
 
 
 def _shrink_pairs(
-    tables: ClassTables, start: Start, *, exempt: slice
+    tables: PackedTables, start: Start, *, exempt: slice
 ) -> npt.NDArray[np.float32]:
     """Shrinks counts of pairs towards what a start expects, by how noisy they are.
 

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from noisegate.models.checkpoint import restore
 from noisegate.models.tables.distance import Components, Distance, Expected
 from noisegate.models.tables.packed_tables import (
-    ClassTables,
     Floats,
+    PackedTables,
     likely_shares,
     scores_of,
 )
@@ -120,7 +120,11 @@ class Descent:
     """
 
     def __init__(
-        self, tables: ClassTables, settings: MixtureSettings, init_std: float, seed: int
+        self,
+        tables: PackedTables,
+        settings: MixtureSettings,
+        init_std: float,
+        seed: int,
     ) -> None:
         self._tables, self.distance = tables, Distance(tables)
         weights, cells = _start(tables, settings.components, seed)
@@ -202,7 +206,7 @@ class Descent:
 
 
 def _start(
-    tables: ClassTables, components: int, seed: int
+    tables: PackedTables, components: int, seed: int
 ) -> tuple[Float32[Array, "classes K"], Float32[Array, "classes D K"]]:
     """Returns the logits of the weights and of the cells that a mixture sets out from, before it is spread."""
     if tables.start is None:
@@ -227,7 +231,7 @@ def _start(
 
 
 def _latent_cells(
-    tables: ClassTables, row: int, shares: Floats, drawn: Floats
+    tables: PackedTables, row: int, shares: Floats, drawn: Floats
 ) -> Float64[Array, "D K"]:
     """Returns cells of components that are spread as the pairs of one class say, like points of a Gaussian copula.
 
@@ -320,8 +324,8 @@ class Search:
 
     def __init__(
         self,
-        tables: ClassTables,
-        released: ClassTables,
+        tables: PackedTables,
+        released: PackedTables,
         settings: MixtureSettings,
         *,
         seed: int,

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.models.tables.packed_tables import ClassTables, likely_shares, scores_of
+from noisegate.models.tables.packed_tables import PackedTables, likely_shares, scores_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -72,7 +72,7 @@ class _Block:
 
     def __init__(
         self,
-        tables: ClassTables,
+        tables: PackedTables,
         scores: Float32[Array, "D scores"],
         rows: slice | None = None,
         columns: npt.NDArray[np.intp] | None = None,
@@ -123,7 +123,7 @@ class _Block:
             into[self._columns] += residual.T @ cells[self._rows]
 
 
-def _unit_scores(tables: ClassTables) -> Float32[Array, "D scores"]:
+def _unit_scores(tables: PackedTables) -> Float32[Array, "D scores"]:
     """Returns scores of columns in an order, or of two cells, so long that they count as much as they are to."""
     shares, found = (
         likely_shares(tables).mean(axis=0) if tables.ordered else tables.prior,
@@ -141,7 +141,7 @@ def _unit_scores(tables: ClassTables) -> Float32[Array, "D scores"]:
     )
 
 
-def _blocks(tables: ClassTables) -> list[_Block]:
+def _blocks(tables: PackedTables) -> list[_Block]:
     released, scores = tables.precision > 0, _unit_scores(tables)
     if 2 * released.mean() > _FEW:
         return [_Block(tables, scores)]
@@ -156,7 +156,7 @@ def _blocks(tables: ClassTables) -> list[_Block]:
 class Distance:
     """The squared distance of expected counts to tables, in units of their noise."""
 
-    def __init__(self, tables: ClassTables) -> None:
+    def __init__(self, tables: PackedTables) -> None:
         self._spans, self._counts = tables.spans, tables.counts.astype(np.float32)
         self.cells = tables.larger
         self._blocks = _blocks(tables)

@@ -36,7 +36,7 @@ import numpy.typing as npt
 
 from noisegate.models.labelled import LabelModel, log_ratios, softmax
 from noisegate.models.mixture import Mixture
-from noisegate.models.tables.packed_tables import ClassTables
+from noisegate.models.tables.packed_tables import PackedTables
 from noisegate.seeds import public_random
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class EffectsFit:
     """
 
     def __init__(
-        self, tables: ClassTables, drawn: Drawn, ordered: Sequence[int]
+        self, tables: PackedTables, drawn: Drawn, ordered: Sequence[int]
     ) -> None:
         self._spans, self._drawn = tables.spans, drawn
         # A class that drowned is rare, not impossible.
@@ -164,7 +164,7 @@ class EffectsFit:
         """Returns the probability of a class for each record, (rows,)."""
         return np.asarray(self._odds[:, place] / self._odds.sum(axis=1))
 
-    def _scaled(self, tables: ClassTables) -> tuple[Array, Array, Array]:
+    def _scaled(self, tables: PackedTables) -> tuple[Array, Array, Array]:
         """Returns counts, their noise and totals, where these are known well, scaled to the cells' expected records."""
         classes = len(tables.counts)
         variance = np.minimum(tables.singles_std**2, _HUGE)
@@ -327,7 +327,7 @@ class LabelFit:
     """
 
     def __init__(
-        self, column: int, tables: ClassTables, ordered: Sequence[int], *, seed: int
+        self, column: int, tables: PackedTables, ordered: Sequence[int], *, seed: int
     ) -> None:
         self._column, self._tables, self._ordered, self._seed = (
             column,
@@ -336,7 +336,9 @@ class LabelFit:
             seed,
         )
 
-    def weight(self, trial: ClassTables, judge: ClassTables, mixture: Mixture) -> float:
+    def weight(
+        self, trial: PackedTables, judge: PackedTables, mixture: Mixture
+    ) -> float:
         """Returns κ: by tables to which `mixture` was fitted as a trial, and by others whose noise is independent."""
         if not (judge.precision > 0).any():
             return UNCLEAR
@@ -397,7 +399,7 @@ class LabelFit:
         """Returns the cells of records of a mixture, (rows, columns)."""
         return mixture.cells(mixture.draw(rows, public_random(self._seed)))
 
-    def _onehot(self, tables: ClassTables, cells: Array) -> tuple[Array, list[int]]:
+    def _onehot(self, tables: PackedTables, cells: Array) -> tuple[Array, list[int]]:
         """Returns the one-hot code of records' cells in the columns that take part, and these columns."""
         cells = np.delete(cells, self._column, axis=1)
         kept = list(range(len(tables.sizes)))
@@ -413,7 +415,7 @@ class LabelFit:
             [_indicator(cells[:, place], tables.sizes[place]) for place in kept], axis=1
         ), kept
 
-    def _alone(self, tables: ClassTables, cells: Array, place: int) -> float:
+    def _alone(self, tables: PackedTables, cells: Array, place: int) -> float:
         """Returns how far what one column says of the label stands out of its noise."""
         offset = np.zeros((len(cells), len(tables.counts)))
         drawn = Drawn(
@@ -426,7 +428,7 @@ def _indicator(codes: Array, size: int) -> Array:
     return np.asarray(codes[:, None] == np.arange(size), dtype=np.float32)
 
 
-def chosen(tables: ClassTables, columns: Sequence[int]) -> ClassTables:
+def chosen(tables: PackedTables, columns: Sequence[int]) -> PackedTables:
     """Returns the tables of some columns, ascending; those of three columns are left out."""
     if len(columns) == len(tables.sizes):
         return tables
@@ -449,7 +451,7 @@ def chosen(tables: ClassTables, columns: Sequence[int]) -> ClassTables:
 
 
 def pair_excess(
-    judge: ClassTables, onehot: Array, probabilities: Float64[Array, "rows classes"]
+    judge: PackedTables, onehot: Array, probabilities: Float64[Array, "rows classes"]
 ) -> tuple[float, float]:
     """Returns how far probabilities of the classes are from released pairs, beyond what sampling and noise explain.
 

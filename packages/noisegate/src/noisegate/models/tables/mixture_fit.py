@@ -51,9 +51,9 @@ from noisegate.models.tables.descent import MixtureSettings, Search
 from noisegate.models.tables.distance import Components
 from noisegate.models.tables.label_fit import MOST_LABELS, LabelFit
 from noisegate.models.tables.packed_tables import (
-    ClassTables,
     Floats,
-    class_tables,
+    PackedTables,
+    pack_tables,
     split,
 )
 from noisegate.models.within_cell import WithinCell
@@ -86,7 +86,7 @@ _LEAST_NOISE = 0.15
 _TINY = 1e-9
 
 
-def denoised_pairs(tables: ClassTables, ordered: Sequence[int]) -> ClassTables:
+def denoised_pairs(tables: PackedTables, ordered: Sequence[int]) -> PackedTables:
     """Returns tables whose pairs have less noise, and the precision that they have then.
 
     Args:
@@ -219,7 +219,7 @@ def column_basis(
 
 
 class MixtureFit:
-    """One fit; a `noisegate.models.checkpoint.Resumable`. For tables, sizes and label see `class_tables`.
+    """One fit; a `noisegate.models.checkpoint.Resumable`. For tables, sizes and label see `pack_tables`.
 
     `ordered` says how many cells of each column, the first ones, stand in an order.
 
@@ -244,7 +244,7 @@ class MixtureFit:
         others = [few for column, few in enumerate(ordered) if column != label]
         trial, judge = split(tables, np.random.default_rng(seed))
         released, tried, self.judge_tables = (
-            class_tables(one, sizes, label, prior) for one in (tables, trial, judge)
+            pack_tables(one, sizes, label, prior) for one in (tables, trial, judge)
         )
         self._searches: dict[str, Search] = {}
         with one_thread():
@@ -257,7 +257,7 @@ class MixtureFit:
                 )
             self._searches["fit"] = Search(self.tables, released, settings, seed=seed)
 
-    def _known(self, tables: ClassTables) -> ClassTables:
+    def _known(self, tables: PackedTables) -> PackedTables:
         """Returns tables that are fitted to with what is known of them beforehand, if anything is."""
         return tables
 
@@ -370,7 +370,7 @@ class PairwiseFit(MixtureFit):
         tables = (
             self.tables
             if told_apart
-            else class_tables(self.released, mixture.sizes, column)
+            else pack_tables(self.released, mixture.sizes, column)
         )
         fit = LabelFit(column, tables, ordered, seed=self._seed)
         with one_thread():
@@ -454,7 +454,7 @@ class PairwiseFit(MixtureFit):
             max(float(shares @ square - (shares @ mean) ** 2), _TINY)
         )
 
-    def _mixture(self, components: Components, tables: ClassTables) -> Mixture:
+    def _mixture(self, components: Components, tables: PackedTables) -> Mixture:
         within = within_cells(self.design, self._bins, self._histograms)
         return mixture_of(
             components, tables, self.design.layout, within, self.design.label
@@ -463,7 +463,7 @@ class PairwiseFit(MixtureFit):
 
 def mixture_of(
     components: Components,
-    tables: ClassTables,
+    tables: PackedTables,
     layout: Layout,
     within: tuple[WithinCell, ...],
     label: int | None = None,

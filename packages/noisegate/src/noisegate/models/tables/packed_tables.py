@@ -38,8 +38,8 @@ class Start:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassTables:
-    """Tables with the label as their first axis.
+class PackedTables:
+    """Released tables of counts by class of the label, side by side in float32 blocks, as the fit needs them.
 
     Attributes:
         sizes: Cells of each column but the label.
@@ -112,12 +112,12 @@ def split(
     return trial, judge
 
 
-def class_tables(
+def pack_tables(
     tables: Sequence[Table],
     sizes: Sequence[int],
     label: int | None,
     prior: Mapping[int, Floats] | None = None,
-) -> ClassTables:
+) -> PackedTables:
     """Returns the tables arranged by class, those without the label left out; None makes one class of all records.
 
     `sizes` are the cells of each column, `prior` the shares of these cells in columns of which something is known.
@@ -163,7 +163,7 @@ def class_tables(
     counts, noise_std = totals / totals_weight, totals_weight**-0.5
     records = max(float(counts.sum()), math.sqrt(classes) * noise_std)
     shares = posterior_shares(counts, noise_std, np.full(classes, 1 / classes), records)
-    return ClassTables(
+    return PackedTables(
         sizes=tuple(sizes[column] for column in others),
         pairs=pairs,
         precision=precision,
@@ -177,7 +177,7 @@ def class_tables(
     )
 
 
-def likely_shares(tables: ClassTables) -> Floats:
+def likely_shares(tables: PackedTables) -> Floats:
     """Returns an estimate of each column's distribution in each class, positive, (classes, D).
 
     What all classes say together is shrunk towards what was known before, and what a class says of its own towards
