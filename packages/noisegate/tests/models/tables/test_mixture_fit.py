@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 
 from noisegate.answers.released import Table
+from noisegate.models.tables.denoising import column_basis, denoised_pairs
 from noisegate.models.tables.descent import MixtureSettings
-from noisegate.models.tables.mixture_fit import (
-    FAR,
-    MixtureFit,
-    column_basis,
-    denoised_pairs,
-)
+from noisegate.models.tables.mixture_fit import FAR, MixtureFit
 from noisegate.models.tables.packed_tables import pack_tables
 
 SIZES = (4, 3, 5, 2)
