@@ -1,4 +1,4 @@
-"""Adam on NumPy arrays, in place."""
+"""Adam, a method of gradient descent, on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -13,11 +13,23 @@ from noisegate.models.checkpoint import restore
 
 Array = npt.NDArray[Any]
 
-_EPS = 1e-8
+# Keeps steps finite where gradients are zero: the value of the paper.
+_EPSILON = 1e-8
 
 
 class ArrayAdam:
-    """Adam (Kingma and Ba, ICLR 2015, https://arxiv.org/abs/1412.6980, algorithm 1), in place; a `Resumable`."""
+    """Adam (Kingma and Ba, ICLR 2015, https://arxiv.org/abs/1412.6980, algorithm 1).
+
+    A `noisegate.models.checkpoint.Resumable`.
+
+    Args:
+        parameters: Arrays by name, which steps change in place.
+        beta1: Decay of the mean of gradients, from one step to the next.
+        beta2: Decay of the mean of squared gradients.
+
+    Attributes:
+        steps: Number of steps taken.
+    """
 
     def __init__(
         self,
@@ -26,48 +38,58 @@ class ArrayAdam:
         beta1: float = 0.9,
         beta2: float = 0.999,
     ) -> None:
-        self._parameters, self._beta1, self._beta2 = dict(parameters), beta1, beta2
-        self._mean = {name: np.zeros_like(value) for name, value in parameters.items()}
-        self._square = {
+        self._parameters = dict(parameters)
+        self._beta1 = beta1
+        self._beta2 = beta2
+        self._means = {name: np.zeros_like(value) for name, value in parameters.items()}
+        self._mean_squares = {
             name: np.zeros_like(value) for name, value in parameters.items()
         }
-        self._scratch = {
+        # Steps allocate no memory: what they compute is written here.
+        self._buffers = {
             name: np.empty_like(value) for name, value in parameters.items()
         }
         self.steps = 0
 
     def step(self, gradients: Mapping[str, Array], learning_rate: float) -> None:
-        """Takes a step against gradients, one for each parameter."""
+        """Takes a step of descent.
+
+        Args:
+            gradients: Gradient of each parameter, by name.
+            learning_rate: Length of the step, about.
+        """
         self.steps += 1
-        rate = learning_rate / (1 - self._beta1**self.steps)
-        unbiased = math.sqrt(1 - self._beta2**self.steps)
-        for name, value in self._parameters.items():
-            gradient, mean, square = (
-                gradients[name],
-                self._mean[name],
-                self._square[name],
-            )
-            part = self._scratch[name]
+        # Both means start at zero: these factors correct their bias.
+        unbiased_rate = learning_rate / (1 - self._beta1**self.steps)
+        root_correction = math.sqrt(1 - self._beta2**self.steps)
+        for name, parameter in self._parameters.items():
+            gradient = gradients[name]
+            buffer = self._buffers[name]
+
+            mean = self._means[name]
             mean *= self._beta1
-            mean += np.multiply(gradient, 1 - self._beta1, out=part)
-            square *= self._beta2
-            np.multiply(gradient, gradient, out=part)
-            part *= 1 - self._beta2
-            square += part
-            np.sqrt(square, out=part)
-            part /= unbiased
-            part += _EPS
-            np.divide(mean, part, out=part)
-            part *= rate
-            value -= part
+            mean += np.multiply(gradient, 1 - self._beta1, out=buffer)
+
+            mean_square = self._mean_squares[name]
+            mean_square *= self._beta2
+            np.multiply(gradient, gradient, out=buffer)
+            buffer *= 1 - self._beta2
+            mean_square += buffer
+
+            np.sqrt(mean_square, out=buffer)
+            buffer /= root_correction
+            buffer += _EPSILON
+            np.divide(mean, buffer, out=buffer)
+            buffer *= unbiased_rate
+            parameter -= buffer
 
     def state_dict(self) -> dict[str, Array]:
-        """Returns both moments of each parameter, and the number of steps."""
-        moments = {f"mean/{name}": value.copy() for name, value in self._mean.items()}
-        moments |= {
-            f"square/{name}": value.copy() for name, value in self._square.items()
-        }
-        return {**moments, "taken": np.array(self.steps)}
+        """Returns both means of each parameter and the number of steps, as arrays."""
+        state = {f"mean/{name}": value.copy() for name, value in self._means.items()}
+        for name, value in self._mean_squares.items():
+            state[f"square/{name}"] = value.copy()
+        state["taken"] = np.array(self.steps)
+        return state
 
     def load_state_dict(self, arrays: Mapping[str, Array]) -> None:
         """Resumes where `state_dict` was called.
@@ -75,8 +97,9 @@ class ArrayAdam:
         Raises:
             KeyError, ValueError: if the state is that of other parameters.
         """
-        for kind, moments in (("mean", self._mean), ("square", self._square)):
-            restore(
-                {f"{kind}/{name}": value for name, value in moments.items()}, arrays
-            )
+        restore({f"mean/{name}": value for name, value in self._means.items()}, arrays)
+        restore(
+            {f"square/{name}": value for name, value in self._mean_squares.items()},
+            arrays,
+        )
         self.steps = int(arrays["taken"])
