@@ -20,7 +20,7 @@ from noisegate.models.mixture import Mixture
 from noisegate.models.stratified import CellSampler, stratified_uniforms
 from noisegate.models.tables.packed_tables import (
     PackedTables,
-    likely_shares,
+    estimate_shares,
     pack_tables,
 )
 from noisegate.models.tables.record_mixture import within_cells
@@ -72,13 +72,13 @@ class OneWay:
             bins=bins,
             within=within,
             tables=tables,
-            shares=likely_shares(tables),
+            shares=estimate_shares(tables),
         )
 
     def classes(self, rows: int, random: torch.Generator) -> npt.NDArray[np.intp]:
         """Returns classes of the label in their shares, (rows,)."""
         whole = np.zeros(rows, dtype=np.int64)
-        counts = self.tables.counts
+        counts = self.tables.class_counts
         return CellSampler(counts, np.zeros(len(counts), dtype=np.int64)).pick(
             whole, stratified_uniforms(whole, random)
         )
@@ -87,7 +87,10 @@ class OneWay:
         self, place: int, classes: npt.NDArray[np.intp], random: torch.Generator
     ) -> npt.NDArray[np.intp]:
         """Returns a cell of one column, numbered without the label, for each of the given classes, (rows,)."""
-        size, table = self.tables.sizes[place], self.shares[:, self.tables.spans[place]]
+        size, table = (
+            self.tables.sizes[place],
+            self.shares[:, self.tables.column_slices[place]],
+        )
         sampler = CellSampler(table.ravel(), np.repeat(np.arange(len(table)), size))
         return (
             sampler.pick(classes, stratified_uniforms(classes, random)) - classes * size
@@ -127,7 +130,7 @@ class Evolution:
         # As many as may have more votes each than the noise.
         rows = int(
             np.clip(
-                float(one_way.tables.counts.sum()) / noise_std,
+                float(one_way.tables.class_counts.sum()) / noise_std,
                 min(FEWEST, candidates),
                 candidates,
             )
@@ -198,7 +201,7 @@ class Evolution:
             *(bins.size for bins in one_way.bins),
             *(column.size for column in design.layout.coded),
         )
-        shares = iter(tables.spans)
+        shares = iter(tables.column_slices)
         for column, size in enumerate(sizes):
             alone = np.eye(size)[candidates[:, column]]
             if column != design.label:
@@ -237,10 +240,10 @@ class Evolution:
         """Returns weights that agree with the one-way tables (iterative proportional fitting; Deming, Stephan 1940)."""
         one_way, classes = self._one_way, self._classes(self.candidates)
         tables, weights = one_way.tables, weights / weights.sum()
-        counts = tables.counts / tables.counts.sum()
+        counts = tables.class_counts / tables.class_counts.sum()
         for _ in range(_PASSES):
             for place, (column, span) in enumerate(
-                zip(one_way.design.columns, tables.spans, strict=True)
+                zip(one_way.design.columns, tables.column_slices, strict=True)
             ):
                 goal = (counts[:, None] * one_way.shares[:, span]).ravel()
                 cells = classes * tables.sizes[place] + self.candidates[:, column]

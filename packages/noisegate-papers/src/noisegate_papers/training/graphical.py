@@ -26,7 +26,7 @@ from noisegate.errors import MissingExtraError, ModelError
 from noisegate.models.checkpoint import FinishedFit, FitState
 from noisegate.models.tables.packed_tables import (
     PackedTables,
-    likely_shares,
+    estimate_shares,
     pack_tables,
 )
 from noisegate.models.tables.record_mixture import within_cells
@@ -185,15 +185,17 @@ def pair_counts(
 ) -> Floats | None:
     """Returns the shrunk counts of a pair of columns in each class, (classes, cells, cells); None if not released."""
     low, high = sorted((first, second))
-    rows, columns = tables.spans[low], tables.spans[high]
-    if not tables.precision[rows.start, columns.start]:
+    rows, columns = tables.column_slices[low], tables.column_slices[high]
+    if not tables.pair_inverse_std[rows.start, columns.start]:
         return None
-    noisy = tables.pairs[:, rows, columns].astype(np.float64)
+    noisy = tables.pair_counts[:, rows, columns].astype(np.float64)
     expected = (
-        tables.counts[:, None, None] * shares[:, rows, None] * shares[:, None, columns]
+        tables.class_counts[:, None, None]
+        * shares[:, rows, None]
+        * shares[:, None, columns]
     )
     found = shrunk(
-        noisy, expected, 1 / float(tables.precision[rows.start, columns.start])
+        noisy, expected, 1 / float(tables.pair_inverse_std[rows.start, columns.start])
     )
     return found if first == low else found.transpose(0, 2, 1)
 
@@ -237,7 +239,7 @@ def choose_families(
             [drawn[int(place)]] * bool(reach[row, place] > 0),
         )
         while parents and len(parents) < degree:
-            cells = len(tables.counts) * math.prod(
+            cells = len(tables.class_counts) * math.prod(
                 sizes[one] for one in (column, *parents)
             )
             gains = {
@@ -260,7 +262,7 @@ def conditional_tables(
     noise_std: float,
 ) -> tuple[Floats, ...]:
     """Returns each family's column given class and parents, (classes, parents ..., cells), by noisy `counts`."""
-    shares = likely_shares(tables)
+    shares = estimate_shares(tables)
     pairs = zip(families, counts, strict=True)
     return tuple(
         _conditional(tables, shares, family, noisy, noise_std)
@@ -277,18 +279,26 @@ def _conditional(
 ) -> Floats:
     """Returns the distribution of one column, from the smallest table that says something of it to the largest."""
     column, parents = family
-    alone = shares[:, tables.spans[column]]
+    alone = shares[:, tables.column_slices[column]]
     if not parents:
-        noise = float(tables.singles_std[tables.offsets[column]])
+        noise = float(tables.one_way_std[tables.offsets[column]])
         return _posterior(
-            counts, noise_std, tables.singles[:, tables.spans[column]], noise, alone
+            counts,
+            noise_std,
+            tables.one_way_counts[:, tables.column_slices[column]],
+            noise,
+            alone,
         )
     rows, cells = sorted(
-        (tables.spans[parents[0]], tables.spans[column]), key=lambda span: span.start
+        (tables.column_slices[parents[0]], tables.column_slices[column]),
+        key=lambda span: span.start,
     )
-    pairs, prior = tables.pairs[:, rows, cells].astype(np.float64), alone[:, None, :]
+    pairs, prior = (
+        tables.pair_counts[:, rows, cells].astype(np.float64),
+        alone[:, None, :],
+    )
     pairs = pairs if parents[0] < column else pairs.transpose(0, 2, 1)
-    noise = 1 / float(tables.precision[rows.start, cells.start])
+    noise = 1 / float(tables.pair_inverse_std[rows.start, cells.start])
     if len(parents) == 1:
         return _posterior(counts, noise_std, pairs, noise, prior)
     first = _posterior(pairs, noise, None, 0.0, prior)
@@ -341,7 +351,7 @@ def factors_of(
         )
         for family, one in zip(families, distributions, strict=True)
     ]
-    shares = tables.counts / tables.counts.sum()
+    shares = tables.class_counts / tables.class_counts.sum()
     return (
         *(Conditional(column=one, parents=(), probabilities=shares) for one in above),
         *factors,
@@ -422,10 +432,11 @@ class NetworkDesign:
         )
         noise = answers.noise_std[FAMILIES] * math.sqrt(len(design.columns))
         useful = min(
-            self.most_cells, float(tables.counts.sum()) / (self.usefulness * noise)
+            self.most_cells,
+            float(tables.class_counts.sum()) / (self.usefulness * noise),
         )
         families = choose_families(
-            tables, likely_shares(tables), degree=self.degree, most_cells=useful
+            tables, estimate_shares(tables), degree=self.degree, most_cells=useful
         )
         above = () if design.label is None else (design.label,)
         asked = [

@@ -294,9 +294,9 @@ class Pairwise(Method):
 
     def judged(self, fitting: PairwiseFit) -> Iterator[Verdict]:
         """Yields which associations the fit keeps, and which columns lie in one cell."""
-        from noisegate.models.tables.association_verdicts import judged
+        from noisegate.models.tables.association_verdicts import fit_verdicts
 
-        return judged(fitting)
+        return fit_verdicts(fitting)
 
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
         """Returns the release: two or three passes over the records, the only times that they are used."""

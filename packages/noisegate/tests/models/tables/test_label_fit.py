@@ -116,7 +116,7 @@ def test_the_mixture_is_asked_where_effects_do_not_say_it(kind, weights):
         for half in split(tables, np.random.default_rng(0))
     )
     fit = LabelFit(3, pack_tables(tables, joint.shape, 3), (0, 0, 0), seed=0)
-    assert fit.weight(trial, judge, as_mixture(joint)) in weights
+    assert fit.choose_mixture_weight(trial, judge, as_mixture(joint)) in weights
 
 
 @pytest.mark.parametrize("levels", [2, 9])
@@ -190,7 +190,7 @@ def test_the_steps_come_as_often_as_the_numbers_say() -> None:
     assert start.weights.tolist() == pytest.approx(
         [expected[step] for step in range(3)]
     )
-    spans = tables().spans
+    spans = tables().column_slices
     number = start.cells[:, spans[COLUMNS.number]]
     assert number[NONE].tolist() == pytest.approx([1, 0, 0, 0], abs=1e-6)
     assert number[FIRST].tolist() == pytest.approx([0, 0.6, 0, 0.4], abs=1e-6)
@@ -203,7 +203,8 @@ def test_what_is_not_there_is_missing_and_what_is_there_as_often_as_its_column_s
     made = tables()
     assert made.start is not None
     now, before = (
-        made.spans[column] for column in (COLUMNS.children[0], COLUMNS.previous[0])
+        made.column_slices[column]
+        for column in (COLUMNS.children[0], COLUMNS.previous[0])
     )
     for step, child, previous in ((NONE, 0, 0), (FIRST, 1, 0), (NEXT, 1, 1)):
         of_now, of_before = [1 / 3, 1 / 3, 1 / 6, 1 / 6], [0.2, 0.2, 0.4, 0.2]
@@ -221,13 +222,16 @@ def test_a_pair_that_drowns_is_as_the_start_has_it_and_a_clear_one_as_released()
     known = tables(np.zeros((4, 4)), noise_std=1e9)
     assert known.start is not None
     expected = (
-        known.counts[0]
+        known.class_counts[0]
         * (known.start.cells.T * known.start.weights)
         @ known.start.cells
     )
-    block = known.spans[COLUMNS.previous[0]], known.spans[COLUMNS.children[0]]
-    assert known.pairs[0][block] == pytest.approx(expected[block], rel=1e-3)
+    block = (
+        known.column_slices[COLUMNS.previous[0]],
+        known.column_slices[COLUMNS.children[0]],
+    )
+    assert known.pair_counts[0][block] == pytest.approx(expected[block], rel=1e-3)
     clear = np.diag([100.0, 100.0, 50.0, 500.0])
-    assert tables(clear, noise_std=0.01).pairs[0][block] == pytest.approx(
+    assert tables(clear, noise_std=0.01).pair_counts[0][block] == pytest.approx(
         clear, abs=0.1
     )

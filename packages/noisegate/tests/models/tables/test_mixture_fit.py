@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from noisegate.answers.released import Table
-from noisegate.models.tables.denoising import column_basis, denoised_pairs
 from noisegate.models.tables.descent import MixtureSettings
 from noisegate.models.tables.mixture_fit import FAR, MixtureFit
 from noisegate.models.tables.packed_tables import pack_tables
+from noisegate.models.tables.pair_denoising import column_basis, denoise_pairs
 
 SIZES = (4, 3, 5, 2)
 LABEL = 3
@@ -58,19 +58,21 @@ def asked(label=LABEL, pairs=True, triples=()):
 
 def fit(tables, label=LABEL, settings=SMALL, seed=0):
     return MixtureFit(
-        tables, SIZES, label, settings, seed=seed, ordered=(0,) * len(SIZES)
+        tables, SIZES, label, settings, seed=seed, n_ordered=(0,) * len(SIZES)
     )
 
 
 def shares_of(one):
     """The share of each class, (classes,)."""
-    return one.tables.counts / one.tables.counts.sum()
+    return one.tables.class_counts / one.tables.class_counts.sum()
 
 
 def parts_of(one):
     """Components' shares of their class, (classes, K), and each column's cells, (classes, K, cells)."""
-    cells = one.reached.cells.transpose(0, 2, 1)
-    return one.reached.weights, [cells[:, :, span] for span in one.tables.spans]
+    cells = one.components.cells.transpose(0, 2, 1)
+    return one.components.weights, [
+        cells[:, :, span] for span in one.tables.column_slices
+    ]
 
 
 def joint_of(one, label=LABEL):
@@ -207,8 +209,8 @@ def test_a_fit_taken_up_again_ends_with_the_same_bits_whenever_it_was_stopped(fa
         again.load_state_dict(states[step])
         assert again.step == step
         again.run()
-        for name, part in vars(again.reached).items():
-            assert part.tobytes() == getattr(whole.reached, name).tobytes()
+        for name, part in vars(again.components).items():
+            assert part.tobytes() == getattr(whole.components, name).tobytes()
         assert (again.step, again.discrepancy) == (whole.step, whole.discrepancy)
 
 
@@ -255,7 +257,7 @@ def alike(records, std, *, columns=4, cells=12, seed=0):
 def search_fit(tables, sizes, label, settings=SEARCH_SMALL):
     """The first columns stand in an order."""
     ordered = [0 if column == label else size for column, size in enumerate(sizes)]
-    return MixtureFit(tables, sizes, label, settings, seed=0, ordered=ordered)
+    return MixtureFit(tables, sizes, label, settings, seed=0, n_ordered=ordered)
 
 
 def fitted(released, settings=SEARCH_SMALL):
@@ -284,8 +286,8 @@ def pair_of(joint, records, std, *, ordered, seed=0):
         joint.shape,
         None,
     )
-    rows, columns = tables.spans
-    return drawn, noisy, denoised_pairs(tables, ordered).pairs[0, rows, columns]
+    rows, columns = tables.column_slices
+    return drawn, noisy, denoise_pairs(tables, ordered).pair_counts[0, rows, columns]
 
 
 def normal_pair(cells, correlation):
@@ -382,9 +384,9 @@ def test_correlations_that_a_release_knows_are_kept_by_the_fit():
     one = fitted(
         (tables_of(codes, sizes, pairs, 0.3, random), sizes, None), MixtureSettings()
     )
-    means = [ranks @ one.reached.cells[0, span] for span in one.tables.spans]
+    means = [ranks @ one.components.cells[0, span] for span in one.tables.column_slices]
     for first, other in pairs:
-        found = (one.reached.weights[0] * means[first] * means[other]).sum() / (
+        found = (one.components.weights[0] * means[first] * means[other]).sum() / (
             ranks**2
         ).mean()
         assert found == pytest.approx(
@@ -424,8 +426,8 @@ def independent(records, std, *, columns=6, cells=8, seed=0):
 
 def test_a_fit_of_columns_that_have_nothing_to_do_with_each_other_is_nearly_their_product():
     one = fitted(independent(500, 30.0))
-    weights, spans = one.reached.weights, one.tables.spans
-    cells = [one.reached.cells[:, span].transpose(0, 2, 1) for span in spans]
+    weights, spans = one.components.weights, one.tables.column_slices
+    cells = [one.components.cells[:, span].transpose(0, 2, 1) for span in spans]
     first, second = (np.einsum("ck,cka->a", weights, part) for part in cells[:2])
     both = np.einsum("ck,cka,ckb->ab", weights, cells[0], cells[1])
     assert np.abs(both - np.outer(first, second)).sum() / 2 < 0.15

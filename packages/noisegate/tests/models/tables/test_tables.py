@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from noisegate.answers.released import Table
-from noisegate.models.tables.packed_tables import likely_shares, pack_tables, split
+from noisegate.models.tables.packed_tables import estimate_shares, pack_tables, split
 
 SIZES = (2, 3, 2)
 LABEL = 1
@@ -33,11 +33,11 @@ def records():
 def test_counts_of_a_pair_stand_at_the_offsets_of_its_columns_in_each_class():
     counts = np.arange(12.0).reshape(2, 3, 2)  # columns 0, label, 2
     found = pack_tables([table((0, 1, 2), counts, 0.5)], SIZES, LABEL)
-    assert found.sizes == (2, 2) and found.pairs.shape == (3, 4, 4)
+    assert found.sizes == (2, 2) and found.pair_counts.shape == (3, 4, 4)
     for row in range(3):
-        assert found.pairs[row, :2, 2:].tolist() == counts[:, row, :].tolist()
+        assert found.pair_counts[row, :2, 2:].tolist() == counts[:, row, :].tolist()
     assert (
-        found.precision.tolist()
+        found.pair_inverse_std.tolist()
         == [[0, 0, 2, 2], [0, 0, 2, 2], [0, 0, 0, 0], [0, 0, 0, 0]]
         and found.triples == ()
     )
@@ -47,8 +47,8 @@ def test_tables_without_the_label_are_not_used(records):
     tables = [table((1,), exact((1,), records)), table((0, 1), exact((0, 1), records))]
     found = pack_tables(tables, SIZES, LABEL)
     more = pack_tables([*tables, table((0,), [1e6, 1e6]), table((), 1e6)], SIZES, LABEL)
-    assert np.array_equal(found.singles, more.singles) and np.array_equal(
-        found.counts, more.counts
+    assert np.array_equal(found.one_way_counts, more.one_way_counts) and np.array_equal(
+        found.class_counts, more.class_counts
     )
 
 
@@ -77,10 +77,10 @@ def test_single_columns_are_the_inverse_variance_estimate(records):
                 tables[3].counts[cell, row, :].sum(),
             ]
             variances = np.array([2.0**2, 2 * 0.7**2])
-            assert found.singles[row, cell] == pytest.approx(
+            assert found.one_way_counts[row, cell] == pytest.approx(
                 np.average(estimates, weights=1 / variances)
             )
-            assert found.singles_std[cell] == pytest.approx(
+            assert found.one_way_std[cell] == pytest.approx(
                 (1 / variances).sum() ** -0.5
             )
         estimates = [
@@ -90,7 +90,7 @@ def test_single_columns_are_the_inverse_variance_estimate(records):
             tables[3].counts[:, row].sum(),
         ]
         variances = np.array([1.0, 2 * 2.0**2, 2 * 3.0**2, 4 * 0.7**2])
-        assert found.counts[row] == pytest.approx(
+        assert found.class_counts[row] == pytest.approx(
             # Shrunk a little towards equal classes: by less than its noise.
             np.average(estimates, weights=1 / variances),
             abs=0.5 * (1 / variances).sum() ** -0.5,
@@ -130,7 +130,7 @@ def shares_of(singles, counts, std):
         table((1,), counts, std),
         table((0, 1), np.asarray(singles, dtype=float).T, std),
     ]
-    return likely_shares(pack_tables(tables, (len(singles[0]), len(counts)), 1))
+    return estimate_shares(pack_tables(tables, (len(singles[0]), len(counts)), 1))
 
 
 @pytest.mark.parametrize("std", [1e-9, 1.0, 1e3, 1e9])

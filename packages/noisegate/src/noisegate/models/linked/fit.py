@@ -41,7 +41,11 @@ from noisegate.models.linked.link_model import LinkModel, parent_cells
 from noisegate.models.mixture import Mixture
 from noisegate.models.tables.descent import MixtureSettings
 from noisegate.models.tables.mixture_fit import MixtureFit
-from noisegate.models.tables.packed_tables import PackedTables, Start, likely_shares
+from noisegate.models.tables.packed_tables import (
+    InitialMixture,
+    PackedTables,
+    estimate_shares,
+)
 from noisegate.models.tables.record_mixture import mixture_of, within_cells
 from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release
@@ -286,19 +290,19 @@ class LinkFit(MixtureFit):
         coded_sizes = list(design.tables.coded)
         # The missing cell of a numeric column has no place in its order, and levels
         # have no order.
-        ordered = [bins.size - bins.nullable for bins in self._bins]
-        ordered += [0] * len(coded_sizes)
+        n_ordered = [bins.size - bins.nullable for bins in self._bins]
+        n_ordered += [0] * len(coded_sizes)
         super().__init__(
             tables,
             [*(bins.size for bins in self._bins), *coded_sizes],
             None,
             settings,
             seed=seed,
-            ordered=ordered,
+            n_ordered=n_ordered,
             prior=design.prior(self._histograms, self._bins),
         )
 
-    def _known(self, tables: PackedTables) -> PackedTables:
+    def _prepare(self, tables: PackedTables) -> PackedTables:
         """Adds the start of the fit, which the numbers of children imply."""
         return with_start(
             tables, self.design.columns, self._child_counts.masses, self._first_numbers
@@ -342,7 +346,7 @@ class LinkFit(MixtureFit):
         histograms = {**self._histograms, column: self._child_counts}
         within = within_cells(self.design.tables, self._bins, histograms)
         mixture = mixture_of(
-            self.reached, self.tables, self.design.link.schema.layout, within
+            self.components, self.tables, self.design.link.schema.layout, within
         )
         masses = np.add.reduceat(self._child_counts.masses, self._first_numbers)
         if not masses.sum() > 0:
@@ -530,14 +534,14 @@ def with_start(
     parent_count = child_counts.sum()
     if not parent_count > 0:
         return tables
-    shares = likely_shares(tables)[0]
-    start = _start(shares, tables.spans, columns, child_counts, first_numbers)
+    shares = estimate_shares(tables)[0]
+    start = _start(shares, tables.column_slices, columns, child_counts, first_numbers)
     mean_children = float(np.arange(len(child_counts)) @ child_counts / parent_count)
     if mean_children > _LONG_FAMILY_CHILDREN:
         return replace(tables, start=start)
-    number_span = tables.spans[columns.number]
+    number_span = tables.column_slices[columns.number]
     pairs = _shrink_pairs(tables, start, exempt=number_span)
-    return replace(tables, start=start, pairs=pairs)
+    return replace(tables, start=start, pair_counts=pairs)
 
 
 def _start(
@@ -546,7 +550,7 @@ def _start(
     columns: LinkColumns,
     child_counts: Floats,
     first_numbers: npt.NDArray[np.intp],
-) -> Start:
+) -> InitialMixture:
     """Returns three kinds of rows, one for each step, with independent columns in each.
 
     Args:
@@ -582,7 +586,7 @@ def _start(
             cells[index, spans[column]] = _positive_shares(
                 shares_if_present if is_present else shares_if_absent
             )
-    return Start(weights=weights, cells=cells)
+    return InitialMixture(weights=weights, cells=cells)
 
 
 def _step_masses(child_counts: Floats) -> Floats:
@@ -633,7 +637,7 @@ def _positive_shares(shares: Floats) -> Floats:
 
 
 def _shrink_pairs(
-    tables: PackedTables, start: Start, *, exempt: slice
+    tables: PackedTables, start: InitialMixture, *, exempt: slice
 ) -> npt.NDArray[np.float32]:
     """Shrinks counts of pairs towards what a start expects, by how noisy they are.
 
@@ -645,15 +649,15 @@ def _shrink_pairs(
     Returns:
         Counts of pairs, (1, D, D).
     """
-    expected = tables.counts[0] * (start.cells.T * start.weights) @ start.cells
-    pairs = tables.pairs.copy()
-    for rows, columns in combinations(tables.spans, 2):
-        was_measured = tables.precision[rows, columns].any()
+    expected = tables.class_counts[0] * (start.cells.T * start.weights) @ start.cells
+    pairs = tables.pair_counts.copy()
+    for rows, columns in combinations(tables.column_slices, 2):
+        was_measured = tables.pair_inverse_std[rows, columns].any()
         if exempt in (rows, columns) or not was_measured:
             continue
-        noise_std = 1 / float(tables.precision[rows, columns].max())
+        noise_std = 1 / float(tables.pair_inverse_std[rows, columns].max())
         expected_pairs = expected[rows, columns]
-        residuals = (tables.pairs[0, rows, columns] - expected_pairs) / noise_std
+        residuals = (tables.pair_counts[0, rows, columns] - expected_pairs) / noise_std
         pairs[0, rows, columns] = expected_pairs + noise_std * _shrink(residuals)
     return pairs
 

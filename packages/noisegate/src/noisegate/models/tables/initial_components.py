@@ -1,118 +1,251 @@
-"""Where the components of a mixture begin.
+"""The components from which the fit of a mixture starts.
 
-Components begin as narrow kernels about points whose scores have the correlations that
-pairs say (a Gaussian copula: Sklar 1959; Li, Xiong and Jiang, EDBT 2014, draw tables
-from one alone). Kernels weaken correlations, so those of the points are raised for a
-few rounds. Components that began alike, about independent columns, kept .90 of
-correlations and half of a regression of a clear release within the same steps.
+Each component starts as a narrow kernel about a point. Columns have scores, and the
+scores of the points have the correlations that the pairs of a release state, as in a
+Gaussian copula (Sklar 1959; Li, Xiong and Jiang, EDBT 2014, draw tables from a copula
+alone). Kernels weaken correlations, so those of the points are raised in a few rounds.
+
+Components that started alike, as independent columns, kept .90 of the correlations and
+half of a regression of a clear release within the same number of steps.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, combinations, pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.models.tables.packed_tables import (
-    Floats,
+    InitialMixture,
     PackedTables,
-    likely_shares,
-    scores_of,
+    estimate_shares,
+    orthonormal_scores,
 )
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64
 
-    Array = npt.NDArray[Any]
+Float32s = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float64]
 
-# How wide the kernels are that components begin as, in standard deviations of the scores, and the part that is left to
-# all cells; rounds that bring their correlations near, and the least variance of their points along any axis.
-_KERNEL, _SHARED, _ROUNDS, _LEAST = 0.3, 0.02, 4, 1e-3
-
-
-def initial_logits(
-    tables: PackedTables, components: int, seed: int
-) -> tuple[Float32[Array, "classes K"], Float32[Array, "classes D K"]]:
-    """Returns the logits of the weights and of the cells that a mixture sets out from, before it is spread."""
-    if tables.start is None:
-        shares = likely_shares(tables)
-        each = max(components // len(shares), 1)
-        random = np.random.default_rng(np.random.SeedSequence([seed, 2]))
-        drawn = random.standard_normal((tables.singles.shape[1], each))
-        cells = np.stack(
-            [_latent_cells(tables, row, own, drawn) for row, own in enumerate(shares)]
-        )
-        return np.zeros((len(shares), each), dtype=np.float32), np.log(cells).astype(
-            np.float32
-        )
-    start = tables.start
-    # A rare kind has some of the components too.
-    each = np.maximum(
-        np.rint(components * np.sqrt(start.weights) / np.sqrt(start.weights).sum()), 1
-    ).astype(int)
-    kinds = np.repeat(np.arange(len(each)), each)
-    weights, cells = np.log(start.weights / each)[kinds], np.log(start.cells)[kinds].T
-    return weights[None].astype(np.float32), cells[None].astype(np.float32)
+# Standard deviation of a kernel, in standard deviations of the scores.
+_KERNEL_STD = 0.3
+# This part of a component is spread over all cells, so that none is about impossible.
+_BACKGROUND_SHARE = 0.02
+# Rounds in which the correlations of the points are raised, each time by what the
+# kernels lack of them.
+_CORRELATION_ROUNDS = 4
+# Smallest variance of points along an axis: a matrix of noisy correlations may have
+# negative eigenvalues.
+_MIN_VARIANCE = 1e-3
 
 
-def _latent_cells(
-    tables: PackedTables, row: int, shares: Floats, drawn: Floats
-) -> Float64[Array, "D K"]:
-    """Returns cells of components that are spread as the pairs of one class say, like points of a Gaussian copula.
+@dataclass(frozen=True, kw_only=True)
+class InitialLogits:
+    """The logits of the components from which a fit starts.
 
-    Each column has scores, of mean 0 and variance 1 under its `shares`, (D,): normal ones of cells in an order, and
-    one for each other cell. Points are given the correlations of all scores; a component is a narrow kernel about one.
-    What kernels take off the correlations is made up for in a few rounds. With fewer components than cells, too
-    few to be near all of them, each is as the shares say.
+    Attributes:
+        weights: Logits of their weights, (classes, K).
+        cells: Logits of the cells of all columns, (classes, D, K).
     """
-    if drawn.shape[1] < len(shares):
-        return np.repeat(shares[:, None], drawn.shape[1], axis=1)
-    scores = [
-        scores_of(shares[span], few)
-        for span, few in zip(tables.spans, tables.ordered, strict=True)
-    ]
-    ends = np.cumsum([0, *(each.shape[1] for each in scores)])
-    places = [slice(start, end) for start, end in pairwise(ends)]
-    wanted = np.eye(ends[-1])
-    for one, other in combinations(range(len(scores)), 2):
-        cells = np.s_[tables.spans[one], tables.spans[other]]
-        if tables.precision[cells].any():
-            apart = tables.pairs[row][cells] / max(tables.counts[row], 1.0) - np.outer(
-                shares[cells[0]], shares[cells[1]]
-            )
-            wanted[places[one], places[other]] = scores[one].T @ apart @ scores[other]
-            wanted[places[other], places[one]] = wanted[places[one], places[other]].T
-    wanted = np.clip(wanted, -1.0, 1.0)
-    given, points = wanted, drawn[: ends[-1]]
-    # Points of a variance of exactly 1 and no correlations of their own.
-    left, _, right = np.linalg.svd(
-        points - points.mean(axis=1, keepdims=True), full_matrices=False
+
+    weights: Float32[Float32s, "classes K"]
+    cells: Float32[Float32s, "classes D K"]
+
+
+def initial_logits(tables: PackedTables, n_components: int, seed: int) -> InitialLogits:
+    """Computes the logits from which a mixture starts.
+
+    Args:
+        tables: The tables that it is fitted to. If they have a start, components are
+            copies of those of the start.
+        n_components: Number of components of all classes together, about.
+        seed: Seed for the points of the components.
+    """
+    if tables.start is not None:
+        return _copies_of_components(tables.start, n_components)
+    shares = estimate_shares(tables)
+    n_classes, n_cells = shares.shape
+    n_class_components = max(n_components // n_classes, 1)
+    # `Descent` draws from stream 1 of the same seed.
+    random = np.random.default_rng(np.random.SeedSequence([seed, 2]))
+    normals = random.standard_normal((n_cells, n_class_components))
+    cells = np.stack(
+        [
+            _copula_components(tables, class_index, class_shares, normals)
+            for class_index, class_shares in enumerate(shares)
+        ]
     )
-    points = left @ right * math.sqrt(points.shape[1])
-    for _ in range(_ROUNDS):
-        sizes, axes = np.linalg.eigh(given)
-        root = axes * np.sqrt(np.maximum(sizes, _LEAST)) @ axes.T
-        at = root @ points / np.sqrt(np.square(root).sum(axis=1))[:, None]
-        parts = zip(tables.spans, scores, places, strict=True)
-        found = [_kernels(shares[span], each, at[own]) for span, each, own in parts]
-        means = np.concatenate(
-            [each.T @ own for each, own in zip(scores, found, strict=True)]
-        )
-        given = np.where(
-            wanted == 0, 0.0, np.clip(given + wanted - np.cov(means), -1.0, 1.0)
-        )
-        np.fill_diagonal(given, 1.0)
-    return np.concatenate(found)
+    return InitialLogits(
+        weights=np.zeros((n_classes, n_class_components), dtype=np.float32),
+        cells=np.log(cells).astype(np.float32),
+    )
 
 
-def _kernels(shares: Floats, scores: Floats, points: Floats) -> Floats:
-    """Returns a column's cells in each component, (cells, K): kernels of its scores, and some of its shares."""
-    apart = np.square(scores).sum(axis=1)[:, None] - 2 * scores @ points
-    logits = np.log(shares)[:, None] - apart / (2 * _KERNEL**2)
-    cells = np.exp(logits - logits.max(axis=0))
+def _copies_of_components(start: InitialMixture, n_components: int) -> InitialLogits:
+    """Copies each component of a start, which share its weight.
+
+    The numbers of copies are as the roots of the weights, so that rare components have
+    some too.
+    """
+    roots = np.sqrt(start.weights)
+    n_copies = np.maximum(np.rint(n_components * roots / roots.sum()), 1).astype(int)
+    component_index = np.repeat(np.arange(len(n_copies)), n_copies)
+    weights = np.log(start.weights / n_copies)[component_index]
+    cells = np.log(start.cells)[component_index].T
+    return InitialLogits(
+        weights=weights[None].astype(np.float32), cells=cells[None].astype(np.float32)
+    )
+
+
+def _copula_components(
+    tables: PackedTables,
+    class_index: int,
+    shares: Float64[Floats, " D"],
+    normals: Float64[Floats, "D K"],
+) -> Float64[Floats, "D K"]:
+    """Computes components that are spread as the pairs of one class are correlated.
+
+    With fewer components than cells, which cannot be near all of them, every component
+    has the shares of the class.
+
+    Args:
+        tables: Packed tables.
+        class_index: The class.
+        shares: Shares of the cells in the class.
+        normals: Independent standard normal numbers, as many as points may need.
+
+    Returns:
+        Probabilities of the cells of all columns in each component.
+    """
+    n_components = normals.shape[1]
+    if n_components < len(shares):
+        return np.repeat(shares[:, None], n_components, axis=1)
+    scores = [
+        orthonormal_scores(shares[cells], n_ordered)
+        for cells, n_ordered in zip(tables.column_slices, tables.n_ordered, strict=True)
+    ]
+    offsets = [
+        0,
+        *accumulate(column_scores.shape[1] for column_scores in scores),
+    ]
+    score_slices = [slice(start, stop) for start, stop in pairwise(offsets)]
+    n_scores = offsets[-1]
+    target_correlations = _released_correlations(
+        tables, class_index, shares, scores, score_slices
+    )
+    white_points = _whiten(normals[:n_scores])
+
+    correlations = target_correlations
+    for _ in range(_CORRELATION_ROUNDS):
+        points = _correlate(white_points, correlations)
+        components = [
+            _kernels(shares[cells], column_scores, points[score_slice])
+            for cells, column_scores, score_slice in zip(
+                tables.column_slices, scores, score_slices, strict=True
+            )
+        ]
+        mean_scores = np.concatenate(
+            [
+                column_scores.T @ column_components
+                for column_scores, column_components in zip(
+                    scores, components, strict=True
+                )
+            ]
+        )
+        raised_correlations = correlations + target_correlations - np.cov(mean_scores)
+        correlations = np.where(
+            target_correlations == 0, 0.0, np.clip(raised_correlations, -1.0, 1.0)
+        )
+        np.fill_diagonal(correlations, 1.0)
+    return np.concatenate(components)
+
+
+def _released_correlations(
+    tables: PackedTables,
+    class_index: int,
+    shares: Float64[Floats, " D"],
+    scores: Sequence[Floats],
+    score_slices: Sequence[slice],
+) -> Float64[Floats, "scores scores"]:
+    """Computes the correlations of all scores that the pairs of a class state.
+
+    Args:
+        tables: Packed tables.
+        class_index: The class.
+        shares: Shares of the cells in the class.
+        scores: Scores of the cells of each column, (cells, scores of the column).
+        score_slices: The scores of each column among all.
+
+    Returns:
+        A symmetric matrix; 0 for pairs of columns that were not released.
+    """
+    correlations = np.eye(score_slices[-1].stop)
+    n_records = max(tables.class_counts[class_index], 1.0)
+    for first, second in combinations(range(len(scores)), 2):
+        first_cells = tables.column_slices[first]
+        second_cells = tables.column_slices[second]
+        if not tables.pair_inverse_std[first_cells, second_cells].any():
+            continue
+        counts = tables.pair_counts[class_index, first_cells, second_cells]
+        independent_shares = np.outer(shares[first_cells], shares[second_cells])
+        dependence = counts / n_records - independent_shares
+        block = scores[first].T @ dependence @ scores[second]
+        correlations[score_slices[first], score_slices[second]] = block
+        correlations[score_slices[second], score_slices[first]] = block.T
+    return np.clip(correlations, -1.0, 1.0)
+
+
+def _whiten(points: Float64[Floats, "scores K"]) -> Float64[Floats, "scores K"]:
+    """Gives points a variance of exactly 1 and no correlations."""
+    centred = points - points.mean(axis=1, keepdims=True)
+    left, _, right = np.linalg.svd(centred, full_matrices=False)
+    return np.asarray(left @ right * math.sqrt(points.shape[1]))
+
+
+def _correlate(
+    white_points: Float64[Floats, "scores K"],
+    correlations: Float64[Floats, "scores scores"],
+) -> Float64[Floats, "scores K"]:
+    """Gives points of variance 1 without correlations other correlations.
+
+    Args:
+        white_points: The points.
+        correlations: The correlations, which may be those of no points: the nearest
+            possible ones are taken.
+    """
+    eigenvalues, axes = np.linalg.eigh(correlations)
+    root = axes * np.sqrt(np.maximum(eigenvalues, _MIN_VARIANCE)) @ axes.T
+    stds = np.sqrt(np.square(root).sum(axis=1))
+    return np.asarray(root @ white_points / stds[:, None])
+
+
+def _kernels(
+    shares: Float64[Floats, " cells"],
+    scores: Float64[Floats, "cells scores"],
+    points: Float64[Floats, "scores K"],
+) -> Float64[Floats, "cells K"]:
+    """Computes a kernel about each point, over the cells of one column.
+
+    Args:
+        shares: Shares of the cells.
+        scores: Scores of the cells.
+        points: The points in these scores.
+
+    Returns:
+        Probabilities, which sum to 1 over the cells. They are the shares, weighted with
+        a Gaussian of the distance to the point, and some of the shares themselves.
+    """
+    # |score - point|² less |point|², which is the same for all cells.
+    squared_distance = np.square(scores).sum(axis=1)[:, None] - 2 * scores @ points
+    logits = np.log(shares)[:, None] - squared_distance / (2 * _KERNEL_STD**2)
+    kernels = np.exp(logits - logits.max(axis=0))
     return np.asarray(
-        (1 - _SHARED) * cells / cells.sum(axis=0) + _SHARED * shares[:, None]
+        (1 - _BACKGROUND_SHARE) * kernels / kernels.sum(axis=0)
+        + _BACKGROUND_SHARE * shares[:, None]
     )
