@@ -123,7 +123,7 @@ def _sums(release: Any, name: str, records: pa.Table) -> Any:
     from noisegate.sources.tables.tables import TableSource
 
     method = method_of(release.certificate)
-    tables = method._design_of(release).final(release.values, release.noise_std)[name]
+    tables = method._rounds_of(release).last_maps()[name]
     return tables(
         EncodedTable.concatenate(list(TableSource(records, SCHEMA).batches()))
     ).sum(axis=0)

@@ -52,7 +52,7 @@ def _at_full_weight(plant: Plant, *seams: str) -> None:
 @wrong("design.Design.queries", FITS)
 def a_histogram_not_in_the_plan(queries: Any, design: Any, *arguments: Any) -> Any:
     """The second set of histograms is asked and was not planned."""
-    left_out = list(design.histograms())[1:]
+    left_out = list(design.histogram_maps())[1:]
     return tuple(one for one in queries(design, *arguments) if one.name not in left_out)
 
 
@@ -313,25 +313,25 @@ table(
 every-table-at-full-weight: A record counts in each table of the last round as if it were the only one.
     by test_every_map_is_a_planned_question_and_fits_it
         test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_more
-    full: 'design.Design.final'
+    full: 'rounds.Rounds.last_maps'
 histograms-at-full-weight: A record counts in each histogram as if it were the only one.
     by test_every_map_is_a_planned_question_and_fits_it
         test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_more
-    full: 'design.Design.histograms'
+    full: 'design.Design.histogram_maps'
 more-cells-than-planned: The plan is made for fewer cells a column than it may come to have.
     by test_round_numbers_make_more_cells_than_were_aimed_at_and_no_more_than_were_planned
-    rewrite design.Design.most_sizes: max_merged_bins(any_cells) => any_cells
+    rewrite design.Design.max_sizes: max_merged_bins(any_cells) => any_cells
 more-pairs-than-planned: Twice as many pairs are chosen as were planned.
     by test_every_map_is_a_planned_question_and_fits_it
-    wrap design.Design.final: lambda final, design, *released: final(dataclasses.replace(design, most_pairs=2 *
-        design.most_pairs), *released)
+    wrap rounds.Rounds.last_maps: lambda last_maps, rounds: last_maps(dataclasses.replace(rounds,
+        design=dataclasses.replace(rounds.design, max_pairs=2 * rounds.design.max_pairs)))
 a-chosen-pair-not-in-the-plan: A pair that a triple names as well takes a place of the planned ones.
     by test_every_map_is_a_planned_question_and_fits_it
     rewrite design.Design: any_pair not in self.triples => True
 families-larger-than-planned: The plan is made as if no column had a parent.
     by test_families_are_never_larger_than_planned
     wrap network_design.NetworkDesign.query: lambda query, design, share: dataclasses.replace(query(design, share),
-        dim=sum(design.pairwise.most_sizes))
+        dim=sum(design.pairwise.max_sizes))
 points-finer-than-float32-holds: Points of a row together are longer than what is summed without rounding.
     by test_every_distance_is_exact_however_many_columns_there_are
     set votes.LARGEST: 2**31

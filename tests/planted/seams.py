@@ -35,6 +35,7 @@ SEAMS = {
     "cli_fit": "noisegate.app.cli.fit",
     "column_tables": "noisegate_papers.queries.hermite",
     "design": "noisegate.answers.design",
+    "rounds": "noisegate.answers.rounds",
     "moments": "noisegate.queries.moments",
     "network_design": "noisegate_papers.training.graphical",
     "run_folder": "noisegate.app.runs.folder",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from noisegate.answers.measurements import Measurements
-from noisegate.answers.reading import public_total, read_measurements
+from noisegate.answers.reading import domain_of, public_total
 from noisegate.atomic import check_named, new_file, unwritable
 from noisegate.errors import OptionError, UserError
 from noisegate.ledger.dataset_names import text_option
@@ -263,9 +263,8 @@ class _Found:
     def of(cls, model: Model) -> Self:
         """Returns them for a model; no method if its package is not installed."""
         release = model.release
-        nothing = read_measurements(
-            release.schema.layout,
-            (),
+        nothing = Measurements(
+            domain_of(release.schema.layout, ()),
             (),
             known_total=public_total(release.certificate),
         )

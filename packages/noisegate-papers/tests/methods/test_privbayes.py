@@ -10,13 +10,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from tests.shared.columns import boolean, categorical, continuous, integer
+from tests.shared.noisy_tables import numbered_domain, numbered_table
 from tests.shared.sums import check_tables, same_tables
 
 from noisegate import Budget, Gate, PrivBayes
-from noisegate.answers.released import Table
-from noisegate.answers.tables import class_tables
 from noisegate.errors import MissingExtraError, ModelError
 from noisegate.models.folder import verify_model
+from noisegate.models.tables.packed_tables import pack_tables
 from noisegate.privacy.release import Release, array_hashes, release_arrays
 from noisegate.queries.contingency import tables_up_to
 from noisegate.records import Rows
@@ -169,7 +169,7 @@ def test_a_column_is_drawn_with_both_of_its_parents():
     ]
 
     def table(columns, counts):
-        return Table(
+        return numbered_table(
             columns=columns,
             counts=counts + random.normal(scale=20.0, size=counts.shape),
             noise_std=20.0,
@@ -183,7 +183,7 @@ def test_a_column_is_drawn_with_both_of_its_parents():
         table(pair, joint[0].sum(axis=({0, 1, 2} - set(pair)).pop()))
         for pair in ((0, 1), (0, 2), (1, 2))
     ]
-    tables = class_tables([*single, *pairs], (2, 2, 3), None)
+    tables = pack_tables([*single, *pairs], numbered_domain((2, 2, 3)), None)
     families = (Family(0, ()), Family(1, (0,)), Family(2, (0, 1)))
     counts = [joint.sum(axis=(2, 3)), joint.sum(axis=3), joint]
     noisy = [one + random.normal(scale=20.0, size=one.shape) for one in counts]

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.shared.noisy_tables import numbered_domain, numbered_table
 
-from noisegate.answers import tables as module
-from noisegate.answers.released import Table
-from noisegate.answers.tables import Components, Distance, class_tables
+from noisegate.models.tables import distance as module
+from noisegate.models.tables.distance import Components, Distance
+from noisegate.models.tables.packed_tables import pack_tables
 
 SIZES = (3, 2, 4, 2)
 LABEL = 3
@@ -20,8 +21,8 @@ def tables(seed=0):
     found = []
     for columns, std in NOISE.items():
         counts = random.uniform(20, 200, [SIZES[column] for column in columns])
-        found.append(Table(columns=columns, counts=counts, noise_std=std))
-    return class_tables(found, SIZES, LABEL)
+        found.append(numbered_table(columns=columns, counts=counts, noise_std=std))
+    return pack_tables(found, numbered_domain(SIZES), LABEL)
 
 
 def components(seed=1):
@@ -38,8 +39,11 @@ def components(seed=1):
 
 def joint(released, found, columns):
     """Expected counts of a table of some columns in each class, by the definition."""
-    parts = [found.cells[:, released.spans[column]].astype(float) for column in columns]
-    records = found.weights * released.counts[:, None]
+    parts = [
+        found.cells[:, released.column_slices[column]].astype(float)
+        for column in columns
+    ]
+    records = found.weights * released.class_counts[:, None]
     letters = "abc"[: len(columns)]
     return np.einsum(
         ",".join(["yk", *(f"y{one}k" for one in letters)]) + f"->y{letters}",
@@ -51,10 +55,12 @@ def joint(released, found, columns):
 def larger(released, found):
     """The squared distance to pairs and triples, by the definition."""
     total = (
-        ((joint(released, found, (0, 1, 2)) - released.triples[0][1]) / 4.0) ** 2
+        ((joint(released, found, (0, 1, 2)) - released.triples[0].counts) / 4.0) ** 2
     ).sum()
     for (one, two), std in (((0, 1), 2.5), ((1, 2), 5.0)):
-        counts = released.pairs[:, released.spans[one], released.spans[two]]
+        counts = released.pair_counts[
+            :, released.column_slices[one], released.column_slices[two]
+        ]
         total += (((joint(released, found, (one, two)) - counts) / std) ** 2).sum()
     return total
 
@@ -62,25 +68,27 @@ def larger(released, found):
 def single(released, found):
     expected = np.einsum(
         "yk,yak->ya",
-        found.weights * released.counts[:, None],
+        found.weights * released.class_counts[:, None],
         found.cells.astype(float),
     )
-    return (((expected - released.singles) / released.singles_std) ** 2).sum()
+    return (((expected - released.one_way_counts) / released.one_way_std) ** 2).sum()
 
 
 @pytest.fixture(autouse=True, params=["whole", "by blocks"])
 def way(request, monkeypatch):
     """All of M at once, and only the blocks of released pairs."""
-    monkeypatch.setattr(module, "_FEW", 0.0 if request.param == "whole" else 2.0)
+    monkeypatch.setattr(
+        module, "_MAX_BLOCKWISE_SHARE", 0.0 if request.param == "whole" else 2.0
+    )
 
 
 def test_distance_and_cells_are_those_of_the_definition():
     released, found = tables(), components()
     distance = Distance(released)
-    assert distance.of(distance.expected(found)) == pytest.approx(
+    assert distance.squared_distance(distance.expected(found)) == pytest.approx(
         larger(released, found), rel=1e-5
     )
-    assert distance.cells == 2 * (3 * 2 + 2 * 4 + 3 * 2 * 4)
+    assert distance.n_cells == 2 * (3 * 2 + 2 * 4 + 3 * 2 * 4)
 
 
 def test_tables_of_the_mixture_itself_are_at_distance_zero():
@@ -93,16 +101,18 @@ def test_tables_of_the_mixture_itself_are_at_distance_zero():
         [joint(released, found, (column,)) for column in range(3)], axis=1
     )
     exact = [
-        Table(columns=columns, counts=counts, noise_std=NOISE[columns])
+        numbered_table(columns=columns, counts=counts, noise_std=NOISE[columns])
         for columns, counts in own.items()
     ]
     # Numbers of records and single columns as they are, which the tables would shrink.
     exact_tables = replace(
-        class_tables(exact, SIZES, LABEL), counts=released.counts, singles=singles
+        pack_tables(exact, numbered_domain(SIZES), LABEL),
+        class_counts=released.class_counts,
+        one_way_counts=singles,
     )
     distance = Distance(exact_tables)
     expected = distance.expected(found)
-    assert distance.of(expected) < 1e-6
+    assert distance.squared_distance(expected) < 1e-6
     gradient = distance.gradient(expected, found)
     assert np.abs(gradient.cells).max() < 0.01 and np.abs(gradient.weights).max() < 0.01
 

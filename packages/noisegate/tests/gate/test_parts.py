@@ -109,7 +109,10 @@ def task(link):
     ]
     weights = tuple(1.0 + place % 3 for place in range(len(tables)))
     counted = Contingency(
-        bins=design.fine, coded=design.coded, tables=tuple(tables), weights=weights
+        bins=design.fine,
+        coded=design.coded_sizes,
+        tables=tuple(tables),
+        weights=weights,
     )
     return SumTask(
         feature_map=counted,

@@ -133,7 +133,9 @@ def test_the_part_of_associations_that_is_kept_is_not_told_for_more_than_it_is(
         method = Pairwise(seed=seed)
         model = noisegate.synthesize(table, schema=schema, epsilon=0.7, method=method)
         (fitting := method.fitting(model.release)).run()
-        seen = measured_associations(measured_moments(fitting.released, fitting)[0])
+        seen = measured_associations(
+            measured_moments(fitting.released, fitting).by_rank
+        )
         assert [one.columns for one in seen] == list(combinations(range(6), 2))
         ours, theirs = (
             np.corrcoef(np.argsort(np.argsort(each, axis=0), axis=0).T)

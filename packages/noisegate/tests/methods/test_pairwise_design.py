@@ -9,6 +9,8 @@ import pytest
 from tests.shared.sums import check_tables, same_tables
 
 from noisegate.answers.design import COUNTS, PAIRS, SCREEN, SINGLES
+from noisegate.answers.reading import domain_of
+from noisegate.answers.rounds import AnswersSoFar, Rounds
 from noisegate.errors import OptionError
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import Engine, LocalEngine
@@ -100,12 +102,12 @@ def rounds(method, schema, kind, seed=0, budget=None):
     random, budget = np.random.default_rng(seed), budget or Budget(epsilon=1.0)
     plan, design = method.plan(schema, budget), method.design(schema, budget.epsilon)
     stds = {release.query.name: release.noise_std_natural for release in plan.releases}
-    maps = dict(design.histograms())
+    maps = dict(design.histogram_maps())
     values = {name: answers(one, kind, random) for name, one in maps.items()}
-    if design.screened:
-        maps[SCREEN] = design.screen(values, stds)
+    if design.screens_pairs:
+        maps[SCREEN] = Rounds(design, AnswersSoFar(values, stds)).screening_map
         values[SCREEN] = answers(maps[SCREEN], kind, random)
-    return plan, maps | design.final(values, stds)
+    return plan, maps | Rounds(design, AnswersSoFar(values, stds)).last_maps()
 
 
 KINDS = ["noise", "full", "steep", "spikes", "negative"]
@@ -150,7 +152,7 @@ def test_round_numbers_make_more_cells_than_were_aimed_at_and_no_more_than_were_
         Gate(pd.DataFrame({"a": comb, "b": comb[::-1]}), schema=schema, epsilon=10.0),
         plan,
     )
-    maps = plan.design.final(release.values, release.noise_std)
+    maps = Rounds(plan.design, release).last_maps()
     assert max(bins.size for bins in maps[PAIRS].bins) > 24
     assert all(one.dim <= plan.release(name).query.dim for name, one in maps.items())
 
@@ -222,9 +224,9 @@ def test_cells_and_pairs_follow_from_what_was_released_and_from_nothing_else():
     method = Pairwise(pairs="chosen", most_pairs=4)
     release, maps = asked(method, people(1000))
     design = method.design(SCHEMA, 1.0)
-    expected = dict(design.histograms())
-    expected[SCREEN] = design.screen(release.values, release.noise_std)
-    expected |= design.final(release.values, release.noise_std)
+    expected = dict(design.histogram_maps())
+    expected[SCREEN] = Rounds(design, release).screening_map
+    expected |= Rounds(design, release).last_maps()
     assert list(maps) == list(expected)
     for name, features in expected.items():
         assert same_tables(maps[name], features), name
@@ -244,7 +246,7 @@ def test_tables_are_read_with_the_noise_that_they_have(pairs):
         for name in (COUNTS, SINGLES, PAIRS)
         for counts in maps[name].counts(maps[name](batch).sum(axis=0, dtype=np.float64))
     ]
-    _, tables = method.design(SCHEMA, 1.0).read(release)
+    tables = Rounds(method.design(SCHEMA, 1.0), release).tables()
     assert [table.counts.shape for table in tables] == [
         counts.shape for counts in exact
     ]
@@ -288,7 +290,7 @@ def measured(method, label, rows, epsilon):
     return (
         release,
         design,
-        design.final(release.values, release.noise_std)[PAIRS].tables,
+        Rounds(design, release).last_maps()[PAIRS].tables,
     )
 
 
@@ -316,13 +318,10 @@ def test_pairs_are_measured_where_they_stand_out_and_single_columns_where_they_d
         (3,),
         *(((4,),) if label == "many classes" else ()),
     )
-    bins, tables = design.read(release)
     # What was measured on other cells is no table of the model's cells.
-    sizes = [*(one.size for one in bins), len(LABELS[label])]
-    assert all(
-        table.counts.shape == tuple(sizes[column] for column in table.columns)
-        for table in tables
-    )
+    rounds = Rounds(design, release)
+    domain = domain_of(design.layout, rounds.bins)
+    assert all(domain.contains(table.domain) for table in rounds.tables())
 
 
 @pytest.mark.parametrize(
@@ -378,10 +377,11 @@ def pairwise_drowned_asked(version, monkeypatch, rows, epsilon):
 def test_a_release_of_an_earlier_version_is_read_by_its_rules(monkeypatch):
     method = Pairwise()
     release, then = pairwise_drowned_asked(1, monkeypatch, 400, 0.1)
-    bins, tables = then.read(release)
+    rounds = Rounds(then, release)
+    bins = rounds.bins
     # Of all pairs, although they drown.
     assert len(release.values[PAIRS]) == sum(
-        t.counts.size for t in tables if len(t.columns) == 3
+        table.domain.size for table in rounds.tables() if len(table.domain.names) == 3
     )
     assert method.fitting(release).tables.sizes == tuple(one.size for one in bins)
     assert [name for name in (COUNTS, SINGLES, PAIRS) if name in release.values] == [
@@ -396,11 +396,10 @@ def test_a_release_of_the_version_that_gave_pairs_more_of_the_budget_is_read_by_
 ):
     release, then = pairwise_drowned_asked(5, monkeypatch, 3000, 1.0)
     now = Pairwise().design(pairwise_drowned_schema("two classes"), 1.0)
-    assert kinds(
-        then.final(release.values, release.noise_std)[PAIRS].tables, "two classes"
-    ) == {2}
-    assert kinds(
-        now.final(release.values, release.noise_std)[PAIRS].tables, "two classes"
-    ) == {1, 2}
-    bins, _ = then.read(release)
+    assert kinds(Rounds(then, release).last_maps()[PAIRS].tables, "two classes") == {2}
+    assert kinds(Rounds(now, release).last_maps()[PAIRS].tables, "two classes") == {
+        1,
+        2,
+    }
+    bins = Rounds(then, release).bins
     assert Pairwise().fitting(release).tables.sizes == tuple(one.size for one in bins)

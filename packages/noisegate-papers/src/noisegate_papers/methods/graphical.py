@@ -26,8 +26,12 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
-from noisegate.answers import design as rounds
-from noisegate.answers.released import COARSE, HISTOGRAMS, Table
+from noisegate.answers.design import COUNTS, PAIRS, SCREEN, SINGLES
+from noisegate.answers.histograms import COARSE, HISTOGRAMS
+from noisegate.answers.measurements import Measurements
+from noisegate.answers.noisy_table import NoisyTable
+from noisegate.answers.reading import domain_of, public_total
+from noisegate.answers.rounds import AnswersSoFar, Rounds
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import DESIGN, Pairwise
 from noisegate.methods.registry import register
@@ -49,7 +53,6 @@ from noisegate.settings import (
 from noisegate_papers.models.graphical import BayesianNetwork, GraphicalModel
 from noisegate_papers.training.graphical import (
     FAMILIES,
-    Answers,
     GraphicalFit,
     NetworkDesign,
     read_marginals,
@@ -61,7 +64,7 @@ if TYPE_CHECKING:
 MOST_ROUNDS = 4000
 # The upper ends are those of the proof in docs/guarantees.md.
 Megabytes = Annotated[float, Within(gt=0, le=250), "a number above 0, at most 250"]
-Rounds = Annotated[
+RoundCount = Annotated[
     int, Within(ge=1, le=MOST_ROUNDS), f"a whole number from 1 to {MOST_ROUNDS}"
 ]
 
@@ -155,20 +158,23 @@ class Marginals(Method):
             sizes, read_marginals(release, self.name), iterations=self.iterations
         )
 
-    def released_tables(
-        self, release: Release
-    ) -> tuple[tuple[NumericBins, ...], list[Table]]:
-        """Returns the cells of numeric columns, and all tables that were measured; see `Method`."""
+    def measurements(self, release: Release) -> Measurements:
+        """Returns all tables that were measured; see `Method`."""
         layout = release.schema.layout
-        sizes = self.sizes(layout)
-        return self.cells(layout), [
-            Table(
-                columns=columns,
-                counts=counts.reshape([sizes[column] for column in columns]),
-                noise_std=std,
+        domain = domain_of(layout, self.cells(layout))
+        tables = []
+        for columns, counts, noise_std in read_marginals(release, self.name):
+            table_domain = domain.project([domain.names[column] for column in columns])
+            tables.append(
+                NoisyTable.of(
+                    table_domain,
+                    counts.reshape(table_domain.shape),
+                    noise_std=noise_std,
+                )
             )
-            for columns, counts, std in read_marginals(release, self.name)
-        ]
+        return Measurements(
+            domain, tuple(tables), known_total=public_total(release.certificate)
+        )
 
     def model(self, release: Release, fitting: GraphicalFit) -> GraphicalModel:
         """Returns the model that a fit has reached."""
@@ -219,7 +225,7 @@ class AIM(Marginals):
     """Most columns of a table."""
     max_model_mb: Megabytes = 80.0
     """Largest model, MB; the fit's time grows with it. OpenDP's default."""
-    rounds: Rounds | None = None
+    rounds: RoundCount | None = None
     """Most rounds of choosing that the budget is laid out for; None for OpenDP's default, 16 for each column."""
 
     def options(self, columns: int) -> dict[str, Any]:
@@ -284,9 +290,14 @@ class PrivBayes(Method):
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
         """Returns the calibrated plan, with the design in it. Reads no data."""
-        shares = dict.fromkeys((HISTOGRAMS, COARSE), self.histograms_share / 2)
-        shares |= {rounds.SCREEN: self.screen_share, rounds.COUNTS: self.counts_share}
-        shares |= {rounds.SINGLES: self.one_way_share, rounds.PAIRS: self.pairs_share}
+        shares = {
+            HISTOGRAMS: self.histograms_share / 2,
+            COARSE: self.histograms_share / 2,
+            SCREEN: self.screen_share,
+            COUNTS: self.counts_share,
+            SINGLES: self.one_way_share,
+            PAIRS: self.pairs_share,
+        }
         design = self.design(schema, budget.epsilon)
         queries = (*design.pairwise.queries(shares), design.query(self.families_share))
         return Plan(queries=queries, design=design).calibrate(budget)
@@ -302,12 +313,14 @@ class PrivBayes(Method):
         with gate.open(
             plan, method=self.name, public=self.public_facts(gate.schema)
         ) as session:
-            if first.bought:
-                values |= session.ask(first.histograms())
-            if first.screened:
-                values |= session.ask({rounds.SCREEN: first.screen(values, stds)})
-            values |= session.ask(first.final(values, stds))
-            session.ask({FAMILIES: design.chosen(Answers(values, stds)).counted})
+            if first.histogram_columns:
+                values |= session.ask(first.histogram_maps())
+            if first.screens_pairs:
+                screening_map = Rounds(first, AnswersSoFar(values, stds)).screening_map
+                values |= session.ask({SCREEN: screening_map})
+            last_maps = Rounds(first, AnswersSoFar(values, stds)).last_maps()
+            values |= session.ask(last_maps)
+            session.ask({FAMILIES: design.chosen(AnswersSoFar(values, stds)).counted})
         return session.release()
 
     def model(self, release: Release, fitting: Any = None) -> BayesianNetwork:

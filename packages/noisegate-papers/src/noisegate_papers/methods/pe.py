@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from noisegate.answers import design as one_way
-from noisegate.answers.released import COARSE, HISTOGRAMS, Answered
+from noisegate.answers.design import COUNTS, SINGLES, Design
+from noisegate.answers.histograms import COARSE, HISTOGRAMS
+from noisegate.answers.rounds import Answered, AnswersSoFar, Rounds
 from noisegate.errors import OptionError
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import DESIGN, Pairwise
@@ -59,7 +60,6 @@ from noisegate_papers.methods.public_reference import (
     read_reference,
 )
 from noisegate_papers.queries.thumbnails import BlurredPixels
-from noisegate_papers.training.graphical import Answers
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
@@ -74,7 +74,7 @@ Candidates = Annotated[
     Within(ge=2, le=MOST_CANDIDATES),
     f"a whole number from 2 to {MOST_CANDIDATES:,}; time grows with it",
 ]
-Rounds = Annotated[
+RoundCount = Annotated[
     int, Within(ge=1, le=1000), "a whole number from 1 to 1000"
 ]  # rounds of votes
 
@@ -100,7 +100,7 @@ class TabPE(Method):
     """Cells of a numeric column, about; None for a number that follows from ε and the number of columns."""
     candidates: Candidates = 4000
     """Most candidates; there are no more than records for each standard deviation of the noise on a vote."""
-    rounds: Rounds = 1
+    rounds: RoundCount = 1
     """Rounds of votes."""
     variation: Unit = 0.5
     """Part of a candidate's cells that is drawn anew after the first round; it falls to none in the last."""
@@ -121,7 +121,7 @@ class TabPE(Method):
 
     def design(
         self, schema: Schema, epsilon: float, *, version: int = DESIGN
-    ) -> one_way.Design:
+    ) -> Design:
         """Returns what is asked about a table before the votes, by the rules of a version of the pairwise method."""
         return Pairwise(cells=self.cells, pairs="none").design(
             schema, epsilon, version=version
@@ -131,8 +131,8 @@ class TabPE(Method):
         """Returns the calibrated plan, with the design in it. Reads no data."""
         shares = dict.fromkeys((HISTOGRAMS, COARSE), self.histograms_share / 2)
         shares |= {
-            one_way.COUNTS: self.counts_share,
-            one_way.SINGLES: self.one_way_share,
+            COUNTS: self.counts_share,
+            SINGLES: self.one_way_share,
         }
         design = self.design(schema, budget.epsilon)
         return Plan(
@@ -149,17 +149,18 @@ class TabPE(Method):
         with gate.open(
             plan, method=self.name, public=self.public_facts(gate.schema)
         ) as session:
-            if plan.design.bought:
-                values |= session.ask(plan.design.histograms())
-            values |= session.ask(plan.design.final(values, stds))
-            evolution = self.evolution(plan.design, Answers(values, stds))
+            if plan.design.histogram_columns:
+                values |= session.ask(plan.design.histogram_maps())
+            last_maps = Rounds(plan.design, AnswersSoFar(values, stds)).last_maps()
+            values |= session.ask(last_maps)
+            evolution = self.evolution(plan.design, AnswersSoFar(values, stds))
             for place, name in enumerate(_names(self)):
                 if place:
                     evolution.select(values[_names(self)[place - 1]][:, 0])
                 values |= session.ask({name: evolution.votes})
         return session.release()
 
-    def evolution(self, design: one_way.Design, answers: Answered) -> Evolution:
+    def evolution(self, design: Design, answers: Answered) -> Evolution:
         """Returns the candidates of the first round, which follow from what was released before it."""
         from noisegate_papers.training.evolution import Evolution, OneWay
 
@@ -190,9 +191,6 @@ class TabPE(Method):
         for name in _names(self)[:-1]:
             evolution.select(release.values[name][:, 0])
         return evolution.mixture(release.values[last][:, 0], smoothing=self.smoothing)
-
-
-COUNTS = "counts"
 
 
 @register("pe")
@@ -239,7 +237,7 @@ class PrivateEvolution(EncodedImages):
     """How far the first variations go; it falls to none."""
     candidates: Candidates = 4000
     """Most candidates, of all labels; there are no more than records for each standard deviation of the noise."""
-    rounds: Rounds = 4
+    rounds: RoundCount = 4
     """Rounds of votes."""
     images: Count = 10_000
     """Images that the model draws from, about: candidates by their votes, and variations of these."""

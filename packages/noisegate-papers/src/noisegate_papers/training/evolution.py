@@ -15,11 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.answers.design import Design
-from noisegate.answers.released import Answered
-from noisegate.answers.tables import ClassTables, class_tables, likely_shares
+from noisegate.answers.reading import domain_of
+from noisegate.answers.rounds import Answered, Rounds
 from noisegate.models.mixture import Mixture
 from noisegate.models.stratified import CellSampler, stratified_uniforms
-from noisegate.models.tables.mixture_fit import within_cells
+from noisegate.models.tables.packed_tables import (
+    PackedTables,
+    estimate_shares,
+    pack_tables,
+)
+from noisegate.models.tables.record_mixture import within_cells
 from noisegate.models.within_cell import WithinCell
 from noisegate.queries.binning import NumericBins
 from noisegate.seeds import public_random, uniform
@@ -47,34 +52,31 @@ class OneWay:
     design: Design
     bins: tuple[NumericBins, ...]  # cells of numeric columns
     within: tuple[WithinCell, ...]  # where in these values lie
-    tables: ClassTables  # noisy counts of each column
+    tables: PackedTables  # noisy counts of each column
     shares: Floats  # of cells of each column but the label, side by side, in each class, (classes, D)
 
     @classmethod
     def read(cls, design: Design, answers: Answered) -> Self:
         """Returns what the answers say."""
-        bins, released = design.read(answers)
-        histograms = design.read_histograms(answers)
-        sizes = (
-            *(one.size for one in bins),
-            *(column.size for column in design.layout.coded),
+        rounds = Rounds(design, answers)
+        tables = pack_tables(
+            rounds.tables(),
+            domain_of(design.layout, rounds.bins),
+            design.label,
+            design.prior_shares(rounds.histograms, rounds.bins),
         )
-        tables = class_tables(
-            released, sizes, design.label, design.prior(histograms, bins)
-        )
-        within = within_cells(design, bins, histograms)
         return cls(
             design=design,
-            bins=bins,
-            within=within,
+            bins=rounds.bins,
+            within=within_cells(design, rounds.bins, rounds.histograms),
             tables=tables,
-            shares=likely_shares(tables),
+            shares=estimate_shares(tables),
         )
 
     def classes(self, rows: int, random: torch.Generator) -> npt.NDArray[np.intp]:
         """Returns classes of the label in their shares, (rows,)."""
         whole = np.zeros(rows, dtype=np.int64)
-        counts = self.tables.counts
+        counts = self.tables.class_counts
         return CellSampler(counts, np.zeros(len(counts), dtype=np.int64)).pick(
             whole, stratified_uniforms(whole, random)
         )
@@ -83,7 +85,10 @@ class OneWay:
         self, place: int, classes: npt.NDArray[np.intp], random: torch.Generator
     ) -> npt.NDArray[np.intp]:
         """Returns a cell of one column, numbered without the label, for each of the given classes, (rows,)."""
-        size, table = self.tables.sizes[place], self.shares[:, self.tables.spans[place]]
+        size, table = (
+            self.tables.sizes[place],
+            self.shares[:, self.tables.column_slices[place]],
+        )
         sampler = CellSampler(table.ravel(), np.repeat(np.arange(len(table)), size))
         return (
             sampler.pick(classes, stratified_uniforms(classes, random)) - classes * size
@@ -123,7 +128,7 @@ class Evolution:
         # As many as may have more votes each than the noise.
         rows = int(
             np.clip(
-                float(one_way.tables.counts.sum()) / noise_std,
+                float(one_way.tables.class_counts.sum()) / noise_std,
                 min(FEWEST, candidates),
                 candidates,
             )
@@ -194,7 +199,7 @@ class Evolution:
             *(bins.size for bins in one_way.bins),
             *(column.size for column in design.layout.coded),
         )
-        shares = iter(tables.spans)
+        shares = iter(tables.column_slices)
         for column, size in enumerate(sizes):
             alone = np.eye(size)[candidates[:, column]]
             if column != design.label:
@@ -233,10 +238,10 @@ class Evolution:
         """Returns weights that agree with the one-way tables (iterative proportional fitting; Deming, Stephan 1940)."""
         one_way, classes = self._one_way, self._classes(self.candidates)
         tables, weights = one_way.tables, weights / weights.sum()
-        counts = tables.counts / tables.counts.sum()
+        counts = tables.class_counts / tables.class_counts.sum()
         for _ in range(_PASSES):
             for place, (column, span) in enumerate(
-                zip(one_way.design.columns, tables.spans, strict=True)
+                zip(one_way.design.columns, tables.column_slices, strict=True)
             ):
                 goal = (counts[:, None] * one_way.shares[:, span]).ravel()
                 cells = classes * tables.sizes[place] + self.candidates[:, column]

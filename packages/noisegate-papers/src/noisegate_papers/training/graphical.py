@@ -1,10 +1,10 @@
 """Graphical models from noisy tables: fitted by Private-PGM, or by what PrivBayes asks after the pairwise rounds.
 
 McKenna, Sheldon and Miklau (2019); PrivBayes, sections 4 and 5; Friedman, Geiger and Goldszmidt (1997). Columns are
-numbered as in `ClassTables`, the label left out.
+numbered as in `PackedTables`, the label left out.
 
 A fit by mirror descent (McKenna, Sheldon, Miklau 2019) is taken apart into conditional
-tables. Of PrivBayes see sections 4 and 5. Columns are numbered as in `ClassTables`, the
+tables. Of PrivBayes see sections 4 and 5. Columns are numbered as in `PackedTables`, the
 label left out: where its classes are told apart, it is a parent of every other column
 (Friedman, Geiger and Goldszmidt, 1997). A noisy table is shrunk towards what a smaller
 one says, as far as the table itself tells (empirical Bayes).
@@ -21,11 +21,16 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.answers.design import Design
-from noisegate.answers.released import Answered, Values
-from noisegate.answers.tables import ClassTables, class_tables, likely_shares
+from noisegate.answers.reading import domain_of
+from noisegate.answers.rounds import Answered, Rounds
 from noisegate.errors import MissingExtraError, ModelError
 from noisegate.models.checkpoint import FinishedFit, FitState
-from noisegate.models.tables.mixture_fit import within_cells
+from noisegate.models.tables.packed_tables import (
+    PackedTables,
+    estimate_shares,
+    pack_tables,
+)
+from noisegate.models.tables.record_mixture import within_cells
 from noisegate.privacy.marginal_plan import marginal_columns
 from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release
@@ -177,19 +182,21 @@ def shrunk(counts: Floats, expected: Floats, noise_std: float) -> Floats:
 
 
 def pair_counts(
-    tables: ClassTables, shares: Floats, first: int, second: int
+    tables: PackedTables, shares: Floats, first: int, second: int
 ) -> Floats | None:
     """Returns the shrunk counts of a pair of columns in each class, (classes, cells, cells); None if not released."""
     low, high = sorted((first, second))
-    rows, columns = tables.spans[low], tables.spans[high]
-    if not tables.precision[rows.start, columns.start]:
+    rows, columns = tables.column_slices[low], tables.column_slices[high]
+    if not tables.pair_inverse_std[rows.start, columns.start]:
         return None
-    noisy = tables.pairs[:, rows, columns].astype(np.float64)
+    noisy = tables.pair_counts[:, rows, columns].astype(np.float64)
     expected = (
-        tables.counts[:, None, None] * shares[:, rows, None] * shares[:, None, columns]
+        tables.class_counts[:, None, None]
+        * shares[:, rows, None]
+        * shares[:, None, columns]
     )
     found = shrunk(
-        noisy, expected, 1 / float(tables.precision[rows.start, columns.start])
+        noisy, expected, 1 / float(tables.pair_inverse_std[rows.start, columns.start])
     )
     return found if first == low else found.transpose(0, 2, 1)
 
@@ -207,7 +214,7 @@ def mutual_information(counts: Floats) -> float:
 
 
 def choose_families(
-    tables: ClassTables, shares: Floats, *, degree: int, most_cells: float
+    tables: PackedTables, shares: Floats, *, degree: int, most_cells: float
 ) -> tuple[Family, ...]:
     """Returns the family of each column, parents first, by the shares of cells in each class, (classes, D)."""
     # The first parents are a tree of greatest mutual information (Chow and Liu, 1968). A further parent is that which
@@ -233,7 +240,7 @@ def choose_families(
             [drawn[int(place)]] * bool(reach[row, place] > 0),
         )
         while parents and len(parents) < degree:
-            cells = len(tables.counts) * math.prod(
+            cells = len(tables.class_counts) * math.prod(
                 sizes[one] for one in (column, *parents)
             )
             gains = {
@@ -250,13 +257,13 @@ def choose_families(
 
 
 def conditional_tables(
-    tables: ClassTables,
+    tables: PackedTables,
     families: Sequence[Family],
     counts: Sequence[Floats],
     noise_std: float,
 ) -> tuple[Floats, ...]:
     """Returns each family's column given class and parents, (classes, parents ..., cells), by noisy `counts`."""
-    shares = likely_shares(tables)
+    shares = estimate_shares(tables)
     pairs = zip(families, counts, strict=True)
     return tuple(
         _conditional(tables, shares, family, noisy, noise_std)
@@ -265,7 +272,7 @@ def conditional_tables(
 
 
 def _conditional(
-    tables: ClassTables,
+    tables: PackedTables,
     shares: Floats,
     family: Family,
     counts: Floats,
@@ -273,18 +280,26 @@ def _conditional(
 ) -> Floats:
     """Returns the distribution of one column, from the smallest table that says something of it to the largest."""
     column, parents = family
-    alone = shares[:, tables.spans[column]]
+    alone = shares[:, tables.column_slices[column]]
     if not parents:
-        noise = float(tables.singles_std[tables.offsets[column]])
+        noise = float(tables.one_way_std[tables.offsets[column]])
         return _posterior(
-            counts, noise_std, tables.singles[:, tables.spans[column]], noise, alone
+            counts,
+            noise_std,
+            tables.one_way_counts[:, tables.column_slices[column]],
+            noise,
+            alone,
         )
     rows, cells = sorted(
-        (tables.spans[parents[0]], tables.spans[column]), key=lambda span: span.start
+        (tables.column_slices[parents[0]], tables.column_slices[column]),
+        key=lambda span: span.start,
     )
-    pairs, prior = tables.pairs[:, rows, cells].astype(np.float64), alone[:, None, :]
+    pairs, prior = (
+        tables.pair_counts[:, rows, cells].astype(np.float64),
+        alone[:, None, :],
+    )
     pairs = pairs if parents[0] < column else pairs.transpose(0, 2, 1)
-    noise = 1 / float(tables.precision[rows.start, cells.start])
+    noise = 1 / float(tables.pair_inverse_std[rows.start, cells.start])
     if len(parents) == 1:
         return _posterior(counts, noise_std, pairs, noise, prior)
     first = _posterior(pairs, noise, None, 0.0, prior)
@@ -318,7 +333,7 @@ def _posterior(
 
 
 def factors_of(
-    tables: ClassTables,
+    tables: PackedTables,
     families: Sequence[Family],
     distributions: Sequence[Floats],
     label: int | None,
@@ -337,7 +352,7 @@ def factors_of(
         )
         for family, one in zip(families, distributions, strict=True)
     ]
-    shares = tables.counts / tables.counts.sum()
+    shares = tables.class_counts / tables.class_counts.sum()
     return (
         *(Conditional(column=one, parents=(), probabilities=shares) for one in above),
         *factors,
@@ -349,20 +364,12 @@ FAMILIES = "families"  # the query for the table of each column with its parents
 _CELLS = 300_000
 
 
-@dataclass(frozen=True)
-class Answers:
-    """What the queries of a session gave so far, and the noise on the answers of all of its plan."""
-
-    values: Values
-    noise_std: Mapping[str, float]
-
-
 class Chosen(NamedTuple):
     """What follows from the answers before the last round, and the map that asks for the tables of families."""
 
     bins: tuple[NumericBins, ...]
     histograms: Mapping[int, Histogram]
-    tables: ClassTables
+    tables: PackedTables
     families: tuple[Family, ...]
     counted: Contingency
 
@@ -385,7 +392,7 @@ class NetworkDesign:
 
     def query(self, share: float) -> Query:
         """Returns the query, as large as it may come to be whatever the parents are."""
-        sizes, columns = self.pairwise.most_sizes, self.pairwise.columns
+        sizes, columns = self.pairwise.max_sizes, self.pairwise.columns
         classes = 1 if self.pairwise.label is None else sizes[self.pairwise.label]
         others = [
             max((sizes[other] for other in columns if other != column), default=1)
@@ -407,21 +414,22 @@ class NetworkDesign:
     def chosen(self, answers: Answered) -> Chosen:
         """Returns what follows from the answers before the last round."""
         design = self.pairwise
-        bins, released = design.read(answers)
-        sizes = (
-            *(one.size for one in bins),
-            *(column.size for column in design.layout.coded),
-        )
-        histograms = design.read_histograms(answers)
-        tables = class_tables(
-            released, sizes, design.label, design.prior(histograms, bins)
+        rounds = Rounds(design, answers)
+        bins = rounds.bins
+        histograms = rounds.histograms
+        tables = pack_tables(
+            rounds.tables(),
+            domain_of(design.layout, bins),
+            design.label,
+            design.prior_shares(histograms, bins),
         )
         noise = answers.noise_std[FAMILIES] * math.sqrt(len(design.columns))
         useful = min(
-            self.most_cells, float(tables.counts.sum()) / (self.usefulness * noise)
+            self.most_cells,
+            float(tables.class_counts.sum()) / (self.usefulness * noise),
         )
         families = choose_families(
-            tables, likely_shares(tables), degree=self.degree, most_cells=useful
+            tables, estimate_shares(tables), degree=self.degree, most_cells=useful
         )
         above = () if design.label is None else (design.label,)
         asked = [
@@ -433,7 +441,7 @@ class NetworkDesign:
             histograms,
             tables,
             families,
-            equally_weighted(bins, sizes[len(bins) :], asked),
+            equally_weighted(bins, design.coded_sizes, asked),
         )
 
     def network(self, release: Release) -> BayesianNetwork:

@@ -10,7 +10,6 @@
   of functions of them) and `calibration` (regressions that are not linear).
 - `worth`: how many records the rows of a copy are worth.
 - `released`: the noisy tables of counts, read from a release.
-- `tables`: arithmetic of tables of counts over columns.
 - `design`: which tables a release shall have, and with which cells.
 - `verdict`: what a model is good for, in words.
 

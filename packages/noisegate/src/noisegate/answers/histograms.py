@@ -20,8 +20,8 @@ from noisegate.queries.binning import (
     CoarseHistogram,
     Histogram,
     NumericBins,
-    holds_atom,
     denoise,
+    holds_atom,
     relative_widths,
 )
 from noisegate.schema import NumericColumn

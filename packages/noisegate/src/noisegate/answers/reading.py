@@ -1,13 +1,13 @@
 """Reads what a release states of one table of records, as `Measurements`.
 
-A method knows which arrays of its release are tables of which columns, on which cells.
-It hands them over as the types of `released` and `queries`, whose columns are numbers;
-here they become tables of named columns.
+A method knows which arrays of its release are tables of which columns, on which cells;
+`measurements_of` asks it. What methods have in common is here: the names of columns and
+of the terms of second moments, and their cells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -16,8 +16,6 @@ from noisegate.answers.cells import number_ranges
 from noisegate.answers.domain import Domain, Floats, Level
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.noisy_moments import NoisyMoments, Term
-from noisegate.answers.noisy_table import NoisyTable
-from noisegate.answers.released import Table
 from noisegate.errors import OptionError, UserError
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
@@ -27,11 +25,6 @@ from noisegate.queries.moments import Moments, ScaledColumn
 from noisegate.registry import METHODS
 from noisegate.schema import Layout
 from noisegate.schema.layout import bound_positions, bounds_of
-
-ReleasedHistograms = Mapping[int, Sequence[tuple[NumericBins, Table]]]
-"""Histograms of numeric columns with their cells, by the number of the column."""
-ReleasedMoments = tuple[Moments, Floats, float]
-"""The map of second moments, the sums of its entries, and the noise on each."""
 
 
 class ReleaseReader(Protocol):
@@ -70,47 +63,6 @@ def measurements_of(release: Release) -> Measurements:
             "on; fit with 'pairwise', the default of tables."
         )
     return measurements
-
-
-def read_measurements(
-    layout: Layout,
-    bins: Sequence[NumericBins],
-    tables: Sequence[Table],
-    histograms: ReleasedHistograms | None = None,
-    moments: ReleasedMoments | None = None,
-    known_total: float | None = None,
-) -> Measurements:
-    """Collects what a release states of one table of records.
-
-    Args:
-        layout: The columns.
-        bins: The cells of each numeric column; empty where no table has one.
-        tables: Its tables of counts on these cells.
-        histograms: Its histograms on finer cells.
-        moments: Its second moments.
-        known_total: The number of records where it is public; else None.
-    """
-    domain = domain_of(layout, bins)
-    names = [column.name for column in (*layout.numeric, *layout.coded)]
-    noisy_tables = []
-    for table in tables:
-        table_domain = domain.project([names[column] for column in table.columns])
-        noisy_tables.append(
-            NoisyTable.of(table_domain, table.counts, noise_std=table.noise_std)
-        )
-    for column, histograms_of_column in (histograms or {}).items():
-        for fine_bins, table in histograms_of_column:
-            cells = number_ranges(layout.numeric[column], fine_bins)
-            fine_domain = Domain.of({names[column]: cells})
-            noisy_tables.append(
-                NoisyTable.of(fine_domain, table.counts, noise_std=table.noise_std)
-            )
-    return Measurements(
-        domain,
-        tuple(noisy_tables),
-        moments=None if moments is None else read_moments(layout, *moments),
-        known_total=known_total,
-    )
 
 
 def public_total(certificate: Certificate) -> float | None:

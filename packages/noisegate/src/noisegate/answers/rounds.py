@@ -35,8 +35,8 @@ from noisegate.errors import ModelError
 from noisegate.queries.binning import (
     Histogram,
     NumericBins,
-    subdivided_bins,
     merged_bins,
+    subdivided_bins,
 )
 from noisegate.queries.contingency import Contingency
 from noisegate.schema import Layout
@@ -60,6 +60,19 @@ class Answered(Protocol):
     def noise_std(self) -> Mapping[str, float]:
         """Standard deviation of the noise on each number of it."""
         ...
+
+
+@dataclass(frozen=True)
+class AnswersSoFar:
+    """The answers of a session that goes on.
+
+    Attributes:
+        values: The noisy sum of each query that was asked.
+        noise_std: Standard deviation of the noise on each number, of all queries.
+    """
+
+    values: Values
+    noise_std: Mapping[str, float]
 
 
 def read_tables(
@@ -158,7 +171,7 @@ class Rounds:
     def histograms(self) -> dict[int, Histogram]:
         """The denoised histogram of each column by all that was released of it."""
         singles_again = self.design.singles_again
-        if self.last_maps.get(PAIRS) is not singles_again:
+        if self.last_maps().get(PAIRS) is not singles_again:
             return self.first_histograms
         return self.design.histogram_cells.denoise(
             self.released_histograms,
@@ -223,7 +236,7 @@ class Rounds:
         pairs = design.pairs
         if pairs is None and SCREEN in self.answered.values:
             pairs = self.chosen_pairs
-        if design.clarity is None or not pairs:
+        if design.clarity is None or not (pairs and design.histogram_columns):
             return design.cells
         noise_std = self.answered.noise_std[PAIRS]
         return design.cells_for(self._records, len(pairs), noise_std)
@@ -260,9 +273,8 @@ class Rounds:
         noise_std = self.answered.noise_std[PAIRS]
         return design.affordable_pairs(self._records, pairs, noise_std)
 
-    @cached_property
     def last_maps(self) -> dict[str, Contingency]:
-        """The maps of the last round, by the names of their queries."""
+        """Returns the maps of the last round, by the names of their queries."""
         pairs, part_for_singles = self.measured_pairs
         maps = {
             name: self.design.contingency(self.bins, tables)
@@ -320,7 +332,7 @@ class Rounds:
         try:
             return [
                 table
-                for name, contingency in self.last_maps.items()
+                for name, contingency in self.last_maps().items()
                 for table in self._last_tables(name, contingency)
             ]
         except (KeyError, ValueError) as error:

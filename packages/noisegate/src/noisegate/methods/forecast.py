@@ -119,12 +119,12 @@ def table_errors(
     label: Columns = () if design.label is None else (design.label,)
     sizes = design.about_sizes
     tables_of_query: dict[str, tuple[Columns, ...]] = {
-        SINGLES: tuple((column,) for column in design.alone)
+        SINGLES: tuple((column,) for column in design.single_columns)
     }
     if PAIRS in noise:
         if design.pairs is None:
             # Pairs are not chosen yet, and any of them may be.
-            tables_of_query[PAIRS] = design.screened_pairs
+            tables_of_query[PAIRS] = design.all_pairs
         else:
             tables_of_query[PAIRS] = (*design.pairs, *design.triples)
 
@@ -285,7 +285,7 @@ def forecast(plan: CalibratedPlan, records: float) -> Forecast:
     measured_pairs = 0
     planned_pairs = 0
     if design.pairs and PAIRS in noise_std:
-        pairs, _ = design.measured_for(records, design.pairs, noise_std[PAIRS])
+        pairs, _ = design.affordable_pairs(records, design.pairs, noise_std[PAIRS])
         measured_pairs = len(pairs)
         planned_pairs = len(design.pairs)
     errors = expected_error(plan, 1)

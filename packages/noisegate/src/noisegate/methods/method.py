@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from types import MappingProxyType
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from noisegate.methods.forecast import Forecast
     from noisegate.models.record_model import RecordModel
     from noisegate.models.synthesizer import Synthesizer
-    from noisegate.queries.binning import NumericBins
     from noisegate.queries.feature_map import FeatureMap
 
 
@@ -274,9 +273,7 @@ class Method(Settings, ABC):
         ):
             label_domain = domain.project([layout.coded[layout.label].name])
             noise_std = release.noise_std["counts"]
-            tables = (
-                NoisyTable.of(label_domain, counts.ravel(), noise_std=noise_std),
-            )
+            tables = (NoisyTable.of(label_domain, counts.ravel(), noise_std=noise_std),)
         return Measurements(
             domain, tables, known_total=public_total(release.certificate)
         )

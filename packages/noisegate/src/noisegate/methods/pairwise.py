@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -31,7 +31,7 @@ from noisegate.answers.design import (
 from noisegate.answers.histograms import COARSE, HISTOGRAMS
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.reading import domain_of, public_total, read_moments
-from noisegate.answers.rounds import Rounds, Values, read_tables
+from noisegate.answers.rounds import AnswersSoFar, Rounds, Values, read_tables
 from noisegate.devices import check_device
 from noisegate.errors import OptionError
 from noisegate.methods.forecast import Forecast, forecast, forecast_of
@@ -280,12 +280,12 @@ class Pairwise(Method):
         design: Design = plan.design
         if design.histogram_columns and HISTOGRAMS not in values:
             return design.histogram_maps()
-        rounds = Rounds(design, _AnswersSoFar(values, noise_std))
+        rounds = Rounds(design, AnswersSoFar(values, noise_std))
         if design.screens_pairs and SCREEN not in values:
             return {SCREEN: rounds.screening_map}
         if COUNTS in values:
             return {}
-        maps: dict[str, FeatureMap] = dict(rounds.last_maps)
+        maps: dict[str, FeatureMap] = dict(rounds.last_maps())
         if MOMENTS in noise_std:
             maps[MOMENTS] = moments_map(rounds, self.moments_columns(schema.layout))
         if HELD_OUT in plan.maps:
@@ -347,7 +347,7 @@ class Pairwise(Method):
         noise_std: Mapping[str, float],
     ) -> dict[str, Any]:
         """Returns the cells and pairs that answers decide; see `Method`."""
-        rounds = Rounds(plan.design, _AnswersSoFar(values, noise_std))
+        rounds = Rounds(plan.design, AnswersSoFar(values, noise_std))
         decisions = rounds.decisions()
         if MOMENTS in noise_std:
             columns = self.moments_columns(schema.layout)
@@ -390,19 +390,6 @@ class Pairwise(Method):
     ) -> Mixture | LabelledMixture:
         """Returns the mixture that a fit has reached."""
         return fitting.model()
-
-
-@dataclass(frozen=True)
-class _AnswersSoFar:
-    """The answers of a session that goes on.
-
-    Attributes:
-        values: The noisy sum of each query that was asked.
-        noise_std: Standard deviation of the noise on each number, of all queries.
-    """
-
-    values: Values
-    noise_std: Mapping[str, float]
 
 
 def _default_cells(n_columns: int, epsilon: float) -> int:

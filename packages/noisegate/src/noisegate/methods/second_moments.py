@@ -46,7 +46,9 @@ def moments_query(design: Design, columns: Columns, budget_fraction: float) -> Q
 
 def moments_map(rounds: Rounds, columns: Columns) -> Moments:
     """Returns the map of the query, once the histograms are answered."""
-    return moments_of(rounds.design.layout, columns, dict(moment_ranges(rounds, columns)))
+    return moments_of(
+        rounds.design.layout, columns, dict(moment_ranges(rounds, columns))
+    )
 
 
 def moment_ranges(rounds: Rounds, columns: Columns) -> list[tuple[int, Range]]:

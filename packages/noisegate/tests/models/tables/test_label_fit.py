@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.shared.columns import boolean, categorical
+from tests.shared.noisy_tables import numbered_domain, numbered_table
 
 from noisegate import Gate, Pairwise, Schema
-from noisegate.answers.released import Table
-from noisegate.answers.tables import ClassTables, class_tables, split
 from noisegate.models.labelled import LabelledMixture
 from noisegate.models.linked.fit import with_start
 from noisegate.models.mixture import Mixture
 from noisegate.models.tables.label_fit import LabelFit
+from noisegate.models.tables.packed_tables import PackedTables, pack_tables, split
 from noisegate.schema import Boolean, Integer
 from noisegate.schema.linked.links import STEPS, LinkColumns
 from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
@@ -50,7 +50,9 @@ def released(joint, noise_std, seed=0):
             axis=tuple(place for place in range(3) if place not in columns)
         )
         noisy = counts + random.normal(scale=noise_std, size=counts.shape)
-        tables.append(Table(columns=(*columns, 3), counts=noisy, noise_std=noise_std))
+        tables.append(
+            numbered_table(columns=(*columns, 3), counts=noisy, noise_std=noise_std)
+        )
     return tables
 
 
@@ -72,7 +74,9 @@ def as_mixture(joint):
 
 
 def fitted(joint, tables, weight=0.0):
-    fit = LabelFit(3, class_tables(tables, joint.shape, 3), (0, 0, 0), seed=0)
+    fit = LabelFit(
+        3, pack_tables(tables, numbered_domain(joint.shape), 3), (0, 0, 0), seed=0
+    )
     return fit.model(as_mixture(joint), weight)
 
 
@@ -112,11 +116,13 @@ def test_the_mixture_is_asked_where_effects_do_not_say_it(kind, weights):
     joint = truth(kind)
     tables = released(joint, 20.0)
     trial, judge = (
-        class_tables(half, joint.shape, 3)
+        pack_tables(half, numbered_domain(joint.shape), 3)
         for half in split(tables, np.random.default_rng(0))
     )
-    fit = LabelFit(3, class_tables(tables, joint.shape, 3), (0, 0, 0), seed=0)
-    assert fit.weight(trial, judge, as_mixture(joint)) in weights
+    fit = LabelFit(
+        3, pack_tables(tables, numbered_domain(joint.shape), 3), (0, 0, 0), seed=0
+    )
+    assert fit.choose_mixture_weight(trial, judge, as_mixture(joint)) in weights
 
 
 @pytest.mark.parametrize("levels", [2, 9])
@@ -159,7 +165,7 @@ NUMBERS = np.array([400.0, 200.0, 0.0, 400.0])  # none, one, and three children
 NONE, FIRST, NEXT = (STEPS.index(step) for step in ("none", "first", "next"))
 
 
-def tables(pair: np.ndarray | None = None, noise_std: float = 1.0) -> ClassTables:
+def tables(pair: np.ndarray | None = None, noise_std: float = 1.0) -> PackedTables:
     """Tables of 1,000 parents, of pain before and now."""
     now = np.array(
         [200.0, 200.0, 100.0, 500.0]
@@ -168,18 +174,18 @@ def tables(pair: np.ndarray | None = None, noise_std: float = 1.0) -> ClassTable
         800 / 3 * np.array([0.2, 0.2, 0.4]), 1000 - 640 / 3
     )  # of 800 / 3 next ones 0.2 are missing
     found = [
-        Table(columns=(COLUMNS.children[0],), counts=now, noise_std=1.0),
-        Table(columns=(COLUMNS.previous[0],), counts=before, noise_std=1.0),
+        numbered_table(columns=(COLUMNS.children[0],), counts=now, noise_std=1.0),
+        numbered_table(columns=(COLUMNS.previous[0],), counts=before, noise_std=1.0),
     ]
     if pair is not None:
         found.append(
-            Table(
+            numbered_table(
                 columns=(COLUMNS.previous[0], COLUMNS.children[0]),
                 counts=pair,
                 noise_std=noise_std,
             )
         )
-    made = class_tables(found, LINK_START_SIZES, None)
+    made = pack_tables(found, numbered_domain(LINK_START_SIZES), None)
     return with_start(made, COLUMNS, NUMBERS, np.arange(4))
 
 
@@ -190,7 +196,7 @@ def test_the_steps_come_as_often_as_the_numbers_say() -> None:
     assert start.weights.tolist() == pytest.approx(
         [expected[step] for step in range(3)]
     )
-    spans = tables().spans
+    spans = tables().column_slices
     number = start.cells[:, spans[COLUMNS.number]]
     assert number[NONE].tolist() == pytest.approx([1, 0, 0, 0], abs=1e-6)
     assert number[FIRST].tolist() == pytest.approx([0, 0.6, 0, 0.4], abs=1e-6)
@@ -203,7 +209,8 @@ def test_what_is_not_there_is_missing_and_what_is_there_as_often_as_its_column_s
     made = tables()
     assert made.start is not None
     now, before = (
-        made.spans[column] for column in (COLUMNS.children[0], COLUMNS.previous[0])
+        made.column_slices[column]
+        for column in (COLUMNS.children[0], COLUMNS.previous[0])
     )
     for step, child, previous in ((NONE, 0, 0), (FIRST, 1, 0), (NEXT, 1, 1)):
         of_now, of_before = [1 / 3, 1 / 3, 1 / 6, 1 / 6], [0.2, 0.2, 0.4, 0.2]
@@ -221,13 +228,16 @@ def test_a_pair_that_drowns_is_as_the_start_has_it_and_a_clear_one_as_released()
     known = tables(np.zeros((4, 4)), noise_std=1e9)
     assert known.start is not None
     expected = (
-        known.counts[0]
+        known.class_counts[0]
         * (known.start.cells.T * known.start.weights)
         @ known.start.cells
     )
-    block = known.spans[COLUMNS.previous[0]], known.spans[COLUMNS.children[0]]
-    assert known.pairs[0][block] == pytest.approx(expected[block], rel=1e-3)
+    block = (
+        known.column_slices[COLUMNS.previous[0]],
+        known.column_slices[COLUMNS.children[0]],
+    )
+    assert known.pair_counts[0][block] == pytest.approx(expected[block], rel=1e-3)
     clear = np.diag([100.0, 100.0, 50.0, 500.0])
-    assert tables(clear, noise_std=0.01).pairs[0][block] == pytest.approx(
+    assert tables(clear, noise_std=0.01).pair_counts[0][block] == pytest.approx(
         clear, abs=0.1
     )

@@ -1,19 +1,16 @@
 """The mixture's fit: it finds what was measured, fits no noise, and goes on with the same bits."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
+from tests.shared.noisy_tables import numbered_domain, numbered_table
 
-from noisegate.answers.released import Table
-from noisegate.answers.tables import class_tables
 from noisegate.models.tables.descent import MixtureSettings
-from noisegate.models.tables.mixture_fit import (
-    FAR,
-    MixtureFit,
-    column_basis,
-    denoised_pairs,
-)
+from noisegate.models.tables.mixture_fit import FAR, MixtureFit
+from noisegate.models.tables.packed_tables import pack_tables
+from noisegate.models.tables.pair_denoising import column_basis, denoise_pairs
 
 SIZES = (4, 3, 5, 2)
 LABEL = 3
@@ -42,7 +39,7 @@ def released(asked, std, label=LABEL, seed=0):
         with_label = tuple(sorted({*columns, *(() if label is None else (label,))}))
         counts = RECORDS * marginal(joint, with_label)
         tables.append(
-            Table(
+            numbered_table(
                 columns=with_label,
                 counts=counts + random.normal(scale=std, size=counts.shape),
                 noise_std=std,
@@ -62,19 +59,26 @@ def asked(label=LABEL, pairs=True, triples=()):
 
 def fit(tables, label=LABEL, settings=SMALL, seed=0):
     return MixtureFit(
-        tables, SIZES, label, settings, seed=seed, ordered=(0,) * len(SIZES)
+        tables,
+        numbered_domain(SIZES),
+        label,
+        settings,
+        seed=seed,
+        n_ordered=(0,) * len(SIZES),
     )
 
 
 def shares_of(one):
     """The share of each class, (classes,)."""
-    return one.tables.counts / one.tables.counts.sum()
+    return one.tables.class_counts / one.tables.class_counts.sum()
 
 
 def parts_of(one):
     """Components' shares of their class, (classes, K), and each column's cells, (classes, K, cells)."""
-    cells = one.reached.cells.transpose(0, 2, 1)
-    return one.reached.weights, [cells[:, :, span] for span in one.tables.spans]
+    cells = one.components.cells.transpose(0, 2, 1)
+    return one.components.weights, [
+        cells[:, :, span] for span in one.tables.column_slices
+    ]
 
 
 def joint_of(one, label=LABEL):
@@ -172,10 +176,7 @@ def test_triples_are_matched():
 
 
 def test_classes_without_a_record_do_not_break_the_fit():
-    tables = [
-        Table(columns=one.columns, counts=one.counts - 1e6, noise_std=one.noise_std)
-        for one in released(asked(), 5.0)
-    ]
+    tables = [replace(one, counts=one.counts - 1e6) for one in released(asked(), 5.0)]
     one = fit(tables, settings=MixtureSettings(components=4, steps=20))
     one.run()
     assert np.isfinite(joint_of(one)).all() and joint_of(one).sum() == pytest.approx(
@@ -211,8 +212,8 @@ def test_a_fit_taken_up_again_ends_with_the_same_bits_whenever_it_was_stopped(fa
         again.load_state_dict(states[step])
         assert again.step == step
         again.run()
-        for name, part in vars(again.reached).items():
-            assert part.tobytes() == getattr(whole.reached, name).tobytes()
+        for name, part in vars(again.components).items():
+            assert part.tobytes() == getattr(whole.components, name).tobytes()
         assert (again.step, again.discrepancy) == (whole.step, whole.discrepancy)
 
 
@@ -226,7 +227,7 @@ def tables_of(codes, sizes, asked, std, random):
         counts = np.zeros([sizes[column] for column in which])
         np.add.at(counts, tuple(codes[column] for column in which), 1)
         tables.append(
-            Table(
+            numbered_table(
                 columns=which,
                 counts=counts + random.normal(scale=std, size=counts.shape),
                 noise_std=std,
@@ -259,7 +260,9 @@ def alike(records, std, *, columns=4, cells=12, seed=0):
 def search_fit(tables, sizes, label, settings=SEARCH_SMALL):
     """The first columns stand in an order."""
     ordered = [0 if column == label else size for column, size in enumerate(sizes)]
-    return MixtureFit(tables, sizes, label, settings, seed=0, ordered=ordered)
+    return MixtureFit(
+        tables, numbered_domain(sizes), label, settings, seed=0, n_ordered=ordered
+    )
 
 
 def fitted(released, settings=SEARCH_SMALL):
@@ -275,7 +278,7 @@ def pair_of(joint, records, std, *, ordered, seed=0):
         random.multinomial(records, joint.ravel()).reshape(joint.shape).astype(float)
     )
     margins = [
-        Table(
+        numbered_table(
             columns=(axis,),
             counts=drawn.sum(axis=1 - axis) + random.normal(scale=std, size=size),
             noise_std=std,
@@ -283,13 +286,13 @@ def pair_of(joint, records, std, *, ordered, seed=0):
         for axis, size in enumerate(joint.shape)
     ]
     noisy = drawn + random.normal(scale=std, size=joint.shape)
-    tables = class_tables(
-        [*margins, Table(columns=(0, 1), counts=noisy, noise_std=std)],
-        joint.shape,
+    tables = pack_tables(
+        [*margins, numbered_table(columns=(0, 1), counts=noisy, noise_std=std)],
+        numbered_domain(joint.shape),
         None,
     )
-    rows, columns = tables.spans
-    return drawn, noisy, denoised_pairs(tables, ordered).pairs[0, rows, columns]
+    rows, columns = tables.column_slices
+    return drawn, noisy, denoise_pairs(tables, ordered).pair_counts[0, rows, columns]
 
 
 def normal_pair(cells, correlation):
@@ -386,9 +389,9 @@ def test_correlations_that_a_release_knows_are_kept_by_the_fit():
     one = fitted(
         (tables_of(codes, sizes, pairs, 0.3, random), sizes, None), MixtureSettings()
     )
-    means = [ranks @ one.reached.cells[0, span] for span in one.tables.spans]
+    means = [ranks @ one.components.cells[0, span] for span in one.tables.column_slices]
     for first, other in pairs:
-        found = (one.reached.weights[0] * means[first] * means[other]).sum() / (
+        found = (one.components.weights[0] * means[first] * means[other]).sum() / (
             ranks**2
         ).mean()
         assert found == pytest.approx(
@@ -428,8 +431,8 @@ def independent(records, std, *, columns=6, cells=8, seed=0):
 
 def test_a_fit_of_columns_that_have_nothing_to_do_with_each_other_is_nearly_their_product():
     one = fitted(independent(500, 30.0))
-    weights, spans = one.reached.weights, one.tables.spans
-    cells = [one.reached.cells[:, span].transpose(0, 2, 1) for span in spans]
+    weights, spans = one.components.weights, one.tables.column_slices
+    cells = [one.components.cells[:, span].transpose(0, 2, 1) for span in spans]
     first, second = (np.einsum("ck,cka->a", weights, part) for part in cells[:2])
     both = np.einsum("ck,cka,ckb->ab", weights, cells[0], cells[1])
     assert np.abs(both - np.outer(first, second)).sum() / 2 < 0.15

@@ -4,8 +4,9 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from tests.shared.noisy_tables import numbered_table
 
-from noisegate.answers.released import Table, choose_pairs, table_dependence
+from noisegate.answers.pair_choice import choose_pairs, table_dependence
 
 STD = 10.0
 
@@ -13,7 +14,7 @@ STD = 10.0
 def pair(columns, joint, records=5000, std=STD, seed=0):
     counts = records * np.asarray(joint) / np.sum(joint)
     noise = np.random.default_rng([seed, *columns]).normal(scale=std, size=counts.shape)
-    return Table(columns=columns, counts=counts + noise, noise_std=std)
+    return numbered_table(columns=columns, counts=counts + noise, noise_std=std)
 
 
 def product(rows=3, columns=4):
@@ -41,20 +42,20 @@ def screened(columns, planted, strength=0.5, seed=0):
         one: tied(strength) if one in planted else tied(0)
         for one in combinations(range(columns), 2)
     }
-    return [pair(one, joint, seed=seed) for one, joint in joints.items()]
+    return {one: pair(one, joint, seed=seed) for one, joint in joints.items()}
 
 
 def test_planted_pairs_are_found_and_others_mostly_not():
     planted = {(0, 5), (1, 2), (3, 11), (8, 9), (2, 9)}
     for seed in range(5):
-        chosen = choose_pairs(screened(12, planted, seed=seed), most=1000)
+        chosen = choose_pairs(screened(12, planted, seed=seed), max_pairs=1000)
         assert planted <= set(chosen)
         # Eleven of a forest, five of which may be planted, and of 61 others those that stand out by chance.
         assert len(chosen) < 66 / 2 and list(chosen) == sorted(chosen)
 
 
 def test_every_column_is_tied_to_all_others_even_in_noise_alone():
-    chosen = choose_pairs(screened(12, set()), most=1000)
+    chosen = choose_pairs(screened(12, set()), max_pairs=1000)
     joined = {0}
     for _ in range(12):
         joined |= {column for one in chosen if joined & set(one) for column in one}
@@ -65,7 +66,7 @@ def test_every_column_is_tied_to_all_others_even_in_noise_alone():
 def test_there_are_at_most_as_many_as_asked_for_and_the_strongest_are_among_them(most):
     planted = {(0, 5), (1, 2), (3, 11)}
     tables = screened(12, planted)
-    chosen = choose_pairs(tables, most=most)
+    chosen = choose_pairs(tables, max_pairs=most)
     assert min(most, 11) <= len(chosen) <= most and len(set(chosen)) == len(chosen)
     if most >= 3:
         assert planted <= set(chosen)

@@ -4,16 +4,16 @@ import math
 
 import numpy as np
 import pytest
+from tests.shared.noisy_tables import numbered_domain, numbered_table
 
-from noisegate.answers.released import Table
-from noisegate.answers.tables import class_tables, likely_shares, split
+from noisegate.models.tables.packed_tables import estimate_shares, pack_tables, split
 
 SIZES = (2, 3, 2)
 LABEL = 1
 
 
 def table(columns, counts, noise_std=1.0):
-    return Table(
+    return numbered_table(
         columns=columns, counts=np.asarray(counts, dtype=float), noise_std=noise_std
     )
 
@@ -32,12 +32,12 @@ def records():
 
 def test_counts_of_a_pair_stand_at_the_offsets_of_its_columns_in_each_class():
     counts = np.arange(12.0).reshape(2, 3, 2)  # columns 0, label, 2
-    found = class_tables([table((0, 1, 2), counts, 0.5)], SIZES, LABEL)
-    assert found.sizes == (2, 2) and found.pairs.shape == (3, 4, 4)
+    found = pack_tables([table((0, 1, 2), counts, 0.5)], numbered_domain(SIZES), LABEL)
+    assert found.sizes == (2, 2) and found.pair_counts.shape == (3, 4, 4)
     for row in range(3):
-        assert found.pairs[row, :2, 2:].tolist() == counts[:, row, :].tolist()
+        assert found.pair_counts[row, :2, 2:].tolist() == counts[:, row, :].tolist()
     assert (
-        found.precision.tolist()
+        found.pair_inverse_std.tolist()
         == [[0, 0, 2, 2], [0, 0, 2, 2], [0, 0, 0, 0], [0, 0, 0, 0]]
         and found.triples == ()
     )
@@ -45,12 +45,14 @@ def test_counts_of_a_pair_stand_at_the_offsets_of_its_columns_in_each_class():
 
 def test_tables_without_the_label_are_not_used(records):
     tables = [table((1,), exact((1,), records)), table((0, 1), exact((0, 1), records))]
-    found = class_tables(tables, SIZES, LABEL)
-    more = class_tables(
-        [*tables, table((0,), [1e6, 1e6]), table((), 1e6)], SIZES, LABEL
+    found = pack_tables(tables, numbered_domain(SIZES), LABEL)
+    more = pack_tables(
+        [*tables, table((0,), [1e6, 1e6]), table((), 1e6)],
+        numbered_domain(SIZES),
+        LABEL,
     )
-    assert np.array_equal(found.singles, more.singles) and np.array_equal(
-        found.counts, more.counts
+    assert np.array_equal(found.one_way_counts, more.one_way_counts) and np.array_equal(
+        found.class_counts, more.class_counts
     )
 
 
@@ -71,7 +73,7 @@ def test_single_columns_are_the_inverse_variance_estimate(records):
     """Each table gives an estimate of a cell by adding up; their noise is independent, their weight by its variance."""
     columns, stds = [(1,), (0, 1), (1, 2), (0, 1, 2)], [1.0, 2.0, 3.0, 0.7]
     tables = measured(records, 0, columns, stds)
-    found = class_tables(tables, SIZES, LABEL)
+    found = pack_tables(tables, numbered_domain(SIZES), LABEL)
     for row in range(3):
         for cell in range(2):
             estimates = [
@@ -79,10 +81,10 @@ def test_single_columns_are_the_inverse_variance_estimate(records):
                 tables[3].counts[cell, row, :].sum(),
             ]
             variances = np.array([2.0**2, 2 * 0.7**2])
-            assert found.singles[row, cell] == pytest.approx(
+            assert found.one_way_counts[row, cell] == pytest.approx(
                 np.average(estimates, weights=1 / variances)
             )
-            assert found.singles_std[cell] == pytest.approx(
+            assert found.one_way_std[cell] == pytest.approx(
                 (1 / variances).sum() ** -0.5
             )
         estimates = [
@@ -92,7 +94,7 @@ def test_single_columns_are_the_inverse_variance_estimate(records):
             tables[3].counts[:, row].sum(),
         ]
         variances = np.array([1.0, 2 * 2.0**2, 2 * 3.0**2, 4 * 0.7**2])
-        assert found.counts[row] == pytest.approx(
+        assert found.class_counts[row] == pytest.approx(
             # Shrunk a little towards equal classes: by less than its noise.
             np.average(estimates, weights=1 / variances),
             abs=0.5 * (1 / variances).sum() ** -0.5,
@@ -114,7 +116,7 @@ def test_halves_have_the_stated_noise_and_nothing_in_common(seed):
         assert (half.counts - truth).std() == pytest.approx(
             half.noise_std, rel=5 / math.sqrt(2 * cells)
         )
-        assert half.columns == (0,)
+        assert half.domain.names == ("c0",)
     correlation = np.corrcoef(trial.counts - truth, judge.counts - truth)[0, 1]
     assert abs(correlation) < 5 / math.sqrt(cells)
 
@@ -132,7 +134,9 @@ def shares_of(singles, counts, std):
         table((1,), counts, std),
         table((0, 1), np.asarray(singles, dtype=float).T, std),
     ]
-    return likely_shares(class_tables(tables, (len(singles[0]), len(counts)), 1))
+    return estimate_shares(
+        pack_tables(tables, numbered_domain((len(singles[0]), len(counts))), 1)
+    )
 
 
 @pytest.mark.parametrize("std", [1e-9, 1.0, 1e3, 1e9])

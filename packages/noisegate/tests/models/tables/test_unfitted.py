@@ -8,7 +8,7 @@ import pytest
 from tests.shared.columns import boolean, categorical, integer
 
 from noisegate import Budget, Gate, Pairwise, Schema
-from noisegate.methods.pairwise import UNFITTED
+from noisegate.methods.held_out import HELD_OUT
 
 SCHEMA = Schema(
     (
@@ -39,7 +39,7 @@ def test_they_are_paid_for_out_of_the_same_budget():
     )
     assert {release.query.name for release in more.releases} - {
         release.query.name for release in bare.releases
-    } == {UNFITTED}
+    } == {HELD_OUT}
     assert more.epsilon == pytest.approx(bare.epsilon) == pytest.approx(1.0)
     ratio = (
         more.release("pairs").noise_std_natural
@@ -74,7 +74,7 @@ def test_the_fit_does_not_look_at_them():
     method = Pairwise(report_share=0.05, **FEW)
     release = method.query(Gate(rows(), schema=SCHEMA, epsilon=2.0))
     other = dataclasses.replace(
-        release, values={**release.values, UNFITTED: release.values[UNFITTED] + 1000}
+        release, values={**release.values, HELD_OUT: release.values[HELD_OUT] + 1000}
     )
     first, second = (
         method.fit_release(one).sample(200, seed=0) for one in (release, other)

@@ -33,15 +33,22 @@ import numpy.typing as npt
 
 from noisegate.answers import design as rounds
 from noisegate.answers.design import Design
-from noisegate.answers.released import COARSE, HISTOGRAMS, Answered
-from noisegate.answers.tables import ClassTables, Start, likely_shares
+from noisegate.answers.histograms import COARSE, HISTOGRAMS
+from noisegate.answers.reading import domain_of
+from noisegate.answers.rounds import Answered, Rounds
 from noisegate.devices import one_thread
 from noisegate.models.checkpoint import FitState, under
 from noisegate.models.linked.chain import Cells, fit_chain
 from noisegate.models.linked.link_model import LinkModel, parent_cells
 from noisegate.models.mixture import Mixture
 from noisegate.models.tables.descent import MixtureSettings
-from noisegate.models.tables.mixture_fit import MixtureFit, mixture_of, within_cells
+from noisegate.models.tables.mixture_fit import MixtureFit
+from noisegate.models.tables.packed_tables import (
+    InitialMixture,
+    PackedTables,
+    estimate_shares,
+)
+from noisegate.models.tables.record_mixture import mixture_of, within_cells
 from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release
 from noisegate.queries.binning import Histogram, NumericBins, denoise
@@ -131,14 +138,14 @@ class LinkDesign:
         return Design(
             layout=layout,
             cells=self.cells,
-            screened=False,
-            most_pairs=1,
+            screens_pairs=False,
+            max_pairs=1,
             pairs=tuple(dict.fromkeys(self._pairs())),
-            alike=numeric_copies,
+            same_cells=numeric_copies,
             # How often each step is taken follows from the numbers of children.
-            unasked=frozenset((self.columns.step,)),
-            stressed=frozenset(pairs_over_time),
-            clear=_CELL_CLARITY,
+            not_alone=frozenset((self.columns.step,)),
+            emphasised=frozenset(pairs_over_time),
+            clarity=_CELL_CLARITY,
             graded=self.graded,
         )
 
@@ -164,7 +171,7 @@ class LinkDesign:
     def _number_map(self) -> Contingency:
         """The map that counts parents by their number of children."""
         return equally_weighted(
-            self.tables.fine, self.tables.coded, [(self.columns.number,)]
+            self.tables.fine, self.tables.coded_sizes, [(self.columns.number,)]
         )
 
     def query_name(self, name: str) -> str:
@@ -199,7 +206,7 @@ class LinkDesign:
         They are the number of children, and the histograms of numeric columns.
         """
         return self._with_query_names(
-            {NUMBER: self._number_map, **self.tables.histograms()}
+            {NUMBER: self._number_map, **self.tables.histogram_maps()}
         )
 
     def final_round(self, answers: LinkAnswers) -> dict[str, Contingency]:
@@ -208,8 +215,7 @@ class LinkDesign:
         Args:
             answers: Answers of the first round, by which cells are cut.
         """
-        maps = self.tables.final(answers.values, answers.noise_std)
-        return self._with_query_names(maps)
+        return self._with_query_names(Rounds(self.tables, answers).last_maps())
 
     def answers(self, answered: Answered) -> LinkAnswers:
         """Returns the answers about this link.
@@ -243,10 +249,10 @@ class LinkDesign:
             Shares by column, (cells,). The column of the child before has those of the
             child, where that has a histogram.
         """
-        shares = dict(self.tables.prior(histograms, bins))
+        shares = dict(self.tables.prior_shares(histograms, bins))
         copied_shares = {
             copy: shares[original]
-            for copy, original in self.tables.alike
+            for copy, original in self.tables.same_cells
             if original in shares
         }
         return shares | copied_shares
@@ -279,25 +285,25 @@ class LinkFit(MixtureFit):
     ) -> None:
         self.design = design
         answers = design.answers(release)
-        self._bins, tables = design.tables.read(answers)
-        self._histograms = design.tables.read_histograms(answers)
+        rounds = Rounds(design.tables, answers)
+        self._bins = rounds.bins
+        self._histograms = rounds.histograms
         self._child_counts = design.child_counts(answers)
-        coded_sizes = list(design.tables.coded)
         # The missing cell of a numeric column has no place in its order, and levels
         # have no order.
-        ordered = [bins.size - bins.nullable for bins in self._bins]
-        ordered += [0] * len(coded_sizes)
+        n_ordered = [bins.size - bins.nullable for bins in self._bins]
+        n_ordered += [0] * len(design.tables.coded_sizes)
         super().__init__(
-            tables,
-            [*(bins.size for bins in self._bins), *coded_sizes],
+            rounds.tables(),
+            domain_of(design.tables.layout, self._bins),
             None,
             settings,
             seed=seed,
-            ordered=ordered,
+            n_ordered=n_ordered,
             prior=design.prior(self._histograms, self._bins),
         )
 
-    def _known(self, tables: ClassTables) -> ClassTables:
+    def _prepare(self, tables: PackedTables) -> PackedTables:
         """Adds the start of the fit, which the numbers of children imply."""
         return with_start(
             tables, self.design.columns, self._child_counts.masses, self._first_numbers
@@ -341,7 +347,7 @@ class LinkFit(MixtureFit):
         histograms = {**self._histograms, column: self._child_counts}
         within = within_cells(self.design.tables, self._bins, histograms)
         mixture = mixture_of(
-            self.reached, self.tables, self.design.link.schema.layout, within
+            self.components, self.tables, self.design.link.schema.layout, within
         )
         masses = np.add.reduceat(self._child_counts.masses, self._first_numbers)
         if not masses.sum() > 0:
@@ -507,11 +513,11 @@ class LinkedFit:
 
 
 def with_start(
-    tables: ClassTables,
+    tables: PackedTables,
     columns: LinkColumns,
     child_counts: Floats,
     first_numbers: npt.NDArray[np.intp],
-) -> ClassTables:
+) -> PackedTables:
     """Adds where the fit to the tables of a link starts, which the child counts imply.
 
     If families are short, pairs are shrunk towards what the start expects.
@@ -529,14 +535,14 @@ def with_start(
     parent_count = child_counts.sum()
     if not parent_count > 0:
         return tables
-    shares = likely_shares(tables)[0]
-    start = _start(shares, tables.spans, columns, child_counts, first_numbers)
+    shares = estimate_shares(tables)[0]
+    start = _start(shares, tables.column_slices, columns, child_counts, first_numbers)
     mean_children = float(np.arange(len(child_counts)) @ child_counts / parent_count)
     if mean_children > _LONG_FAMILY_CHILDREN:
         return replace(tables, start=start)
-    number_span = tables.spans[columns.number]
+    number_span = tables.column_slices[columns.number]
     pairs = _shrink_pairs(tables, start, exempt=number_span)
-    return replace(tables, start=start, pairs=pairs)
+    return replace(tables, start=start, pair_counts=pairs)
 
 
 def _start(
@@ -545,7 +551,7 @@ def _start(
     columns: LinkColumns,
     child_counts: Floats,
     first_numbers: npt.NDArray[np.intp],
-) -> Start:
+) -> InitialMixture:
     """Returns three kinds of rows, one for each step, with independent columns in each.
 
     Args:
@@ -581,7 +587,7 @@ def _start(
             cells[index, spans[column]] = _positive_shares(
                 shares_if_present if is_present else shares_if_absent
             )
-    return Start(weights=weights, cells=cells)
+    return InitialMixture(weights=weights, cells=cells)
 
 
 def _step_masses(child_counts: Floats) -> Floats:
@@ -632,7 +638,7 @@ def _positive_shares(shares: Floats) -> Floats:
 
 
 def _shrink_pairs(
-    tables: ClassTables, start: Start, *, exempt: slice
+    tables: PackedTables, start: InitialMixture, *, exempt: slice
 ) -> npt.NDArray[np.float32]:
     """Shrinks counts of pairs towards what a start expects, by how noisy they are.
 
@@ -644,15 +650,15 @@ def _shrink_pairs(
     Returns:
         Counts of pairs, (1, D, D).
     """
-    expected = tables.counts[0] * (start.cells.T * start.weights) @ start.cells
-    pairs = tables.pairs.copy()
-    for rows, columns in combinations(tables.spans, 2):
-        was_measured = tables.precision[rows, columns].any()
+    expected = tables.class_counts[0] * (start.cells.T * start.weights) @ start.cells
+    pairs = tables.pair_counts.copy()
+    for rows, columns in combinations(tables.column_slices, 2):
+        was_measured = tables.pair_inverse_std[rows, columns].any()
         if exempt in (rows, columns) or not was_measured:
             continue
-        noise_std = 1 / float(tables.precision[rows, columns].max())
+        noise_std = 1 / float(tables.pair_inverse_std[rows, columns].max())
         expected_pairs = expected[rows, columns]
-        residuals = (tables.pairs[0, rows, columns] - expected_pairs) / noise_std
+        residuals = (tables.pair_counts[0, rows, columns] - expected_pairs) / noise_std
         pairs[0, rows, columns] = expected_pairs + noise_std * _shrink(residuals)
     return pairs
 

@@ -1,438 +1,334 @@
-"""Which associations and regressions a fit keeps of those that its release knows, and what it is blind to.
+"""How much of the associations and regressions of a release its fit keeps.
 
-A column has scores of mean 0 and variance 1 over the records of the model: the ranks of cells in an order, or an
-orthonormal basis over levels. The association of two columns is the matrix C = X' (T/n) Y of mean products of scores:
-a rank correlation, or what the squares of Cramér's V sum. The noise on each of its numbers is known, so that the sum of
-squares less their variances is unbiased, however much of it drowns in a single pair; and so is the sum of products with
-the matrix of the model, whose ratio to it is the part of the associations that is kept.
+It is estimated from the release alone, without a record.
 
-What a fit keeps of associations, from the release alone:
+**Associations.** A column has scores of mean 0 and variance 1 over the records of the
+model: the ranks of cells in an order, or an orthonormal basis over levels. Of two
+columns with scores X and Y and a table T of n records, the association is the matrix of
+mean products C = Xᵀ (T / n) Y: a rank correlation, or numbers whose squares sum to
+Cramér's V² times the degrees of freedom of the smaller column.
 
-A column has scores: the ranks of its cells, or an orthonormal basis over its levels, of
-mean 0 and variance 1 in the model. The association of two columns is the matrix of mean
-products of scores. The release gives each number with noise of known variance σ² and no
-bias, so Σ c² − σ² over all pairs is an unbiased estimate of all association, however
-much of it noise hides in single pairs. The part that the model has is estimated without
-looking at a record: f · (Σ c² − σ²) − 2 f (1 − f) σ², where f is the part of the
-observed that the model has, less what it owes to the noise that both share (Stein's
-identity). An association is named where its strength is above .2 and larger than noise
-makes any of so many pairs.
+A release gives each number c with noise of known variance σ² and no bias. So Σ c² - σ²
+over all pairs is an unbiased estimate of all association, however much of it noise
+hides in single pairs. With f the part of the released C that the model has, the model
+has ::
 
-A number and another column are *too close to be told apart* where 1 − r² of the model,
-the part of variances that lies inside cells and the standard deviation of the noise on
-r² come to more than twice the release's 1 − r² (of means of cells, in values; of a
-number and levels less what lies inside cells, as nothing says how these go together
-there). Of 15,000 admissions and discharges in three years, 8 days apart in the mean, a
-copy at ε = 3 makes 23, whatever the ward, while a column of the days keeps all three
-wards to a tenth; the longitudes of two towns spread three to ten times as far inside
-each, as the cell between them takes the ends of both. Such a copy is usable at best.
-Coefficients are expected by ranks and by values, and the lower part counts: at ε = 1
-the towns' fit kept .93 by ranks, .39 to .84 by values, and .05 to .17 in truth. On 13
-tables with 8,000 records at ε 1 and 10 values change what is expected by .03 at most,
-upwards on `diamonds` and `randhie`, where ranks decide, and no word but one of
-`diamonds`, from rough to usable as is found. What did not help: a cut where an empty
-run of fine cells begins.
+    f Σ (c² - σ²) - 2 f (1 - f) σ²
+
+of it, less what it owes to the noise that both share (Stein's identity), with the mean
+of σ² over the pair. The ratio of the two sums is the part of the associations that is
+kept.
+
+**Regressions.** `coefficients_kept` takes one Newton step from the model's moments of
+scores to those of the release.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, combinations, pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from noisegate.answers.released import Floats, Table, best_table
-from noisegate.answers.verdict import Verdict, in_percent, of_coefficients, word_of_kept
-from noisegate.models.tables.mixture_fit import PairwiseFit
+from noisegate.answers.measurements import Measurements
+from noisegate.models.tables.pairwise_fit import PairwiseFit
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64
+
+Floats = npt.NDArray[np.float64]
 
 WEAKENED = 0.75
 """An association of which a smaller part is kept is weakened."""
+
 # A level with a smaller share of the records has no score of its own.
-_LEAST_SHARE = 0.02
-# An association that is named has this strength; all together stand out of their noise by so many deviations.
-_STRONG, _CLEAR = 0.2, 3.0
-# Of two columns that are close, one leaves less than this of the variance of the other.
-_CLOSE = 0.2
-# Associations that may be there unseen are no reason for a verdict while they are no stronger, in the root mean square.
-_UNSEEN = 0.1
-_NAMED = 5
+_MIN_LEVEL_SHARE = 0.02
+# Pairs without any association exceed the limit of chance in one of so many releases.
+_CHANCE_RELEASES = 10
+# Smaller coefficients do not count: their relative errors say little.
+_MIN_COEFFICIENT = 0.1
+# Is added to the squares of scores, so that none are collinear.
+_RIDGE = 1e-3
+# Keeps quotients finite.
 _TINY = 1e-12
-# Coefficients from here on count; what is added to squares of scores, so that none are collinear.
-_LARGE, _RIDGE = 0.1, 1e-3
-_MOST_SCORES = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Association:
-    """What a release and a model say of two columns; squares of strengths from 0 to 1.
+    """How strongly two columns are associated in a release, and in the model of a fit.
+
+    Strengths are squares, from 0 to 1: r² of ranks, or Cramér's V².
 
     Attributes:
-        columns: Their numbers.
-        released: By the release, unbiased, so that it may be negative.
-        deviation: Standard deviation of the noise on that.
-        chance: What `released` exceeds by chance in one of ten tables of as many pairs, where nothing goes together.
-        shared: The part of `released` that the model has, unbiased where the model is given.
+        columns: The two columns.
+        released: The strength in the release, unbiased, so that it may be negative.
+        noise_std: Standard deviation of its noise.
+        chance: What `released` exceeds by chance in one of ten releases of as many
+            pairs, if no pair is associated.
+        shared: The part of `released` that the model has, unbiased for a given model.
     """
 
     columns: tuple[int, int]
     released: float
-    deviation: float
+    noise_std: float
     chance: float
     shared: float
 
 
-def scores(shares: Floats, ordered: int) -> Floats:
-    """Returns scores of a column's cells, (cells, d): those in an order by rank, or a basis over levels.
-
-    Examples:
-        >>> import numpy as np
-        >>> shares = np.array([0.2, 0.3, 0.5])
-        >>> [x.shape[1] for x in (scores(shares, 3), scores(shares, 0))]
-        [1, 2]
-        >>> x = scores(shares, 0)
-        >>> np.allclose(x.T @ (shares[:, None] * x), np.eye(2))
-        True
-    """
-    if ordered > 1:
-        inside = shares[:ordered]
-        ranks = np.cumsum(inside) - inside / 2
-        ranks = ranks - inside @ ranks / inside.sum()
-        found = np.zeros((len(shares), 1))
-        found[:ordered, 0] = ranks / math.sqrt(max(float(inside @ ranks**2), 1e-12))
-        return found
-    kept = np.flatnonzero(shares >= _LEAST_SHARE)
-    roots = np.sqrt(shares[kept])
-    found = np.zeros((len(shares), max(len(kept) - 1, 0)))
-    if len(kept) > 1:
-        found[kept] = (
-            np.linalg.qr(np.column_stack([roots, np.eye(len(kept))[:, :-1]]))[0][:, 1:]
-            / roots[:, None]
-        )
-    return found
-
-
 @dataclass(frozen=True, kw_only=True)
 class PairMoments:
-    """Mean products of the scores of two columns, (scores of one, scores of the other).
+    """Mean products of the scores of two columns.
 
     Attributes:
-        columns: Their numbers.
-        seen: By the release.
-        made: Of the model.
-        variance: Of the noise on those of the release.
+        columns: The two columns.
+        released: In the release, (scores of the first, scores of the second).
+        modelled: In the model of the fit, shaped alike.
+        variance: Variance of the noise on those of the release, shaped alike.
     """
 
     columns: tuple[int, int]
-    seen: Floats
-    made: Floats
+    released: Floats
+    modelled: Floats
     variance: Floats
 
 
-def measured_moments(
-    tables: Sequence[Table], fitting: PairwiseFit
-) -> tuple[list[PairMoments], list[PairMoments]]:
-    """Returns those of every pair of columns that a table holds, by the ranks of numbers and by their values."""
-    pairs = sorted(
-        {pair for table in tables for pair in combinations(table.columns, 2)}
-    )
-    expected, ordered = fitting.expected, fitting.ordered
-    columns = {column for pair in pairs for column in pair}
-    ranks = {column: scores(expected((column,)), ordered[column]) for column in columns}
-    values = ranks | {
-        column: fitting.values(column) for column in columns if ordered[column] > 1
-    }
-    records, found = (
-        float(fitting.tables.counts.sum()),
-        (list[PairMoments](), list[PairMoments]()),
-    )
-    for pair in pairs:
-        best, sizes = (
-            best_table(tables, pair),
-            tuple(len(ranks[column]) for column in pair),
-        )
-        if (
-            best is None
-            or not all(ranks[column].size for column in pair)
-            or best[0].shape != sizes
-        ):
-            continue
-        counts, std = best
-        model = expected(pair)
-        for each, kind in zip(found, (ranks, values), strict=True):
-            left, right = (kind[column] for column in pair)
-            seen, made = (left.T @ table @ right for table in (counts / records, model))
-            variance = (std / records) ** 2 * np.outer(
-                np.square(left).sum(axis=0), np.square(right).sum(axis=0)
-            )
-            each.append(
-                PairMoments(columns=pair, seen=seen, made=made, variance=variance)
-            )
-    return found
+@dataclass(frozen=True, kw_only=True)
+class MeasuredMoments:
+    """Moments of every pair of columns that a release has a table of.
+
+    Attributes:
+        by_rank: With scores of numbers by their ranks.
+        by_value: With scores of numbers by their values.
+    """
+
+    by_rank: list[PairMoments]
+    by_value: list[PairMoments]
 
 
-def measured_associations(moments: Sequence[PairMoments]) -> list[Association]:
-    """Returns the association of each pair of columns, with what the fit's model makes of it."""
-    found, tail = [], math.log(10 * max(len(moments), 1))
-    for one in moments:
-        seen, made, variance, size = (
-            one.seen,
-            one.made,
-            one.variance,
-            min(one.seen.shape),
-        )
-        deviation = math.sqrt(
-            float((2 * variance**2 + 4 * variance * np.square(made)).sum())
-        )
-        # Laurent and Massart (2000), lemma 1, of sums of squares of normal variables.
-        chance = 2 * math.sqrt(
-            tail * float(np.square(variance).sum())
-        ) + 2 * tail * float(variance.max())
-        # The model follows the noise, too: by the part f that it has of what was seen, and as f grows with that.
-        part = min(
-            max(float((seen * made).sum() / max(np.square(seen).sum(), _TINY)), 0.0),
-            1.0,
-        )
-        shared = (
-            part * (np.square(seen) - variance).sum()
-            - 2 * part * (1 - part) * variance.mean()
-        )
-        found.append(
-            Association(
-                columns=one.columns,
-                released=float((np.square(seen) - variance).sum()) / size,
-                deviation=deviation / size,
-                chance=chance / size,
-                shared=float(shared) / size,
-            )
-        )
-    return found
-
-
-def coefficients_kept(
-    seen: Floats, made: Floats, variance: Floats, targets: Sequence[int], records: float
-) -> float | None:
-    """Returns the expected part of coefficients that is kept: 1 less their mean relative error, of at most 1 each.
-
-    With the moments of scores that the model has, C, and those of the release, R, with variances V of its noise, let a
-    be a regression in the model: 1 for its target, and the other coefficients negated. One Newton step to the release
-    is G (R - C) a, with the variances G² V a², where G is the inverse of C without the target. Model and release
-    share their noise: the larger of the step and of its noise is how far the model's coefficients are from the truth.
+def rank_or_level_scores(
+    shares: Float64[Floats, " cells"], n_ordered: int
+) -> Float64[Floats, "cells scores"]:
+    """Computes scores of a column's cells, of mean 0 and variance 1 under its shares.
 
     Args:
-        seen: Moments of scores in the release, symmetric, (scores, scores).
-        made: Those of the model.
-        variance: Of the noise on those of the release.
-        targets: Scores that are explained, each by all others.
-        records: How many the release is of.
+        shares: Share of each cell.
+        n_ordered: How many cells, the first ones, have an order.
 
     Returns:
-        The part, from 0 to 1; None where the model has no coefficient of 0.1 or more.
+        One score by rank for ordered cells, 0 for the others; else an orthonormal basis
+        over the levels that are frequent enough, one less than these, 0 for the others.
 
     Examples:
         >>> import numpy as np
-        >>> made = np.array([[1.0, 0.4], [0.4, 1.0]])
-        >>> exact = coefficients_kept(made, made, np.zeros((2, 2)), [0], 1e6)
-        >>> noisy = coefficients_kept(made, made, np.full((2, 2), 0.1), [0], 1e6)
-        >>> round(exact, 2), round(noisy, 2), coefficients_kept(np.eye(2), np.eye(2), np.zeros((2, 2)), [0], 1e6)
-        (1.0, 0.42, None)
+        >>> from noisegate.models.tables.associations import rank_or_level_scores
+        >>> shares = np.array([0.2, 0.3, 0.5])
+        >>> rank_or_level_scores(shares, 3).shape
+        (3, 1)
+        >>> scores = rank_or_level_scores(shares, 0)
+        >>> np.allclose(scores.T @ (shares[:, None] * scores), np.eye(2))
+        True
     """
-    inverse = np.linalg.inv(made + _RIDGE * np.eye(len(made)))
-    own = inverse.diagonal().copy()
-    contrast = (
-        inverse / own
-    )  # a column for each regression: 1, and the other coefficients negated
-    others = 1 - np.eye(len(made))
-    pull = inverse @ (others * ((seen - made) @ contrast))
-    step = pull - contrast * pull.diagonal()
-    spread = others * (variance @ contrast**2)
-    squared = inverse**2 @ spread
-    noise = (
-        squared
-        - 2 * contrast * (inverse @ (inverse * spread))
-        + contrast**2 * squared.diagonal()
-    )
-    sampling = (
-        np.maximum(inverse.diagonal()[:, None] / own - contrast**2, 0.0) / records
-    )
-    error = np.sqrt(np.maximum(step**2, noise) + sampling)[:, targets]
-    sizes = np.abs((others * contrast)[:, targets])
-    if not (large := sizes >= _LARGE).any():
-        return None
-    # The mean of min(|e| / b, 1) for a normal e.
-    ratio = sizes[large] / np.maximum(error[large], 1e-12)
-    beyond = np.array([math.erfc(one) for one in ratio / math.sqrt(2)])
-    lost = math.sqrt(2 / math.pi) * (1 - np.exp(-(ratio**2) / 2)) / ratio + beyond
-    return float(1 - lost.mean())
+    if n_ordered > 1:
+        return _rank_scores(shares, n_ordered)
+    return _level_scores(shares)
 
 
-def judged(fitting: PairwiseFit) -> Iterator[Verdict]:
-    """Yields what is lost of the associations between columns, and which columns lie in one cell."""
-    names = fitting.names
-    if len(names) > 1:
-        ranks, values = measured_moments(fitting.released, fitting)
-        yield (told := _of_associations(fitting, names, measured_associations(ranks)))
-        if "associations_kept" in told.figures:
-            yield from _of_regressions(fitting, ranks, values)
-        yield from _of_differences(fitting, values)
-    for column, share, low, high in fitting.blind():
-        where = f"{column.name!r} between {low:g} and {high:g}"
-        reason = (
-            f"{in_percent(share)} of records have {where}: nothing finer was measured"
-        )
-        cure = f"bounds of {column.name!r} that are nearer to its values"
-        yield Verdict(word="rough", source="fit", reasons=(reason,), cures=(cure,))
+def _rank_scores(
+    shares: Float64[Floats, " cells"], n_ordered: int
+) -> Float64[Floats, "cells 1"]:
+    """Computes a score by mean ranks; 0 for cells without an order."""
+    ordered_shares = shares[:n_ordered]
+    mean_ranks = np.cumsum(ordered_shares) - ordered_shares / 2
+    centred = mean_ranks - ordered_shares @ mean_ranks / ordered_shares.sum()
+    variance = float(ordered_shares @ centred**2)
+    scores = np.zeros((len(shares), 1))
+    scores[:n_ordered, 0] = centred / math.sqrt(max(variance, _TINY))
+    return scores
 
 
-def _of_regressions(
-    fitting: PairwiseFit, *kinds: Sequence[PairMoments]
-) -> Iterator[Verdict]:
-    """Yields what is expected of regressions of numbers, where all pairs are measured and scores are few enough.
+def _level_scores(
+    shares: Float64[Floats, " cells"],
+) -> Float64[Floats, "cells scores"]:
+    """Computes an orthonormal basis over frequent levels; 0 for the others."""
+    levels = np.flatnonzero(shares >= _MIN_LEVEL_SHARE)
+    scores = np.zeros((len(shares), max(len(levels) - 1, 0)))
+    if len(levels) > 1:
+        # Orthogonal to the constant score, whose weighted form is √shares.
+        roots = np.sqrt(shares[levels])
+        vectors = np.column_stack([roots, np.eye(len(levels))[:, :-1]])
+        scores[levels] = np.linalg.qr(vectors)[0][:, 1:] / roots[:, None]
+    return scores
 
-    Of ranks and of values, whichever keeps less: groups far apart leave little of a number's variance to the others.
+
+def measured_moments(released: Measurements, fit: PairwiseFit) -> MeasuredMoments:
+    """Computes the moments of every pair of columns that a table has.
+
+    Args:
+        released: The released tables.
+        fit: A fit to them that has run.
     """
-    found: list[float] = []
-    for moments in kinds:
-        sizes = dict.fromkeys(range(len(fitting.names)), 0)
-        sizes |= {
-            column: size
-            for one in moments
-            for column, size in zip(one.columns, one.seen.shape, strict=True)
-        }
-        if (
-            len(moments) < math.comb(sum(map(bool, sizes.values())), 2)
-            or sum(sizes.values()) > _MOST_SCORES
+    column_of = {name: column for column, name in enumerate(fit.names)}
+    columns = {column_of[name] for pair in released.pairs for name in pair}
+    rank_scores = {
+        column: rank_or_level_scores(fit.marginal((column,)), fit.n_ordered[column])
+        for column in columns
+    }
+    value_scores = dict(rank_scores)
+    for column in columns:
+        if fit.n_ordered[column] > 1:
+            value_scores[column] = fit.value_scores(column)
+
+    n_records = float(fit.tables.class_counts.sum())
+    moments = MeasuredMoments(by_rank=[], by_value=[])
+    for names in released.pairs:
+        first, second = (column_of[name] for name in names)
+        if not (rank_scores[first].size and rank_scores[second].size):
+            continue
+        table = released.best(names)
+        modelled_shares = fit.marginal((first, second))
+        for kind, scores in (
+            (moments.by_rank, rank_scores),
+            (moments.by_value, value_scores),
         ):
-            return
-        ends = list(accumulate(sizes.values(), initial=0))
-        places = [slice(*ends) for ends in pairwise(ends)]
-        seen, made, variance = (
-            np.eye(ends[-1]),
-            np.eye(ends[-1]),
-            np.zeros((ends[-1], ends[-1])),
-        )
-        for one in moments:
-            left, right = (places[column] for column in one.columns)
-            for whole, part in (
-                (seen, one.seen),
-                (made, one.made),
-                (variance, one.variance),
-            ):
-                whole[left, right], whole[right, left] = part, part.T
-        targets = [
-            ends[column]
-            for column, cells in enumerate(fitting.ordered)
-            if cells > 1 and sizes[column]
-        ]
-        kept = coefficients_kept(
-            seen, made, variance, targets, float(fitting.tables.counts.sum())
-        )
-        found += [] if kept is None else [kept]
-    if found:
-        yield of_coefficients(
-            min(found), "fit", doubt=0.1
-        )  # evaluations of twelve tables found some .1 more of little
-
-
-def _of_differences(
-    fitting: PairwiseFit, moments: Sequence[PairMoments]
-) -> Iterator[Verdict]:
-    """Yields the pairs of a number and a column so close that what sets them apart is mostly cells, noise and model."""
-    near: list[str] = []
-    for one in moments:
-        left = 1 - float((np.square(one.seen) - one.variance).sum())
-        noise = math.sqrt(
-            float((4 * np.square(one.seen) * one.variance + 2 * one.variance**2).sum())
-        )
-        numbers = [column for column in one.columns if fitting.ordered[column] > 1]
-        if numbers and left + noise < _CLOSE:
-            inside, model = (
-                list(map(fitting.inside, numbers)),
-                1 - float(np.square(one.made).sum()),
+            sums, variance = table.contract(
+                {names[0]: scores[first], names[1]: scores[second]}
             )
-            # Of a number and levels nothing says how they go together inside cells; of two numbers, their order does.
-            if (
-                left - (inside[0] if len(inside) == 1 else 0.0)
-                < (model + sum(inside) + noise) / 2
-            ):
-                near.append(
-                    " and ".join(repr(fitting.names[column]) for column in one.columns)
+            kind.append(
+                PairMoments(
+                    columns=(first, second),
+                    released=sums / n_records,
+                    modelled=scores[first].T @ modelled_shares @ scores[second],
+                    variance=variance / n_records**2,
                 )
-    if near:
-        more = f"; and {len(near) - _NAMED} more pairs" * (len(near) > _NAMED)
-        reason = f"too close to be told apart, so that what sets them apart misleads: {'; '.join(near[:_NAMED])}{more}"
-        cure = "in place of one of two columns that are close, a column of what sets them apart"
-        yield Verdict(
-            word="usable",
-            source="fit",
-            reasons=(reason,),
-            cures=(cure,),
-            figures={"too_close": near},
-        )
+            )
+    return moments
 
 
-def _of_associations(
-    fitting: PairwiseFit, names: Sequence[str], found: Sequence[Association]
-) -> Verdict:
-    measured = {
-        pair for table in fitting.released for pair in combinations(table.columns, 2)
-    }
-    missing = [
-        pair for pair in combinations(range(len(names)), 2) if pair not in measured
-    ]
-    total, noise = (
-        sum(one.released for one in found),
-        math.sqrt(sum(one.deviation**2 for one in found)),
+def measured_associations(moments: Sequence[PairMoments]) -> list[Association]:
+    """Estimates the association of each pair of columns, and what the model has of it.
+
+    Args:
+        moments: Moments of all pairs, by rank.
+    """
+    # One pair exceeds its chance with the probability exp(-chance_exponent).
+    chance_exponent = math.log(_CHANCE_RELEASES * max(len(moments), 1))
+    return [_association(pair, chance_exponent) for pair in moments]
+
+
+def _association(pair: PairMoments, chance_exponent: float) -> Association:
+    """Estimates the association of one pair of columns.
+
+    Args:
+        pair: Its moments.
+        chance_exponent: The limit of chance is exceeded with the probability
+            exp(-chance_exponent) if the columns are independent.
+    """
+    variance = pair.variance
+    noise_std = math.sqrt(
+        float((2 * variance**2 + 4 * variance * np.square(pair.modelled)).sum())
     )
-    figures: dict[str, object] = {
-        "pairs_measured": len(measured),
-        "pairs_not_measured": len(missing),
-    }
-    reasons, word = [], None
-    strong = [one for one in found if one.released > max(_STRONG**2, one.chance)]
-    strong.sort(key=lambda one: -one.released)
-    everywhere = bool(found) and total > max(_CLEAR * noise, len(found) * _UNSEEN**2)
-    if everywhere or strong:
-        among = found if everywhere else strong
-        kept = min(
-            max(
-                sum(one.shared for one in among) / sum(one.released for one in among),
-                0.0,
-            ),
-            1.0,
-        )
-        word, figures["associations_kept"] = word_of_kept(kept), kept
-        reasons.append(
-            f"{kept:.0%} of the associations that stand out of the noise are kept"
-        )
-    elif found and math.sqrt(max(total + 2 * noise, 0) / len(found)) > _UNSEEN:
-        word = "rough"
-        reasons.append(
-            "associations between columns cannot be distinguished from noise: rely on single columns only"
-        )
-    told = {
-        " × ".join(names[column] for column in one.columns): one.shared / one.released
-        for one in strong
-    }
-    figures["associations"] = told
-    if weak := [name for name, part in told.items() if part < WEAKENED]:
-        more = f" and {len(weak) - _NAMED} more" * (len(weak) > _NAMED)
-        reasons.append(f"weakened: {', '.join(weak[:_NAMED])}{more}")
-    if missing:
-        # In a wide table those that stand out were chosen from a look at all of them, of which some are lost.
-        word = (
-            "rough"
-            if not fitting.design.screened
-            else "usable"
-            if word == "good"
-            else word
-        )
-        reasons.append(
-            f"{len(missing):,} of {len(missing) + len(measured):,} pairs of columns were not measured: "
-            "independent in this copy, but for what the others imply"
-        )
-    return Verdict(
-        word="rough" if word == "noise" else word,
-        source="fit",
-        reasons=tuple(reasons),
-        figures=figures,
+    # Laurent and Massart (2000), lemma 1, of sums of squares of normal variables.
+    chance = 2 * math.sqrt(
+        chance_exponent * float(np.square(variance).sum())
+    ) + 2 * chance_exponent * float(variance.max())
+    # The model follows the noise, too: by the part f of what was released that it has,
+    # and as f grows with that.
+    sum_of_products = (pair.released * pair.modelled).sum()
+    sum_of_squares = np.square(pair.released).sum()
+    part = min(max(float(sum_of_products / max(sum_of_squares, _TINY)), 0.0), 1.0)
+    strength = (np.square(pair.released) - variance).sum()
+    shared = part * strength - 2 * part * (1 - part) * variance.mean()
+    # The sum of squares is at most the number of scores of the smaller column.
+    max_strength = min(pair.released.shape)
+    return Association(
+        columns=pair.columns,
+        released=float(strength) / max_strength,
+        noise_std=noise_std / max_strength,
+        chance=chance / max_strength,
+        shared=float(shared) / max_strength,
     )
+
+
+def coefficients_kept(
+    released: Float64[Floats, "scores scores"],
+    modelled: Float64[Floats, "scores scores"],
+    variance: Float64[Floats, "scores scores"],
+    targets: Sequence[int],
+    n_records: float,
+) -> float | None:
+    """Estimates the part of regression coefficients that the model keeps.
+
+    It is one less their mean relative error, of at most 1 each. With the moments of
+    scores that the model has, C, and those of the release, R, whose noise has the
+    variances V, let a be a regression in the model: 1 for its target, and the other
+    coefficients negated. One Newton step to the release is G (R - C) a, with the
+    variances G² V a², where G is the inverse of C without the target. Model and release
+    share their noise: so the larger of the step and of its noise is how far the model's
+    coefficients are from the truth.
+
+    Args:
+        released: Moments of scores in the release, symmetric.
+        modelled: Those in the model.
+        variance: Variance of the noise on those of the release.
+        targets: Indices of the scores that are explained, each by all others.
+        n_records: How many records the release has.
+
+    Returns:
+        The part, from 0 to 1. None if the model has no coefficient of 0.1 or more.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.models.tables.associations import coefficients_kept
+        >>> modelled = np.array([[1.0, 0.4], [0.4, 1.0]])
+        >>> no_noise = np.zeros((2, 2))
+        >>> round(coefficients_kept(modelled, modelled, no_noise, [0], 1e6), 2)
+        1.0
+        >>> noise = np.full((2, 2), 0.1)
+        >>> round(coefficients_kept(modelled, modelled, noise, [0], 1e6), 2)
+        0.42
+        >>> independent = np.eye(2)
+        >>> coefficients_kept(independent, independent, no_noise, [0], 1e6)
+    """
+    identity = np.eye(len(modelled))
+    inverse = np.linalg.inv(modelled + _RIDGE * identity)
+    diagonal = inverse.diagonal().copy()
+    # A column for each regression: 1 for its target, and the other coefficients
+    # negated.
+    regressions = inverse / diagonal
+    is_other = 1 - identity
+    # The inverse without the target is that of all scores, less the part of the target.
+    unprojected_step = inverse @ (is_other * ((released - modelled) @ regressions))
+    step = unprojected_step - regressions * unprojected_step.diagonal()
+    score_variance = is_other * (variance @ regressions**2)
+    unprojected_variance = inverse**2 @ score_variance
+    step_variance = (
+        unprojected_variance
+        - 2 * regressions * (inverse @ (inverse * score_variance))
+        + regressions**2 * unprojected_variance.diagonal()
+    )
+    sampling_variance = (
+        np.maximum(inverse.diagonal()[:, None] / diagonal - regressions**2, 0.0)
+        / n_records
+    )
+    squared_errors = np.maximum(step**2, step_variance) + sampling_variance
+    errors = np.sqrt(squared_errors)[:, targets]
+    sizes = np.abs((is_other * regressions)[:, targets])
+    is_large = sizes >= _MIN_COEFFICIENT
+    if not is_large.any():
+        return None
+    return _mean_part_kept(sizes[is_large] / np.maximum(errors[is_large], _TINY))
+
+
+def _mean_part_kept(ratios: Float64[Floats, " coefficients"]) -> float:
+    """Computes 1 less the mean of min(|e| / b, 1) for normal errors e.
+
+    Args:
+        ratios: Each coefficient b over the standard deviation of its error.
+    """
+    above_one = np.array([math.erfc(ratio) for ratio in ratios / math.sqrt(2)])
+    below_one = math.sqrt(2 / math.pi) * (1 - np.exp(-(ratios**2) / 2)) / ratios
+    lost = below_one + above_one
+    return float(1 - lost.mean())

@@ -1,26 +1,11 @@
-"""Fits a label on top of a mixture: effects of the other columns, and how much the mixture itself has to say.
+"""Fits a model of the label on top of a mixture.
 
-Scores are η_k(x) = b_k + Σ_i θ_ki(x_i) + offset, and p = softmax(η). Records x are
-drawn from a mixture, scaled to the release's N. Where p is right, then for every class
-k and cell c
-
-    g_k(c) = S_k(c) − p̄_k(c) T(c)
-
-is zero but for noise: S_k the released count of the class, T that of all classes, p̄_k
-the mean of p_k over the records in the cell. The variance of its noise is v = V ((1 −
-p̄)² + (classes − 1) p̄²), V that of one count. With the curvature H = Xᵀ diag(p (1 −
-p)) X, h its diagonal and W = h / (h + v), which keeps of each cell what stands out of
-its noise, a step of Newton's solves (W H + K⁻¹/τ²) δ = W g − K⁻¹ θ / τ².
-
-The prior of a column's effects is N(0, τ² K), where cells in an order are alike if they
-are near; τ² is estimated by the method of moments and then by EM (empirical Bayes:
-Efron and Morris, 1973). So a column that says nothing of the label has no effect,
-whatever its noise.
-
-Effects have no interactions; the mixture has, but its posterior is poor where records
-are few. So its log-odds count κ of what they say: the smallest κ for which released
-pairs, told apart by class, look like what sampling and noise leave. That is judged by
-tables with independent noise, on a trial fit that did not see them (`tables.split`).
+Effects of single columns (`label_effects`) have no interactions. A mixture has, but the
+probabilities that it gives to labels are poor where records are few. So its log-odds
+are added to the scores with a weight κ from 0 to 1: the smallest one for which the
+released pairs, by class, differ from what the model expects only as sampling and noise
+do. That is judged by tables with independent noise, on a trial mixture that was not
+fitted to them (`packed_tables.split`).
 """
 
 from __future__ import annotations
@@ -34,455 +19,328 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.answers.tables import ClassTables
-from noisegate.models.labelled import LabelModel, log_ratios, softmax
+from noisegate.models.labelled import LabelModel, log_ratios
 from noisegate.models.mixture import Mixture
+from noisegate.models.tables.label_effects import (
+    FEW_CLASSES,
+    DrawnRecords,
+    EffectsFit,
+    gap_variance_factor,
+)
+from noisegate.models.tables.packed_tables import PackedTables
 from noisegate.seeds import public_random
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Float64
+    from jaxtyping import Float32, Float64, Int32
 
-    Array = npt.NDArray[Any]
-
-# Newton's steps, each of which estimates τ² anew.
-_ROUNDS = 12
-_LONGEST = 3.0  # largest change of an effect in one step
-# Bounds of τ², and a prior of it that counts like so many cells.
-_LEAST, _MOST = 0.003, 9.0
-_USUAL, _PRIOR_CELLS = 0.1, 8
-# Standard errors by which the first estimate of τ² is lowered.
-_SHY = 0.5
-# Ordered cells are alike over this part of the column; so much of the prior is each cell's own.
-_REACH, _OWN = 0.5, 0.05
-# The curvature may be rough: so many records are enough, and it is computed anew at these steps.
-_CURVATURE_ROWS, _CURVATURE_ROUNDS = 6000, (0, 1, 3, 6)
-# Of more classes half of that is enough.
-_TINY, _HUGE = 1e-9, 1e30
-_RAREST = 1e-6  # share of a class
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Drawn:
-    """Records of a mixture, in random order.
-
-    Attributes:
-        onehot: Their cells of the columns other than the label, (rows, D).
-        offset: What is known of the scores, (rows, classes).
-    """
-
-    onehot: Float32[Array, "rows D"]
-    offset: Float64[Array, "rows classes"]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Effects:
-    """Scores of each class without an offset: b_k + Σ_i θ_ki(x_i).
-
-    Attributes:
-        bias: (classes,).
-        cells: (classes, D).
-    """
-
-    bias: Float64[Array, " classes"]
-    cells: Float64[Array, "classes D"]
-
-    def probabilities(self, drawn: Drawn) -> Float64[Array, "rows classes"]:
-        """Returns the probability of each class for each record."""
-        return softmax(
-            drawn.onehot @ self.cells.T.astype(np.float32) + self.bias + drawn.offset
-        )
-
-
-class EffectsFit:
-    """Newton's steps for the effects, and their prior variances by column and class.
-
-    Args:
-        tables: The released tables, arranged by class.
-        drawn: Records of a mixture that was fitted to them.
-        ordered: How many cells of each column, the first ones, stand in an order; 0 for none.
-    """
-
-    def __init__(
-        self, tables: ClassTables, drawn: Drawn, ordered: Sequence[int]
-    ) -> None:
-        self._spans, self._drawn = tables.spans, drawn
-        # A class that drowned is rare, not impossible.
-        shares = np.maximum(tables.counts / tables.counts.sum(), _RAREST)
-        self._prior = shares / shares.sum()
-        classes, width = tables.singles.shape
-        # Of two classes one says all.
-        self._free = (1,) if classes == 2 else tuple(range(classes))
-        self._inverse = [
-            np.linalg.inv(prior_covariance(size, few))
-            for size, few in zip(tables.sizes, ordered, strict=True)
-        ]
-        self._scale = tables.counts.sum() / len(drawn.onehot)
-        self._drawn_counts = drawn.onehot.sum(axis=0, dtype=np.float64)
-        self._expected = self._drawn_counts * self._scale
-        self._singles, self._variance, self._total = self._scaled(tables)
-        self._taus = np.full((classes, len(tables.sizes)), _USUAL)
-        self._curvatures: dict[int, Array] = {}
-        self._bias, self._effects = np.log(self._prior), np.zeros((classes, width))
-        # Odds of the classes, of any sum in a row.
-        self._odds = np.exp(
-            drawn.offset - drawn.offset.max(axis=1, keepdims=True) + self._bias
-        )
-
-    def run(self) -> Effects:
-        """Returns the effects."""
-        self._recalibrate()
-        for place in self._free:
-            # Each τ² starts where counts say: EM alone would stay where it starts if they say little.
-            estimate, error = self._estimate(
-                place, self._means(self._probability(place))
-            )
-            self._taus[place] = np.clip(estimate - _SHY * error, _LEAST, 1.0)
-        for done in range(_ROUNDS):
-            # One class after the other: steps of all at once go twice as far as they should, and swing.
-            for place in self._free:
-                probability = self._probability(place)
-                if done in _CURVATURE_ROUNDS:
-                    self._curvatures[place] = self._curvature(probability)
-                self._newton(place, probability)
-            self._recalibrate()
-        return Effects(bias=self._bias, cells=self._effects)
-
-    def strength(self) -> Float64[Array, " columns"]:
-        """Returns how far what each column says of the label stands out of its noise, in standard errors."""
-        found = [
-            self._estimate(place, self._means(self._probability(place)))
-            for place in self._free
-        ]
-        return np.asarray(
-            np.max(
-                [estimate / np.maximum(error, _TINY) for estimate, error in found],
-                axis=0,
-            )
-        )
-
-    def _probability(self, place: int) -> Array:
-        """Returns the probability of a class for each record, (rows,)."""
-        return np.asarray(self._odds[:, place] / self._odds.sum(axis=1))
-
-    def _scaled(self, tables: ClassTables) -> tuple[Array, Array, Array]:
-        """Returns counts, their noise and totals, where these are known well, scaled to the cells' expected records."""
-        classes = len(tables.counts)
-        variance = np.minimum(tables.singles_std**2, _HUGE)
-        total, expected = tables.singles.sum(axis=0), self._expected
-        known = total > 3 * np.sqrt(classes * variance)
-        factor = np.where(
-            known, np.clip(expected / np.maximum(total, _TINY), 0.5, 2), 1.0
-        )
-        singles = tables.singles * factor
-        total = expected + np.clip(
-            singles.sum(axis=0) - expected, -expected / 2, expected / 2
-        )
-        return singles, variance * factor**2, total
-
-    def _means(self, probability: Array) -> Array:
-        """Returns p̄, the mean probability of a class over the records in each cell."""
-        return np.asarray(
-            (probability.astype(np.float32) @ self._drawn.onehot)
-            / np.maximum(self._drawn_counts, _TINY)
-        )
-
-    def _gap(self, place: int, means: Array) -> tuple[Array, Array]:
-        """Returns g and v of a class."""
-        gap = np.where(
-            self._drawn_counts > 0, self._singles[place] - means * self._total, 0.0
-        )
-        return gap, gap_variance(means, len(self._prior)) * self._variance
-
-    def _estimate(self, place: int, means: Array) -> tuple[Array, Array]:
-        """Returns the moment estimate of each column's τ², and its standard error where there is no effect."""
-        gap, noise = self._gap(place, means)
-        curvature = np.maximum(means * (1 - means) * self._expected, 1e-6)
-        spread = curvature + noise
-        weight = spread**-2.0
-        starts = [span.start for span in self._spans]
-        information = np.maximum(np.add.reduceat(weight * curvature**4, starts), 1e-20)
-        estimate = (
-            np.add.reduceat(weight * curvature**2 * (gap**2 - spread), starts)
-            / information
-        )
-        error = (
-            np.sqrt(np.add.reduceat(2 * weight**2 * spread**2 * curvature**4, starts))
-            / information
-        )
-        return estimate, error
-
-    def _curvature(self, probability: Array) -> Array:
-        rows = _CURVATURE_ROWS // (1 if len(self._free) <= _FEW_CLASSES else 2)
-        onehot, weight = (
-            self._drawn.onehot[:rows],
-            (probability * (1 - probability))[:rows],
-        )
-        curvature = np.asarray(
-            (onehot * weight.astype(np.float32)[:, None]).T @ onehot, dtype=np.float64
-        )
-        return np.asarray(
-            curvature * (self._scale * len(self._drawn.onehot) / len(onehot))
-        )
-
-    def _newton(self, place: int, probability: Array) -> None:
-        """Takes a step for one class, and estimates its τ² anew by EM."""
-        means = self._means(probability)
-        gap, noise = self._gap(place, means)
-        curvature = self._curvatures[place]
-        diagonal = np.maximum(curvature.diagonal(), 1e-6)
-        kept = diagonal / (diagonal + noise)
-        matrix, pull, effects = (
-            kept[:, None] * curvature,
-            kept * gap,
-            self._effects[place],
-        )
-        for span, inverse, tau in zip(
-            self._spans, self._inverse, self._taus[place], strict=True
-        ):
-            matrix[span, span] += inverse / tau
-            pull[span] -= inverse @ effects[span] / tau
-        change = np.linalg.solve(matrix, pull)
-        change *= min(1.0, _LONGEST / (np.abs(change).max() + _TINY))
-        effects += change
-        self._odds[:, place] *= np.exp(self._drawn.onehot @ change.astype(np.float32))
-        for column, (span, inverse) in enumerate(
-            zip(self._spans, self._inverse, strict=True)
-        ):
-            self._taus[place, column] = self._expectation(
-                effects[span],
-                inverse,
-                self._taus[place, column],
-                (kept * diagonal)[span],
-                self._expected[span],
-            )
-
-    def _expectation(
-        self,
-        effects: Array,
-        inverse: Array,
-        tau: float,
-        information: Array,
-        expected: Array,
-    ) -> float:
-        """Returns the τ² of one column after a step of EM."""
-        centred = effects - effects @ expected / max(expected.sum(), _TINY)
-        covariance = np.linalg.inv(np.diag(information) + inverse / tau)
-        energy = centred @ inverse @ centred + np.sum(inverse * covariance)
-        return float(
-            np.clip(
-                (energy + _PRIOR_CELLS * _USUAL) / (len(effects) + _PRIOR_CELLS),
-                _LEAST,
-                _MOST,
-            )
-        )
-
-    def _recalibrate(self) -> None:
-        """Moves the bias until the classes have their shares."""
-        for _ in range(2):
-            shares = (self._odds / self._odds.sum(axis=1, keepdims=True)).mean(axis=0)
-            factor = self._prior / np.maximum(shares, _TINY)
-            self._bias += np.log(factor)
-            self._odds *= factor
-
-
-def gap_variance(means: Array, classes: int) -> Array:
-    """Returns the variance of S_k − p̄ Σ S over that of one count, whose noise is independent."""
-    return np.asarray((1 - means) ** 2 + (classes - 1) * means**2)
-
-
-def prior_covariance(size: int, ordered: int) -> Float64[Array, "size size"]:
-    """Returns K: of the first `ordered` cells near ones are alike, all others are independent."""
-    covariance = np.eye(size)
-    if ordered > 3:
-        at = np.arange(ordered)
-        near = np.exp(-np.abs(at[:, None] - at) / max(_REACH * ordered, 1.0))
-        covariance[:ordered, :ordered] = _OWN * np.eye(ordered) + (1 - _OWN) * near
-    return covariance
-
+Array = npt.NDArray[Any]
 
 MIXTURE_WEIGHTS = (0.0, 0.1, 0.2, 0.4, 1.0)
-"""The κ that are tried, ascending."""
-UNCLEAR = 0.1
-"""The least κ where nothing that is told of the label stands out of the judge's noise."""
-MOST_LABELS = 64
-"""A label with more values than this is drawn from the mixture: its effects would drown."""
-# Records that effects are fitted to, half of them for more than a few classes, and judged by.
-_FEW_CLASSES = 6
-_ROWS, _JUDGED_ROWS = 16_384, 8_192
-# Of a wide table the columns that say most of the label take part, up to so many cells in all.
-_MOST_CELLS = 600
-# What of the explicable excess may stay, what a cell adds by chance to its variance, and standard deviations of a
-# pair's distance that are no excess.
-_LEFT, _CHANCE, _DEVIATIONS = 0.02, 0.1, 2.0
+"""The weights κ that are tried, ascending."""
+UNCLEAR_WEIGHT = 0.1
+"""The smallest κ where no effect on the label stands out of the judge's noise."""
+MAX_CLASSES = 64
+"""A label with more values is drawn from the mixture: noise would hide its effects."""
+
+# Drawn records that effects are fitted to, half as many for more than a few classes,
+# and that weights are judged by.
+_FIT_RECORDS = 16_384
+_JUDGE_RECORDS = 8_192
+# Of a wide table, the columns that say most of the label take part, with up to so many
+# cells in all: a step of the fit solves a system of that size.
+_MAX_CELLS = 600
+# This part of the excess that some weight explains may be left.
+_EXCESS_LEFT = 0.02
+# What a cell adds by chance to the variance of the excess.
+_CHANCE_VARIANCE = 0.1
+# The distance of a pair is no excess up to so many of its standard deviations.
+_MAX_CHANCE_STDS = 2.0
+# Keeps quotients finite.
+_TINY = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairExcess:
+    """How far probabilities of the classes are from released pairs.
+
+    Attributes:
+        excess: Sum of the distances of those pairs of columns that are further than
+            sampling and noise explain.
+        distance: Sum of the distances of all pairs of columns, of expectation 0 if the
+            probabilities are right.
+    """
+
+    excess: float
+    distance: float
 
 
 class LabelFit:
-    """The label model of one release.
+    """The fit of a label's model to one release.
 
     Args:
-        column: Number of the label's column, numeric ones first.
-        tables: The released tables by class.
-        ordered: For each other column, how many of its cells stand in an order.
-        seed: Of the records that are drawn.
+        column: Index of the label, with numeric columns first.
+        tables: The released tables, by class of the label.
+        n_ordered: How many cells of each other column have an order.
+        seed: Seed for the records that are drawn.
     """
 
     def __init__(
-        self, column: int, tables: ClassTables, ordered: Sequence[int], *, seed: int
+        self, column: int, tables: PackedTables, n_ordered: Sequence[int], *, seed: int
     ) -> None:
-        self._column, self._tables, self._ordered, self._seed = (
-            column,
-            tables,
-            ordered,
-            seed,
-        )
+        self._column = column
+        self._tables = tables
+        self._n_ordered = n_ordered
+        self._seed = seed
 
-    def weight(self, trial: ClassTables, judge: ClassTables, mixture: Mixture) -> float:
-        """Returns κ: by tables to which `mixture` was fitted as a trial, and by others whose noise is independent."""
-        if not (judge.precision > 0).any():
-            return UNCLEAR
-        cells = self._draw(mixture, _JUDGED_ROWS)
-        onehot, kept = self._onehot(trial, cells)
-        judge = chosen(judge, kept)
-        share = np.tile(trial.counts / trial.counts.sum(), (len(onehot), 1))
-        constant, apart = pair_excess(judge, onehot, share)
-        chance, excess, nearer = math.sqrt(_CHANCE * judge.larger), [], []
-        odds = cache(lambda: log_ratios(mixture.log_joint(cells, self._column)))
+    def choose_mixture_weight(
+        self, trial: PackedTables, judge: PackedTables, mixture: Mixture
+    ) -> float:
+        """Chooses the weight κ of the mixture's log-odds.
+
+        Args:
+            trial: Tables to which the mixture was fitted as a trial.
+            judge: Tables with independent noise.
+            mixture: The mixture of the trial.
+
+        Returns:
+            One of `MIXTURE_WEIGHTS`.
+        """
+        if not (judge.pair_inverse_std > 0).any():
+            return UNCLEAR_WEIGHT
+        cells = self._draw_cells(mixture, _JUDGE_RECORDS)
+        other_cells = np.delete(cells, self._column, axis=1)
+        columns = _informative_columns(trial, other_cells)
+        one_hot = _one_hot(other_cells, columns, trial.sizes)
+        judge_of_columns = select_columns(judge, columns)
+        trial_shares = trial.class_counts / trial.class_counts.sum()
+        constant_shares = np.tile(trial_shares, (len(one_hot), 1))
+        of_constant = pair_excess(judge_of_columns, one_hot, constant_shares)
+        chance = math.sqrt(_CHANCE_VARIANCE * judge_of_columns.n_joint_cells)
+
+        # Takes time, and is not needed if a weight of 0 is good enough.
+        @cache
+        def log_odds() -> Float64[Array, "records classes"]:
+            return log_ratios(mixture.log_joint(cells, self._column))
+
+        results: list[PairExcess] = []
         for weight in MIXTURE_WEIGHTS:
-            drawn = Drawn(
-                onehot=onehot,
-                offset=weight * odds() if weight else np.zeros_like(share),
-            )
-            effects = EffectsFit(
-                chosen(trial, kept), drawn, [self._ordered[place] for place in kept]
-            ).run()
-            found = pair_excess(judge, onehot, effects.probabilities(drawn))
-            excess.append(found[0])
-            nearer.append(found[1])
-            # No later one can leave so little that this one is too much.
-            if found[0] <= _LEFT * constant + chance:
+            offset = weight * log_odds() if weight else np.zeros_like(constant_shares)
+            records = DrawnRecords(one_hot=one_hot, offset=offset)
+            fit = self._effects_fit(trial, columns, records)
+            probabilities = fit.run().probabilities(records)
+            results.append(pair_excess(judge_of_columns, one_hot, probabilities))
+            # No larger weight can leave so little that this one leaves too much.
+            if results[-1].excess <= _EXCESS_LEFT * of_constant.excess + chance:
                 break
-        most = min(excess) + _LEFT * max(constant - min(excess), 0.0) + chance
-        place = next(place for place, one in enumerate(excess) if one <= most)
-        # Effects of which the judge sees nothing may drown: what the mixture says steadies them.
-        clear = apart - nearer[place] > _DEVIATIONS * math.sqrt(2 * judge.larger)
-        return MIXTURE_WEIGHTS[place] if clear else max(MIXTURE_WEIGHTS[place], UNCLEAR)
+        weight_index = _smallest_good_index(results, of_constant, chance)
+        weight = MIXTURE_WEIGHTS[weight_index]
+        gain = of_constant.distance - results[weight_index].distance
+        gain_std = math.sqrt(2 * judge_of_columns.n_joint_cells)
+        if gain > _MAX_CHANCE_STDS * gain_std:
+            return weight
+        # Noise hides all effects from the judge: the mixture steadies them.
+        return max(weight, UNCLEAR_WEIGHT)
 
     def model(self, mixture: Mixture, weight: float) -> LabelModel:
-        """Returns the label model on top of `mixture`, which was fitted to all that was released, with κ = `weight`."""
-        cells = self._draw(
-            mixture, _ROWS if len(self._tables.counts) <= _FEW_CLASSES else _ROWS // 2
-        )
-        onehot, kept = self._onehot(self._tables, cells)
-        offset = np.zeros((len(cells), len(self._tables.counts)))
+        """Fits the model of the label.
+
+        Args:
+            mixture: The mixture that was fitted to all that was released.
+            weight: The weight κ of its log-odds.
+        """
+        n_classes = len(self._tables.class_counts)
+        n_records = _FIT_RECORDS if n_classes <= FEW_CLASSES else _FIT_RECORDS // 2
+        cells = self._draw_cells(mixture, n_records)
+        other_cells = np.delete(cells, self._column, axis=1)
+        columns = _informative_columns(self._tables, other_cells)
         if weight:
             offset = weight * log_ratios(mixture.log_joint(cells, self._column))
-        drawn = Drawn(onehot=onehot, offset=offset)
-        tables = chosen(self._tables, kept)
-        effects = EffectsFit(
-            tables, drawn, [self._ordered[place] for place in kept]
-        ).run()
-        by_column: list[Array] = [
-            np.zeros((len(effects.bias), size)) for size in self._tables.sizes
+        else:
+            offset = np.zeros((len(cells), n_classes))
+        one_hot = _one_hot(other_cells, columns, self._tables.sizes)
+        records = DrawnRecords(one_hot=one_hot, offset=offset)
+        effects = self._effects_fit(self._tables, columns, records).run()
+        effects_by_column: list[Array] = [
+            np.zeros((n_classes, size)) for size in self._tables.sizes
         ]
-        for place, span in zip(kept, tables.spans, strict=True):
-            by_column[place] = effects.cells[:, span]
+        column_slices = select_columns(self._tables, columns).column_slices
+        for column, column_slice in zip(columns, column_slices, strict=True):
+            effects_by_column[column] = effects.cells[:, column_slice]
         return LabelModel(
             column=self._column,
             bias=effects.bias,
-            effects=tuple(by_column),
+            effects=tuple(effects_by_column),
             mixture_weight=weight,
         )
 
-    def _draw(self, mixture: Mixture, rows: int) -> Array:
-        """Returns the cells of records of a mixture, (rows, columns)."""
-        return mixture.cells(mixture.draw(rows, public_random(self._seed)))
+    def _effects_fit(
+        self, tables: PackedTables, columns: Sequence[int], records: DrawnRecords
+    ) -> EffectsFit:
+        """Returns the fit of the effects of some columns."""
+        n_ordered = [self._n_ordered[column] for column in columns]
+        return EffectsFit(select_columns(tables, columns), records, n_ordered)
 
-    def _onehot(self, tables: ClassTables, cells: Array) -> tuple[Array, list[int]]:
-        """Returns the one-hot code of records' cells in the columns that take part, and these columns."""
-        cells = np.delete(cells, self._column, axis=1)
-        kept = list(range(len(tables.sizes)))
-        if sum(tables.sizes) > _MOST_CELLS:
-            strength = [self._alone(tables, cells, place) for place in kept]
-            ranked = sorted(kept, key=lambda place: -strength[place])
-            room = np.cumsum([tables.sizes[place] for place in ranked]) <= _MOST_CELLS
-            room[0] = True  # the one that says most, whatever its size
-            kept = sorted(
-                place for place, fits in zip(ranked, room, strict=True) if fits
+    def _draw_cells(
+        self, mixture: Mixture, n_records: int
+    ) -> Int32[Array, "records columns"]:
+        """Draws records of a mixture, and returns their cells, the label's too."""
+        records = mixture.draw(n_records, public_random(self._seed))
+        return mixture.cells(records)
+
+
+def _smallest_good_index(
+    results: Sequence[PairExcess], of_constant: PairExcess, chance: float
+) -> int:
+    """Returns the index of the first weight that leaves hardly more than the best one.
+
+    Args:
+        results: Excess of each weight that was tried, ascending.
+        of_constant: Excess of probabilities that are the same for all records.
+        chance: What an excess may be by chance.
+    """
+    smallest = min(result.excess for result in results)
+    explained = max(of_constant.excess - smallest, 0.0)
+    allowed = smallest + _EXCESS_LEFT * explained + chance
+    return next(
+        index for index, result in enumerate(results) if result.excess <= allowed
+    )
+
+
+def _informative_columns(
+    tables: PackedTables, cells: Int32[Array, "records columns"]
+) -> list[int]:
+    """Chooses the columns whose effects are fitted.
+
+    Args:
+        tables: Packed tables.
+        cells: Cells of drawn records in their columns.
+
+    Returns:
+        All columns, or in a wide table those that say most of the label and have few
+        enough cells together, ascending.
+    """
+    columns = list(range(len(tables.sizes)))
+    if sum(tables.sizes) <= _MAX_CELLS:
+        return columns
+    strengths = [_strength_of_column(tables, cells, column) for column in columns]
+    ranked = sorted(columns, key=lambda column: -strengths[column])
+    does_fit = np.cumsum([tables.sizes[column] for column in ranked]) <= _MAX_CELLS
+    does_fit[0] = True  # the one that says most, whatever its size
+    return sorted(column for column, fits in zip(ranked, does_fit, strict=True) if fits)
+
+
+def _strength_of_column(
+    tables: PackedTables, cells: Int32[Array, "records columns"], column: int
+) -> float:
+    """Returns how far the effects of a column alone stand out of their noise."""
+    records = DrawnRecords(
+        one_hot=_one_hot(cells, [column], tables.sizes),
+        offset=np.zeros((len(cells), len(tables.class_counts))),
+    )
+    fit = EffectsFit(select_columns(tables, [column]), records, [0])
+    return float(fit.strength()[0])
+
+
+def _one_hot(
+    cells: Int32[Array, "records columns"],
+    columns: Sequence[int],
+    sizes: Sequence[int],
+) -> Float32[Array, "records D"]:
+    """Returns the one-hot code of the cells of records in some columns.
+
+    Args:
+        cells: Cells of records in all columns but the label.
+        columns: The columns, of those but the label.
+        sizes: Number of cells of each of those.
+    """
+    return np.concatenate(
+        [
+            np.asarray(
+                cells[:, column, None] == np.arange(sizes[column]), dtype=np.float32
             )
-        return np.concatenate(
-            [_indicator(cells[:, place], tables.sizes[place]) for place in kept], axis=1
-        ), kept
-
-    def _alone(self, tables: ClassTables, cells: Array, place: int) -> float:
-        """Returns how far what one column says of the label stands out of its noise."""
-        offset = np.zeros((len(cells), len(tables.counts)))
-        drawn = Drawn(
-            onehot=_indicator(cells[:, place], tables.sizes[place]), offset=offset
-        )
-        return float(EffectsFit(chosen(tables, [place]), drawn, [0]).strength()[0])
+            for column in columns
+        ],
+        axis=1,
+    )
 
 
-def _indicator(codes: Array, size: int) -> Array:
-    return np.asarray(codes[:, None] == np.arange(size), dtype=np.float32)
+def select_columns(tables: PackedTables, columns: Sequence[int]) -> PackedTables:
+    """Returns the tables of some columns.
 
+    Args:
+        tables: Packed tables.
+        columns: The columns, ascending.
 
-def chosen(tables: ClassTables, columns: Sequence[int]) -> ClassTables:
-    """Returns the tables of some columns, ascending; those of three columns are left out."""
+    Returns:
+        Their single columns and pairs. If columns are left out, so are all tables of
+        three columns.
+    """
     if len(columns) == len(tables.sizes):
         return tables
-    places = np.concatenate(
-        [
-            np.arange(tables.spans[column].start, tables.spans[column].stop)
-            for column in columns
-        ]
-    )
+    column_slices = [tables.column_slices[column] for column in columns]
+    cells = np.concatenate([np.arange(part.start, part.stop) for part in column_slices])
     return replace(
         tables,
         sizes=tuple(tables.sizes[column] for column in columns),
-        pairs=tables.pairs[:, places[:, None], places],
-        precision=tables.precision[places[:, None], places],
+        pair_counts=tables.pair_counts[:, cells[:, None], cells],
+        pair_inverse_std=tables.pair_inverse_std[cells[:, None], cells],
         triples=(),
-        singles=tables.singles[:, places],
-        singles_std=tables.singles_std[places],
-        prior=tables.prior[places],
+        one_way_counts=tables.one_way_counts[:, cells],
+        one_way_std=tables.one_way_std[cells],
+        prior_shares=tables.prior_shares[cells],
     )
 
 
 def pair_excess(
-    judge: ClassTables, onehot: Array, probabilities: Float64[Array, "rows classes"]
-) -> tuple[float, float]:
-    """Returns how far probabilities of the classes are from released pairs, beyond what sampling and noise explain.
+    judge: PackedTables,
+    one_hot: Float32[Array, "records D"],
+    probabilities: Float64[Array, "records classes"],
+) -> PairExcess:
+    """Computes how far probabilities of the classes are from released pairs.
 
-    The gap of a pair's cell is S_k − p̄ T, as that of a single cell in `label_effects`. The mean of its square is the
-    variance of its noise, that of sampling, p̄ (1 − p̄) T, and what is wrong with p̄. The last is summed over the cells of
-    each pair of columns, in units of both variances; what exceeds zero by two standard deviations counts. The second
-    number is the sum of all.
+    In a pair of cells, the gap of a class is S - p̄ T, as in a single cell (see
+    `label_effects`). Its mean square is the variance of its noise, that of sampling,
+    p̄ (1 - p̄) T, and what is wrong with p̄. The last is summed over the cells of each
+    pair of columns, in units of both variances.
+
+    Args:
+        judge: Tables with noise that is independent of the probabilities.
+        one_hot: One-hot code of the cells of drawn records.
+        probabilities: Probabilities of the classes for each of them.
     """
-    released = judge.precision > 0
-    variance = np.where(released, np.maximum(judge.precision, _TINY) ** -2.0, 1.0)
-    drawn = onehot.T @ onehot
-    live = released & (drawn > 0)
-    expected = drawn * (judge.counts.sum() / len(onehot))
-    total, classes, starts = (
-        judge.pairs.sum(axis=0),
-        len(judge.counts),
-        [span.start for span in judge.spans],
+    is_released = judge.pair_inverse_std > 0
+    variance = np.where(
+        is_released, np.maximum(judge.pair_inverse_std, _TINY) ** -2.0, 1.0
     )
-    excess = distance = 0.0
-    for place in range(1 if classes == 2 else 0, classes):
-        weighted = onehot * probabilities[:, place, None].astype(np.float32)
-        means = (weighted.T @ onehot) / np.maximum(drawn, _TINY)
-        noise, sampling = (
-            gap_variance(means, classes) * variance,
-            means * (1 - means) * expected,
-        )
-        gap = judge.pairs[place] - means * total
+    n_drawn = one_hot.T @ one_hot
+    is_counted = is_released & (n_drawn > 0)
+    expected = n_drawn * (judge.class_counts.sum() / len(one_hot))
+    totals = judge.pair_counts.sum(axis=0)
+    n_classes = len(judge.class_counts)
+    n_cells = _sum_by_pair(judge, is_counted.astype(float))
+    chance = _MAX_CHANCE_STDS * np.sqrt(2 * n_cells)
+    excess = 0.0
+    distance = 0.0
+    # Of two classes, one says all.
+    for class_index in range(1 if n_classes == 2 else 0, n_classes):
+        class_probability = probabilities[:, class_index, None].astype(np.float32)
+        weighted = one_hot * class_probability
+        means = (weighted.T @ one_hot) / np.maximum(n_drawn, _TINY)
+        noise = gap_variance_factor(means, n_classes) * variance
+        sampling = means * (1 - means) * expected
+        gap = judge.pair_counts[class_index] - means * totals
         unit = np.maximum(noise + sampling, 1.0)
-        beyond = np.where(live, (gap**2 - noise - sampling) / unit, 0.0)
-        blocks, cells = (
-            np.add.reduceat(np.add.reduceat(of, starts, axis=0), starts, axis=1)
-            for of in (beyond, live.astype(float))
-        )
-        excess += float(np.maximum(blocks - _DEVIATIONS * np.sqrt(2 * cells), 0).sum())
-        distance += float(blocks.sum())
-    return excess, distance
+        cell_distances = np.where(is_counted, (gap**2 - noise - sampling) / unit, 0.0)
+        pair_distances = _sum_by_pair(judge, cell_distances)
+        excess += float(np.maximum(pair_distances - chance, 0).sum())
+        distance += float(pair_distances.sum())
+    return PairExcess(excess=excess, distance=distance)
+
+
+def _sum_by_pair(
+    tables: PackedTables, values: Float64[Array, "D D"]
+) -> Float64[Array, "columns columns"]:
+    """Sums values of pairs of cells over each pair of columns."""
+    starts = [column_slice.start for column_slice in tables.column_slices]
+    row_sums = np.add.reduceat(values, starts, axis=0)
+    return np.asarray(np.add.reduceat(row_sums, starts, axis=1))
