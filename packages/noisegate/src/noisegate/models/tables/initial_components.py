@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, combinations, pairwise
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,6 +56,47 @@ class InitialLogits:
 
     weights: Float32[Float32s, "classes K"]
     cells: Float32[Float32s, "classes D K"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _ScoredColumn:
+    """A column of one class, with scores of its cells.
+
+    Attributes:
+        cells: Its cells among the D.
+        shares: Shares of the cells in the class, (cells,).
+        scores: Scores with mean 0, variance 1 and no correlations under the shares,
+            (cells, scores).
+        score_slice: Its scores among those of all columns.
+    """
+
+    cells: slice
+    shares: Float64[Floats, " cells"]
+    scores: Float64[Floats, "cells scores"]
+    score_slice: slice
+
+    def kernels(
+        self, points: Float64[Floats, "scores K"]
+    ) -> Float64[Floats, "cells K"]:
+        """Computes a kernel about each point.
+
+        Args:
+            points: The points in the scores of the column.
+
+        Returns:
+            Probabilities, which sum to 1 over the cells. They are the shares, weighted
+            with a Gaussian of the distance to the point, and some of the shares
+            themselves.
+        """
+        # |score - point|² less |point|², which is the same for all cells.
+        squared_lengths = np.square(self.scores).sum(axis=1)[:, None]
+        squared_distances = squared_lengths - 2 * self.scores @ points
+        logits = np.log(self.shares)[:, None] - squared_distances / (2 * _KERNEL_STD**2)
+        kernels = np.exp(logits - logits.max(axis=0))
+        return np.asarray(
+            (1 - _BACKGROUND_SHARE) * kernels / kernels.sum(axis=0)
+            + _BACKGROUND_SHARE * self.shares[:, None]
+        )
 
 
 def initial_logits(tables: PackedTables, n_components: int, seed: int) -> InitialLogits:
@@ -126,36 +167,18 @@ def _copula_components(
     n_components = normals.shape[1]
     if n_components < len(shares):
         return np.repeat(shares[:, None], n_components, axis=1)
-    scores = [
-        orthonormal_scores(shares[cells], n_ordered)
-        for cells, n_ordered in zip(tables.column_slices, tables.n_ordered, strict=True)
-    ]
-    offsets = [
-        0,
-        *accumulate(column_scores.shape[1] for column_scores in scores),
-    ]
-    score_slices = [slice(start, stop) for start, stop in pairwise(offsets)]
-    n_scores = offsets[-1]
-    target_correlations = _released_correlations(
-        tables, class_index, shares, scores, score_slices
-    )
+    columns = _score_columns(tables, shares)
+    n_scores = columns[-1].score_slice.stop
+    target_correlations = _released_correlations(tables, class_index, columns)
     white_points = _whiten(normals[:n_scores])
-
     correlations = target_correlations
     for _ in range(_CORRELATION_ROUNDS):
         points = _correlate(white_points, correlations)
-        components = [
-            _kernels(shares[cells], column_scores, points[score_slice])
-            for cells, column_scores, score_slice in zip(
-                tables.column_slices, scores, score_slices, strict=True
-            )
-        ]
+        components = [column.kernels(points[column.score_slice]) for column in columns]
         mean_scores = np.concatenate(
             [
-                column_scores.T @ column_components
-                for column_scores, column_components in zip(
-                    scores, components, strict=True
-                )
+                column.scores.T @ probabilities
+                for column, probabilities in zip(columns, components, strict=True)
             ]
         )
         raised_correlations = correlations + target_correlations - np.cov(mean_scores)
@@ -166,38 +189,56 @@ def _copula_components(
     return np.concatenate(components)
 
 
+def _score_columns(
+    tables: PackedTables, shares: Float64[Floats, " D"]
+) -> list[_ScoredColumn]:
+    """Computes orthonormal scores of the cells of each column.
+
+    Args:
+        tables: Packed tables.
+        shares: Shares of all cells in a class.
+    """
+    columns = []
+    offset = 0
+    for cells, n_ordered in zip(tables.column_slices, tables.n_ordered, strict=True):
+        scores = orthonormal_scores(shares[cells], n_ordered)
+        n_scores = scores.shape[1]
+        columns.append(
+            _ScoredColumn(
+                cells=cells,
+                shares=shares[cells],
+                scores=scores,
+                score_slice=slice(offset, offset + n_scores),
+            )
+        )
+        offset += n_scores
+    return columns
+
+
 def _released_correlations(
-    tables: PackedTables,
-    class_index: int,
-    shares: Float64[Floats, " D"],
-    scores: Sequence[Floats],
-    score_slices: Sequence[slice],
+    tables: PackedTables, class_index: int, columns: Sequence[_ScoredColumn]
 ) -> Float64[Floats, "scores scores"]:
     """Computes the correlations of all scores that the pairs of a class state.
 
     Args:
         tables: Packed tables.
         class_index: The class.
-        shares: Shares of the cells in the class.
-        scores: Scores of the cells of each column, (cells, scores of the column).
-        score_slices: The scores of each column among all.
+        columns: The columns, with scores under their shares in the class.
 
     Returns:
         A symmetric matrix; 0 for pairs of columns that were not released.
     """
-    correlations = np.eye(score_slices[-1].stop)
+    correlations = np.eye(columns[-1].score_slice.stop)
     n_records = max(tables.class_counts[class_index], 1.0)
-    for first, second in combinations(range(len(scores)), 2):
-        first_cells = tables.column_slices[first]
-        second_cells = tables.column_slices[second]
-        if not tables.pair_inverse_std[first_cells, second_cells].any():
+    for first, second in combinations(columns, 2):
+        if not tables.pair_inverse_std[first.cells, second.cells].any():
             continue
-        counts = tables.pair_counts[class_index, first_cells, second_cells]
-        independent_shares = np.outer(shares[first_cells], shares[second_cells])
+        counts = tables.pair_counts[class_index, first.cells, second.cells]
+        independent_shares = np.outer(first.shares, second.shares)
         dependence = counts / n_records - independent_shares
-        block = scores[first].T @ dependence @ scores[second]
-        correlations[score_slices[first], score_slices[second]] = block
-        correlations[score_slices[second], score_slices[first]] = block.T
+        block = first.scores.T @ dependence @ second.scores
+        correlations[first.score_slice, second.score_slice] = block
+        correlations[second.score_slice, first.score_slice] = block.T
     return np.clip(correlations, -1.0, 1.0)
 
 
@@ -223,29 +264,3 @@ def _correlate(
     root = axes * np.sqrt(np.maximum(eigenvalues, _MIN_VARIANCE)) @ axes.T
     stds = np.sqrt(np.square(root).sum(axis=1))
     return np.asarray(root @ white_points / stds[:, None])
-
-
-def _kernels(
-    shares: Float64[Floats, " cells"],
-    scores: Float64[Floats, "cells scores"],
-    points: Float64[Floats, "scores K"],
-) -> Float64[Floats, "cells K"]:
-    """Computes a kernel about each point, over the cells of one column.
-
-    Args:
-        shares: Shares of the cells.
-        scores: Scores of the cells.
-        points: The points in these scores.
-
-    Returns:
-        Probabilities, which sum to 1 over the cells. They are the shares, weighted with
-        a Gaussian of the distance to the point, and some of the shares themselves.
-    """
-    # |score - point|² less |point|², which is the same for all cells.
-    squared_distance = np.square(scores).sum(axis=1)[:, None] - 2 * scores @ points
-    logits = np.log(shares)[:, None] - squared_distance / (2 * _KERNEL_STD**2)
-    kernels = np.exp(logits - logits.max(axis=0))
-    return np.asarray(
-        (1 - _BACKGROUND_SHARE) * kernels / kernels.sum(axis=0)
-        + _BACKGROUND_SHARE * shares[:, None]
-    )

@@ -105,7 +105,7 @@ class PackedTables:
     @property
     def offsets(self) -> tuple[int, ...]:
         """Index of the first cell of each column, and D at the end, (columns + 1,)."""
-        return (0, *accumulate(self.sizes))
+        return tuple(accumulate(self.sizes, initial=0))
 
     @cached_property
     def column_slices(self) -> tuple[slice, ...]:
@@ -206,7 +206,7 @@ def pack_tables(
         if label_name is None or label_name in table.domain.names
     ]
     n_classes = 1 if label is None else sizes[label]
-    offsets = np.cumsum([0, *other_sizes])
+    offsets = accumulate(other_sizes, initial=0)
     slices = [slice(start, stop) for start, stop in pairwise(offsets)]
     pair_counts, pair_inverse_std = _pack_pairs(class_tables, slices, n_classes)
     one_way_counts, one_way_std = _combine_one_way(class_tables, slices, n_classes)

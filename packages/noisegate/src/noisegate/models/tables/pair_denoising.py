@@ -75,6 +75,23 @@ class ColumnBasis(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class _Margin:
+    """One column of the tables.
+
+    Attributes:
+        cells: Its cells among the D.
+        counts: Estimated counts of its cells in each class, (classes, cells).
+        basis: Basis of the vectors over its cells that sum to zero.
+        is_ordered: Whether its cells have an order.
+    """
+
+    cells: slice
+    counts: Float64[Floats, "classes cells"]
+    basis: ColumnBasis
+    is_ordered: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _PairCoefficients:
     """The residual of a released pair in bases of its columns and of the classes.
 
@@ -161,33 +178,27 @@ def _pair_coefficients(
         class_basis: Basis over the classes, a vector in each row.
     """
     class_counts = np.maximum(tables.class_counts, _TINY)
-    margins = [
-        _scaled_margin(tables, cells, class_counts) for cells in tables.column_slices
-    ]
-    bases = [
-        column_basis(margin.sum(axis=0), column_n_ordered)
-        for margin, column_n_ordered in zip(margins, n_ordered, strict=True)
-    ]
-    max_order = max((int(basis.orders.max(initial=1)) for basis in bases), default=1)
+    margins = _margins(tables, n_ordered, class_counts)
+    max_orders = [int(margin.basis.orders.max(initial=1)) for margin in margins]
     # Larger than any product of orders, so that groups have numbers of their own.
-    group_stride = max_order**2 + 1
-    for first, second in combinations(range(len(margins)), 2):
-        first_cells = tables.column_slices[first]
-        second_cells = tables.column_slices[second]
+    group_stride = max(max_orders, default=1) ** 2 + 1
+    for first, second in combinations(margins, 2):
         inverse_std = float(
-            tables.pair_inverse_std[first_cells.start, second_cells.start]
+            tables.pair_inverse_std[first.cells.start, second.cells.start]
         )
-        left, left_orders = bases[first]
-        right, right_orders = bases[second]
+        left_orders = first.basis.orders
+        right_orders = second.basis.orders
         if inverse_std <= 0 or not (left_orders.size and right_orders.size):
             continue
+        left = first.basis.vectors
+        right = second.basis.vectors
         independent_counts = (
-            margins[first][:, :, None]
-            * margins[second][:, None]
+            first.counts[:, :, None]
+            * second.counts[:, None]
             / class_counts[:, None, None]
         )
         residual = inverse_std * (
-            tables.pair_counts[:, first_cells, second_cells] - independent_counts
+            tables.pair_counts[:, first.cells, second.cells] - independent_counts
         )
         coefficients = np.einsum("kl,lpq->kpq", class_basis, left.T @ residual @ right)
         # A group is a product of orders, of the first vector over the classes or of the
@@ -196,11 +207,10 @@ def _pair_coefficients(
             left_orders[:, None] * right_orders, coefficients.shape
         ).copy()
         groups[1:] += group_stride
-        n_ordered_columns = (n_ordered[first] > 1) + (n_ordered[second] > 1)
-        groups += 2 * group_stride * n_ordered_columns
+        groups += 2 * group_stride * (first.is_ordered + second.is_ordered)
         yield _PairCoefficients(
-            first_cells=first_cells,
-            second_cells=second_cells,
+            first_cells=first.cells,
+            second_cells=second.cells,
             inverse_std=inverse_std,
             independent_counts=independent_counts,
             left=left,
@@ -210,13 +220,32 @@ def _pair_coefficients(
         )
 
 
-def _scaled_margin(
-    tables: PackedTables, cells: slice, class_counts: Float64[Floats, " classes"]
-) -> Float64[Floats, "classes cells"]:
-    """Returns the counts of a column, without negative ones, scaled to each class."""
-    counts = np.maximum(tables.one_way_counts[:, cells], 0.0)
-    factors = class_counts / np.maximum(counts.sum(axis=1), _TINY)
-    return np.asarray(counts * factors[:, None])
+def _margins(
+    tables: PackedTables,
+    n_ordered: Sequence[int],
+    class_counts: Float64[Floats, " classes"],
+) -> list[_Margin]:
+    """Returns the margins of all columns: their counts, scaled to those of the classes.
+
+    Args:
+        tables: Tables as they were released.
+        n_ordered: How many cells of each column have an order.
+        class_counts: Number of records of each class, positive.
+    """
+    margins = []
+    for cells, column_n_ordered in zip(tables.column_slices, n_ordered, strict=True):
+        released = np.maximum(tables.one_way_counts[:, cells], 0.0)
+        factors = class_counts / np.maximum(released.sum(axis=1), _TINY)
+        counts = released * factors[:, None]
+        margins.append(
+            _Margin(
+                cells=cells,
+                counts=counts,
+                basis=column_basis(counts.sum(axis=0), column_n_ordered),
+                is_ordered=column_n_ordered > 1,
+            )
+        )
+    return margins
 
 
 def _shrinkage_factors(
