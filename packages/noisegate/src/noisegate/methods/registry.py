@@ -1,7 +1,5 @@
 """Methods by name: those of the project, and those of other installed packages."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,6 +11,7 @@ from noisegate.registry import Registry, one_name_each
 from noisegate.schema import Schema
 from noisegate.schema.schema import is_linked
 
+# Annotations are text where a name is imported for type checkers alone.
 if TYPE_CHECKING:
     from noisegate.schema.linked.schema import LinkedSchema
 
@@ -29,7 +28,7 @@ register = METHODS.register
 
 def method_named(
     name: str,
-    schema: Schema | LinkedSchema | None = None,
+    schema: "Schema | LinkedSchema | None" = None,
     *,
     makes: Literal["records", "classifier"] | None = None,
 ) -> type[Method]:
@@ -60,7 +59,7 @@ def method_named(
     return method
 
 
-def _default_for(schema: Schema | LinkedSchema | None) -> str:
+def _default_for(schema: "Schema | LinkedSchema | None") -> str:
     """Returns the name of the default method for the records of a schema."""
     if is_linked(schema):
         return _DEFAULT_FOR_LINKED_TABLES
@@ -70,7 +69,7 @@ def _default_for(schema: Schema | LinkedSchema | None) -> str:
 
 
 def make_for(
-    name: str, schema: Schema | LinkedSchema, settings: Mapping[str, Any]
+    name: str, schema: "Schema | LinkedSchema", settings: Mapping[str, Any]
 ) -> Method:
     """Makes a method for the records of a schema.
 
