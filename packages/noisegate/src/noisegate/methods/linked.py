@@ -1,9 +1,10 @@
 """The method of linked tables, such as patients and their visits (G-31).
 
 Of each link between two tables it measures noisy counts of how a child follows its
-parent, and how the next child follows one (`noisegate.schema.linked.links`). A unit adds
-the mean over its rows to them, which has the bound of one record however many children
-there are. A mixture is fitted to the counts, and a chain of children to the mixture.
+parent, and how the next child follows one (`noisegate.schema.linked.links`). A unit
+adds the mean over its rows to them, which has the bound of one record however many
+children there are. A mixture is fitted to the counts, and a chain of children to the
+mixture.
 """
 
 from __future__ import annotations
@@ -179,18 +180,10 @@ class Linked(Method):
     def released_link(
         self, release: Release, link: Link
     ) -> tuple[tuple[NumericBins, ...], list[Table]]:
-        """Reads the tables of a link from a release.
-
-        Args:
-            release: A release of this method.
-            link: A link of its schema.
-
-        Returns:
-            The bins of numeric columns of the link's transitions, and all tables of its
-            last round.
-        """
-        designs = {design.link.name: design for design in self._designs_of(release)}
-        design = designs[link.name]
+        """Returns the cells of numeric columns of a link's transitions, and all tables of its last round."""
+        design = next(
+            one for one in self._designs_of(release) if one.link.name == link.name
+        )
         return design.tables.read(design.answers(release))
 
     def check_fit(self, device: str) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from noisegate.schema.linked.schema import LinkedSchema
 
 AUTO = "auto"
-"""The name that chooses a method and its settings from public facts (docs/choosing.md)."""
+"""The name that chooses a method by public facts (docs/choosing.md)."""
 
 _DEFAULT_FOR_TABLES = "pairwise"
 _DEFAULT_FOR_IMAGES = "joint"
