@@ -1,4 +1,7 @@
-"""Methods that release class-wise mean embeddings in one pass: a method is its feature maps and their budget shares."""
+"""Methods that release class-wise mean embeddings, in one pass over the records.
+
+Such a method is its feature maps and their fractions of the budget.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +37,18 @@ class Embedding(NamedTuple):
     feature_map: FeatureMap
     """From a record to its vector."""
     share: float
-    """Part of the budget, relative to the others."""
+    """Fraction of the budget, relative to the others."""
     bound: float = 1.0
-    """Share of the map's norm that vectors are clipped to."""
+    """Fraction of the map's norm that vectors are clipped to."""
     per_class: bool = True
-    """Whether there is a sum for each label; else one of all records."""
+    """Whether there is a sum for each label; otherwise one of all records."""
 
 
 @settings
 class MeanEmbeddingMethod(Method):
-    """Base of methods with one round of sums: `embeddings` says what is asked; plan and query follow.
+    """Base of methods with one round of sums.
+
+    A method states `embeddings`; plan and query follow from them.
 
     Examples:
         >>> from noisegate import Budget, Schema
@@ -52,7 +57,8 @@ class MeanEmbeddingMethod(Method):
         >>> from noisegate.schema import Boolean
         >>> class Shares(MeanEmbeddingMethod):
         ...     def embeddings(self, schema):
-        ...         return {"levels": Embedding(Levels(columns=(0,), sizes=(2,)), share=1.0)}
+        ...         levels = Levels(columns=(0,), sizes=(2,))
+        ...         return {"levels": Embedding(levels, share=1.0)}
         >>> plan = Shares().plan(Schema([Boolean(name="ill")]), Budget(epsilon=1.0))
         >>> {event.name: event.coordinates for event in plan.events}
         {'levels': 2, 'counts': 1}
@@ -63,43 +69,62 @@ class MeanEmbeddingMethod(Method):
     counts_share: Share = 0.03
     """Budget share of the counts."""
     seed: Seed = 0
-    """Seed for non-private randomness: features, initial weights, fit. Never of the private noise."""
+    """Seed for non-private randomness: features, initial weights, fit. Never of the
+    private noise."""
 
     @abstractmethod
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
-        """Returns the queries by name; the same for the same schema, settings and seed. Counts are added if missing."""
+        """Returns the queries by name.
+
+        They are the same for the same schema, settings and seed. The counts
+        of records are added to them, and take the place of any query of that name.
+        """
 
     def maps(self, schema: Schema) -> dict[str, FeatureMap]:
         """Returns the feature map of each query, counts last."""
         return {
-            name: one.feature_map for name, one in self._with_counts(schema).items()
+            name: embedding.feature_map
+            for name, embedding in self._embeddings_and_counts(schema).items()
         }
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
-        """Returns the calibrated plan, with the feature maps in it. Reads no data."""
+        """Plans the queries and calibrates their noise; reads no data.
+
+        Returns:
+            The calibrated plan, which carries the feature maps.
+        """
         return Plan(queries=self.sum_queries(schema, budget)).calibrate(budget)
 
     def sum_queries(self, schema: Schema, budget: Budget) -> tuple[Query, ...]:
-        """Returns what will be asked, before it is known with what noise."""
-        layout, embeddings = schema.layout, self._with_counts(schema)
-        # Under replace-one the number of records is public; without a label there is nothing else to count.
-        if layout.label is None and budget.adjacency is Adjacency.REPLACE_ONE:
+        """Returns the queries, without their noise."""
+        embeddings = self._embeddings_and_counts(schema)
+        label_count = schema.layout.classes or 1
+        # Under replace-one the number of records is public, and without a label there
+        # is nothing else to count.
+        is_replace_one = budget.adjacency is Adjacency.REPLACE_ONE
+        if schema.layout.label is None and is_replace_one:
             del embeddings[COUNTS]
         return tuple(
             Query.of(
                 name,
-                feature_map,
-                columns=layout.classes or 1 if per_class else 1,
-                share=share,
-                bound=bound,
+                embedding.feature_map,
+                columns=label_count if embedding.per_class else 1,
+                share=embedding.share,
+                bound=embedding.bound,
             )
-            for name, (feature_map, share, bound, per_class) in embeddings.items()
+            for name, embedding in embeddings.items()
         )
 
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
-        """Returns the release: one pass over the private records, the one time that they are used."""
+        """Sums the features of the private records, in one pass over them.
+
+        Args:
+            gate: Private records and a budget.
+            plan: What `plan` gave for them; None to make it.
+        """
         self.check_gate(gate)
-        plan = plan or self.plan(gate.schema, gate.budget)
+        if plan is None:
+            plan = self.plan(gate.schema, gate.budget)
         maps = self.next_round(gate.schema, plan, {}, {})
         return gate.sum(
             plan, maps, method=self.name, public=self.public_facts(gate.schema)
@@ -112,18 +137,16 @@ class MeanEmbeddingMethod(Method):
         values: Mapping[str, Any],
         noise_std: Mapping[str, float],
     ) -> Mapping[str, FeatureMap]:
-        """Returns the maps of the one round; see `Method`."""
+        """Returns the maps of the one round, and nothing once it is answered."""
         if values:
             return {}
-        maps = plan.maps or self.maps(
-            schema
-        )  # a plan has none where they depend on public records
+        # A plan has no maps where they depend on public records.
+        maps = plan.maps or self.maps(schema)
         return {
             release.query.name: maps[release.query.name] for release in plan.releases
         }
 
-    def _with_counts(self, schema: Schema) -> dict[str, Embedding]:
-        return {
-            **self.embeddings(schema),
-            COUNTS: Embedding(Counts(), self.counts_share),
-        }
+    def _embeddings_and_counts(self, schema: Schema) -> dict[str, Embedding]:
+        """Returns the queries by name, counts last."""
+        counts = Embedding(Counts(), self.counts_share)
+        return {**self.embeddings(schema), COUNTS: counts}

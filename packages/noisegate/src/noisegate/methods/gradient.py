@@ -1,8 +1,9 @@
-"""Methods that train on noisy gradients: a private loss of a record, and a `Trainer` that sees noisy sums.
+"""Methods that train on noisy gradients of private records.
 
-A method says what the loss of a record is (private, behind the gate) and what is done
-with the noisy sums of its clipped gradients (a `Trainer`: public, it sees nothing
-else). Every step uses the records, so training is asking.
+A method states the loss of one record, which the gate differentiates, clips and sums,
+and a `Trainer`, which sees nothing but the noisy sums. `GradientMethod` derives the
+plan, the training loop and the release from the two. Every step uses the records, so
+that the whole training is part of the query.
 """
 
 from __future__ import annotations
@@ -25,48 +26,78 @@ if TYPE_CHECKING:
 
     from noisegate.gate.gate import Gate
     from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
+    from noisegate.gate.sessions.gradients import StepSession
     from noisegate.queries.feature_map import FeatureMap
 
-STATE_FILE, JOURNAL_FILE = "training.safetensors", "steps.journal"
-_CURE = (
+STATE_FILE = "training.safetensors"
+"""The file in a run's folder from which a training goes on."""
+JOURNAL_FILE = "steps.journal"
+"""The file in a run's folder that counts the steps which were begun, and are spent."""
+
+_CURE_OF_BROKEN_STATE = (
     "What it held is lost and its cost stays spent; remove its folder to start again."
 )
 
 
 class Trainer(Resumable, Protocol):
-    """The public half of a run: what it is and does follows from public randomness and noisy sums alone."""
+    """The public half of a training.
+
+    All that it does follows from public randomness and noisy sums alone.
+    """
 
     def parameters(self) -> Mapping[str, Tensor]:
-        """Returns where the next gradient is taken, of the shapes of the plan's `parameters`."""
+        """Returns where the next gradient is taken.
+
+        Names and shapes are those of the plan's `parameters`.
+        """
 
     def step(self, noisy: Mapping[str, Tensor], /) -> None:
-        """Does with a noisy sum of gradients what the method does."""
+        """Takes a step.
+
+        Args:
+            noisy: The noisy sum of clipped gradients, by parameter.
+        """
 
     def result(self) -> Mapping[str, Tensor]:
-        """Returns what was trained, of the shapes of the plan's `released`."""
+        """Returns what was trained.
+
+        Names and shapes are those of the plan's `released`.
+        """
 
 
 class GradientMethod(Method):
-    """Base of methods that take noisy gradients: plan, training loop and release follow from what a method states.
+    """Base of methods that take noisy gradients.
+
+    A method states `gradient_plan`, `loss` and `training`; where it asks queries as
+    well, also `before_steps` or `queries`.
 
     Examples:
         >>> from noisegate import Budget, DPGAN, Schema
         >>> from noisegate.schema import Integer
         >>> schema = Schema([Integer(name="age", lower=0, upper=99)])
-        >>> plan = DPGAN(steps=100, sampling_probability=0.125).plan(schema, Budget(epsilon=1.0))
-        >>> [(event.name, event.steps, event.rate) for event in plan.events], plan.epsilon <= 1.0
-        ([('generator', 100, 0.125)], True)
+        >>> method = DPGAN(steps=100, sampling_probability=0.125)
+        >>> plan = method.plan(schema, Budget(epsilon=1.0))
+        >>> [(event.name, event.steps, event.rate) for event in plan.events]
+        [('generator', 100, 0.125)]
+        >>> plan.epsilon <= 1.0
+        True
     """
 
     resumable: ClassVar[bool] = True
-    """Whether an interrupted run can go on: not where the gate keeps something private between steps."""
+    """Whether an interrupted run can go on.
+
+    It cannot where the gate keeps something private between steps.
+    """
 
     @abstractmethod
     def gradient_plan(self, schema: Schema, budget: Budget) -> StepPlan:
-        """Returns the steps, and the queries after them if there are any, before it is known with what noise."""
+        """Returns the steps, and any queries beside them, without their noise."""
 
     def loss(self, schema: Schema) -> RecordLoss | FactoredLoss:
-        """Returns the loss of one record, which the gate differentiates; or a method has a `session` of its own."""
+        """Returns the loss of one record, which the gate differentiates.
+
+        A method that overrides `session` needs none.
+        """
         raise NotImplementedError
 
     def session(
@@ -75,52 +106,89 @@ class GradientMethod(Method):
         plan: CalibratedGradientPlan,
         *,
         journal: Path | None,
-        **options: Any,
-    ) -> Any:
-        """Returns the session of the steps at a gate, gradients of `loss`; `options` are those of `Gate.gradients`."""
-        options |= {
-            "method": self.name,
-            "public": self.public_facts(gate.schema),
-            "journal": journal,
-        }
+        device: str = "cpu",
+        microbatch: int | None = None,
+    ) -> StepSession:
+        """Returns the session of the steps at a gate: here, gradients of `loss`.
+
+        Args:
+            gate: Private records and a budget.
+            plan: The calibrated plan.
+            journal: File that counts the steps begun; None for a run that is not
+                resumed.
+            device: Where torch computes.
+            microbatch: Records whose gradients are computed at once; None for what fits
+                into memory.
+        """
         return gate.gradients(
             plan,
             self.loss(gate.schema),
+            method=self.name,
+            public=self.public_facts(gate.schema),
+            journal=journal,
+            device=device,
+            microbatch=microbatch,
             represent=self.represent(gate.schema),
-            **options,
         )
 
     @abstractmethod
     def training(
         self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
     ) -> Trainer:
-        """Returns the training at its start; `batch` is the expected number of records of a step."""
+        """Returns the training at its start.
+
+        Args:
+            schema: Public schema of the records.
+            plan: The calibrated plan.
+            batch: Expected number of records in the sample of a step.
+            device: Where torch computes.
+        """
 
     def represent(self, schema: Schema) -> FeatureMap | None:
-        """Returns the public map whose vectors the loss sees in place of numeric columns; None for the columns."""
+        """Returns the public map whose vectors the loss sees.
+
+        They take the place of a record's numeric columns; None leaves these as they
+        are.
+        """
         return None
 
-    def before_steps(self, gate: Gate, session: Any, training: Any) -> None:
-        """Asks queries that come before the steps, and starts the training from their answers; here, none."""
+    def before_steps(self, gate: Gate, session: StepSession, training: Any) -> None:
+        """Asks queries that come before the steps; here, none.
+
+        Args:
+            gate: The gate, for what is public of it.
+            session: The session, which answers queries of the plan.
+            training: What `training` returned, which starts from their answers.
+        """
 
     def queries(
         self, schema: Schema, budget: Budget, trained: Mapping[str, Tensor]
     ) -> Mapping[str, FeatureMap]:
-        """Returns the feature map of each query that follows the steps, by what was trained."""
+        """Returns the feature map of each query that follows the steps.
+
+        Args:
+            schema: Public schema of the records.
+            budget: Privacy guarantee of the run.
+            trained: The result of the training.
+        """
         raise NotImplementedError
 
     def check_gate(self, gate: Gate) -> None:
-        """See `Method`; an OptionError if no number of records is public."""
+        """Finds what would stop the query, before anything is spent.
+
+        Raises:
+            OptionError: if `gate` is no gate, or no number of records is public.
+        """
         super().check_gate(gate)
         if gate.records is None:
             raise OptionError(
-                "records=None: sums of gradients are divided by the expected size of a sample, which takes a number of "
-                "records that is public, for instance a rounded one, as the true one is private. Give "
-                f"{said('records')}."
+                "records=None: sums of gradients are divided by the expected size of a "
+                "sample, which takes a number of records that is public, for instance "
+                f"a rounded one, as the true one is private. Give {said('records')}."
             )
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedGradientPlan:
-        """Returns the calibrated plan: how many gradients will be asked for, and with what noise. Reads no data."""
+        """Plans the steps and calibrates their noise to a budget; reads no data."""
         return self.gradient_plan(schema, budget).calibrate(budget)
 
     def query(
@@ -133,56 +201,84 @@ class GradientMethod(Method):
         folder: Path | None = None,
         microbatch: int | None = None,
     ) -> Release:
-        """Returns what was trained as a release: every step of the training uses the private records.
+        """Trains at the gate, and returns what was trained as a release.
 
         Args:
-            gate: Private records and a budget; with `records`, the number of records as far as the public knows.
+            gate: Private records and a budget; with `records`, the number of records as
+                far as the public knows.
             plan: What `plan` gave for them; None to make it.
             report: Called with the number of steps done after each of them.
             device: Where torch computes.
-            folder: Where to keep the state of an interrupted run, and to resume it. Steps whose outcome was lost in a
-                crash stay spent; the run is shorter by them. Runs with queries, or on shards, cannot be resumed.
-            microbatch: Records whose gradients are computed at once; None for what fits into memory.
+            folder: Where to keep the state of an interrupted run, and to resume it.
+                Steps whose outcome was lost in a crash stay spent; the run is shorter
+                by them. Runs with queries, or on shards, cannot be resumed.
+            microbatch: Records whose gradients are computed at once; None for what fits
+                into memory.
 
         Raises:
-            UserError: if the schema or the gate is unusable for this method; nothing is spent.
+            UserError: if the schema or the gate is unusable for this method; nothing is
+                spent.
             BudgetRefusedError: if the ledger refuses.
-            DivergedError: if what is trained is not finite any more; what was spent stays spent.
+            DivergedError: if what is trained is not finite any more; what was spent
+                stays spent.
         """
         self.check_gate(gate)
         assert gate.records is not None
-        plan = plan or self.plan(gate.schema, gate.budget)
-        training = self.training(
-            gate.schema, plan, plan.plan.sampling_probability * gate.records, device
-        )
-        # Found now and not when all is spent.
+        if plan is None:
+            plan = self.plan(gate.schema, gate.budget)
+        expected_batch = plan.plan.sampling_probability * gate.records
+        training = self.training(gate.schema, plan, expected_batch, device)
+        # Before anything is spent, and not when all is.
         plan.plan.check_trained_shapes(
             {name: tuple(value.shape) for name, value in training.result().items()}
         )
-        folder = None if plan.releases or not self.resumable else folder
-        journal, state = (
-            (None, None)
-            if folder is None
-            else (folder / JOURNAL_FILE, folder / STATE_FILE)
-        )
+
+        journal = None
+        state_file = None
+        can_resume = self.resumable and not plan.releases
+        if folder is not None and can_resume:
+            journal = folder / JOURNAL_FILE
+            state_file = folder / STATE_FILE
         session = self.session(
             gate, plan, journal=journal, device=device, microbatch=microbatch
         )
-        checkpoint = Checkpoint(state, training, journal=journal, cure=_CURE)
+        checkpoint = Checkpoint(
+            state_file, training, journal=journal, cure=_CURE_OF_BROKEN_STATE
+        )
         checkpoint.resume()
         with session, checkpoint:
             self.before_steps(gate, session, training)
-            while session.remaining_steps:
-                noisy, done = (
-                    session.step(training.parameters()),
-                    plan.plan.steps - session.remaining_steps,
-                )
-                with checkpoint.step():
-                    training.step(noisy)
-                    check_finite(training.parameters(), done)
-                if report is not None:
-                    report(done)
+            _train(session, training, checkpoint, plan.plan.steps, report)
             if session.open_questions:
-                session.ask(self.queries(gate.schema, gate.budget, training.result()))
-            released: Release = session.release(training.result())
-            return released
+                maps = self.queries(gate.schema, gate.budget, training.result())
+                session.ask(maps)
+            return session.release(training.result())
+
+
+def _train(
+    session: StepSession,
+    training: Trainer,
+    checkpoint: Checkpoint,
+    step_count: int,
+    report: Callable[[int], None] | None,
+) -> None:
+    """Takes the steps that remain.
+
+    Args:
+        session: The session of the steps.
+        training: What is trained.
+        checkpoint: The file that its state is saved to.
+        step_count: Number of steps of the plan.
+        report: Called with the number of steps done after each of them.
+
+    Raises:
+        DivergedError: if a parameter is not finite any more.
+    """
+    while session.remaining_steps:
+        noisy = session.step(training.parameters())
+        steps_done = step_count - session.remaining_steps
+        with checkpoint.step():
+            training.step(noisy)
+            check_finite(training.parameters(), steps_done)
+        if report is not None:
+            report(steps_done)

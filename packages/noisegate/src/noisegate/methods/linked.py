@@ -1,8 +1,10 @@
-"""Linked tables, such as patients and their visits: noisy counts of how children follow each other (G-31).
+"""The method of linked tables, such as patients and their visits (G-31).
 
-A link is one table of transitions (`noisegate.schema.linked.links`). What a unit adds is the
-mean over its rows: the bound of one record, however many children there are (G-31). A
-mixture is fitted to the counts, and a chain to the mixture.
+Of each link between two tables it measures noisy counts of how a child follows its
+parent, and how the next child follows one (`noisegate.schema.linked.links`). A unit
+adds the mean over its rows to them, which has the bound of one record however many
+children there are. A mixture is fitted to the counts, and a chain of children to the
+mixture.
 """
 
 from __future__ import annotations
@@ -32,9 +34,17 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.schema.linked.links import Link
 
-DESIGN = 2  # version of the rules by which cells and tables follow from settings and released histograms
-_CELLS, _MORE_CELLS, _PLENTY = 12, 16, 3.0
-_CHAINED = 0.007  # what a chain misses without any noise, as noise on a single column, seen on simulated clinics
+DESIGN = 2
+"""Version of the rules by which cells and tables follow from settings and released
+histograms. Releases of version 1 have cells that are not graded."""
+
+# Cells of a numeric column below and from this ε on.
+_CELLS = 12
+_CELLS_OF_LARGE_EPSILON = 16
+_LARGE_EPSILON = 3.0
+# What a chain of children misses without any noise, as if it were noise on a single
+# column; seen on simulated clinics.
+_NOISE_OF_CHAIN = 0.007
 
 
 @register("linked")
@@ -47,10 +57,12 @@ class Linked(Method):
         >>> from noisegate.methods.linked import Linked
         >>> from noisegate.schema import Boolean, Integer, Schema
         >>> from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
-        >>> people = LinkedTable(name="people", key="id", schema=Schema([Boolean(name="ill")]))
+        >>> people = LinkedTable(
+        ...     name="people", key="id", schema=Schema([Boolean(name="ill")])
+        ... )
         >>> pain = Schema([Integer(name="pain", lower=0, upper=10)])
-        >>> schema = LinkedSchema([people, LinkedTable(name="visits", schema=pain, parent="people", most=9)])
-        >>> plan = Linked().plan(schema, Budget(epsilon=1.0))
+        >>> visits = LinkedTable(name="visits", schema=pain, parent="people", most=9)
+        >>> plan = Linked().plan(LinkedSchema([people, visits]), Budget(epsilon=1.0))
         >>> [event.name for event in plan.events]
         ['visits.number', 'visits.counts', 'visits.one-way', 'visits.pairs']
     """
@@ -65,32 +77,56 @@ class Linked(Method):
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε."""
     fit_options: Options = field(default_factory=dict)
-    """Changes to `noisegate.models.tables.descent.MixtureSettings`; they cannot change the privacy."""
+    """Changes to `noisegate.models.tables.descent.MixtureSettings`; they cannot change
+    the privacy."""
     seed: Seed = 0
-    """Seed for non-private randomness: the fit's first components and chains. Never of the private noise."""
+    """Seed for non-private randomness: the fit's first components and chains. Never of
+    the private noise."""
 
     def designs(
         self, schema: LinkedSchema, epsilon: float, *, version: int = DESIGN
     ) -> tuple[LinkDesign, ...]:
-        """Returns what is asked about each link at a given ε, parents first, by the rules of a version."""
+        """Returns the queries about each link, parents first.
+
+        Args:
+            schema: Public schema of the tables.
+            epsilon: ε of the run, from which the number of cells follows.
+            version: Version of the rules, as a certificate states it.
+
+        Raises:
+            OptionError: if the schema is that of one table.
+        """
         if not isinstance(schema, LinkedSchema):
             raise OptionError(
-                "method='linked': the schema describes one table; give one of linked tables, or take method='auto'."
+                "method='linked': the schema describes one table; give one of linked "
+                "tables, or take method='auto'."
             )
-        cells = self.cells or (_CELLS if epsilon < _PLENTY else _MORE_CELLS)
-        root, first = schema.root.name, schema.links[0].name
-        founding = {
-            link.name: link.parent.name == root and link.name == first
-            for link in schema.links
-        }
-        fixed: dict[str, Any] = {"cells": cells, "graded": version > 1}
+        default_cells = _CELLS if epsilon < _LARGE_EPSILON else _CELLS_OF_LARGE_EPSILON
+        first_link = schema.links[0]
         return tuple(
-            LinkDesign(link=link, measures_parent_pairs=founding[link.name], **fixed)
+            LinkDesign(
+                link=link,
+                # The pairs of the root table are measured with its first child table.
+                measures_parent_pairs=(
+                    link.parent.name == schema.root.name
+                    and link.name == first_link.name
+                ),
+                cells=self.cells or default_cells,
+                graded=version > 1,
+            )
             for link in schema.links
         )
 
     def plan(self, schema: Any, budget: Budget) -> CalibratedPlan:
-        """Returns the calibrated plan, with the designs in it. Reads no data."""
+        """Plans the queries and calibrates their noise to a budget; reads no data.
+
+        Args:
+            schema: Public schema of the tables, a `LinkedSchema`.
+            budget: Privacy guarantee that all queries together must meet.
+
+        Returns:
+            The calibrated plan, which carries the designs of the links.
+        """
         designs = self.designs(schema, budget.epsilon)
         queries = tuple(
             query for design in designs for query in design.queries(1 / len(designs))
@@ -98,48 +134,49 @@ class Linked(Method):
         return Plan(queries=queries, design=designs).calibrate(budget)
 
     def forecast(self, schema: Any, budget: Budget, records: float) -> Forecast:
-        """Returns how far the first table and its children are expected to be from real ones, for so many units."""
+        """Forecasts the first table and its children.
+
+        Args:
+            schema: Public schema of the tables, a `LinkedSchema`.
+            budget: Privacy guarantee of the run.
+            records: Number of records of the first table.
+        """
         plan = self.plan(schema, budget)
-        stds = {
-            release.query.name: release.noise_std_natural for release in plan.releases
-        }
-        return self._forecast(
-            plan.design[0], LinkAnswers(values={}, noise_std=stds), records
-        )
+        unanswered = LinkAnswers(values={}, noise_std=_noise_std(plan))
+        return _forecast_of_link(plan.design[0], unanswered, records)
 
     def forecast_of(
         self, release: Release, fitting: LinkedFit, records: float
     ) -> Forecast:
-        """Returns the same of a release and its fit; nothing is calibrated or designed again."""
-        return self._forecast(fitting.links[0].design, release, records)
-
-    def _forecast(
-        self, design: LinkDesign, found: Answered, records: float
-    ) -> Forecast:
-        expected = forecast_of(design.tables, design.answers(found), records)
-        return replace(expected, noise=expected.noise + _CHAINED)
+        """Forecasts the same from a release and its fit, with the design of the fit."""
+        return _forecast_of_link(fitting.links[0].design, release, records)
 
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
-        """Returns the release: two passes over the rows of each link, the only times that they are used."""
-        plan = plan or self.plan(gate.schema, gate.budget)
-        stds = {
-            release.query.name: release.noise_std_natural for release in plan.releases
-        }
-        with gate.open(
-            plan, method=self.name, public=self.public_facts(gate.schema)
-        ) as session:
+        """Counts the rows of each link, in two passes over them.
+
+        Args:
+            gate: Private records and a budget.
+            plan: What `plan` gave for them; None to make it.
+        """
+        if plan is None:
+            plan = self.plan(gate.schema, gate.budget)
+        noise_std = _noise_std(plan)
+        public = self.public_facts(gate.schema)
+        with gate.open(plan, method=self.name, public=public) as session:
             for design in plan.design:
-                found = session.ask(design.first_round(), link=design.link.name)
-                answers = design.answers(LinkAnswers(values=found, noise_std=stds))
+                values = session.ask(design.first_round(), link=design.link.name)
+                answers = design.answers(
+                    LinkAnswers(values=values, noise_std=noise_std)
+                )
                 session.ask(design.final_round(answers), link=design.link.name)
         return session.release()
 
     def _designs_of(self, release: Release) -> tuple[LinkDesign, ...]:
+        """Returns the designs of a release, by the rules of its version."""
         schema: Any = release.stated_schema
         certificate = release.certificate
-        return self.designs(
-            schema, certificate.epsilon, version=certificate.public.get("design", 1)
-        )
+        version = certificate.public.get("design", 1)
+        return self.designs(schema, certificate.epsilon, version=version)
 
     def measurements_of_link(self, release: Release, link: Link) -> Measurements:
         """Returns what the last round states of the transitions of one link."""
@@ -158,26 +195,50 @@ class Linked(Method):
     def fitting(
         self, release: Release, *, device: str = "auto", plan: Any = None
     ) -> LinkedFit:
-        """Returns the fit of a release, ready to run, to save and to restore; it computes on the CPU, on any device."""
+        """Returns the fit of a release, ready to run, to save and to restore.
+
+        Args:
+            release: A release of this method.
+            device: Any device; the fit computes on the CPU.
+            plan: The plan of the release, which holds the designs; None to make them
+                again.
+        """
         check_device(device, f"the fit of {self.name}")
         designs = plan.design if plan else self._designs_of(release)
         return LinkedFit(designs, release, self.fit_settings(), seed=self.seed)
 
     def synthesizer(self, release: Release, fitting: LinkedFit) -> Any:
-        """Returns the model of linked tables that a fit has reached."""
-        first = fitting.links[0].design.answers(release)
-        units = max(float(first.values[COUNTS].sum()), first.noise_std[COUNTS])
-        notes = {"warning": fitting.warning} if fitting.warning else {}
-        ended: dict[str, Any] = {
-            "step": fitting.step,
-            "steps": fitting.steps,
-            "discrepancy": fitting.discrepancy,
-        }
-        summary = FitSummary(
-            **ended,
-            notes=notes,
-            verdict=verdict_of_fit(self, release, fitting, records=units),
+        """Returns the `LinkedModel` that a fit has reached."""
+        first_answers = fitting.links[0].design.answers(release)
+        # At least as many units as the noise on their number could hide.
+        unit_count = max(
+            float(first_answers.values[COUNTS].sum()), first_answers.noise_std[COUNTS]
         )
-        return LinkedModel(
-            release=release, links=fitting.model(), summary=summary
-        ).with_verdict_of_rules()
+        summary = FitSummary(
+            step=fitting.step,
+            steps=fitting.steps,
+            discrepancy=fitting.discrepancy,
+            notes={"warning": fitting.warning} if fitting.warning else {},
+            verdict=verdict_of_fit(self, release, fitting, records=unit_count),
+        )
+        model = LinkedModel(release=release, links=fitting.model(), summary=summary)
+        return model.with_verdict_of_rules()
+
+
+def _noise_std(plan: CalibratedPlan) -> dict[str, float]:
+    """Returns the standard deviation of the noise on each query, by its name."""
+    return {release.query.name: release.noise_std_natural for release in plan.releases}
+
+
+def _forecast_of_link(
+    design: LinkDesign, answered: Answered, records: float
+) -> Forecast:
+    """Forecasts the rows of a link.
+
+    Args:
+        design: The queries about the link.
+        answered: A release, or answers of all links of which the noise is known.
+        records: Number of parents.
+    """
+    expected = forecast_of(design.tables, design.answers(answered), records)
+    return replace(expected, noise=expected.noise + _NOISE_OF_CHAIN)

@@ -1,4 +1,10 @@
-"""What every method can do: plan, query once, fit what was released."""
+"""The base of all methods: plan, query once, fit what was released.
+
+A method is a class of settings. It chooses queries, a model and defaults, and cannot
+clip, add noise or account: that is the gate's.
+
+`Planned` is what `noisegate.plan` returns: what a run would do, by public facts alone.
+"""
 
 from __future__ import annotations
 
@@ -34,63 +40,68 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Planned(Shown):
-    """What a run would release, at what cost, and how accurate the result would be, by public facts alone.
+    """What a run would release, at what cost, and how accurate it would be.
+
+    It rests on public facts alone.
+
+    Attributes:
+        method: The method with its settings.
+        plan: The queries with their noise, as a fit would ask them.
+        records: Number of records, as far as the public knows.
+        reason: Why the method was chosen; None where it was named.
+        verdict: What to expect, in words; None where the method has no forecast.
+        error_bounds: How far queries are from the kernels that they stand for; see
+            `Method.error_bounds`.
 
     Examples:
         >>> from noisegate import Schema, plan
         >>> from noisegate.schema import Integer
-        >>> planned = plan(Schema([Integer(name="age", lower=0, upper=99)]), epsilon=1.0, records=30_000)
+        >>> schema = Schema([Integer(name="age", lower=0, upper=99)])
+        >>> planned = plan(schema, epsilon=1.0, records=30_000)
         >>> planned.method.name, planned.verdict.word, round(planned.plan.epsilon, 3)
         ('pairwise', 'good', 1.0)
     """
 
     method: Method
     plan: PricedPlan
-    """The queries with their noise; a fit would run these."""
     records: int | None
-    """The number of records, as far as the public knows."""
     reason: str | None
-    """Why the method was chosen; None where it was named."""
     verdict: Verdict | None
-    """What to expect, in words; None where the method has no forecast."""
     error_bounds: tuple[Any, ...]
-    """How far queries are from the kernels that they stand for; see `Method.error_bounds`."""
 
     def card(self) -> ResultCard:
-        """Returns the verdict, the reasons for it and the plan, as a card for a terminal or a notebook."""
-        card, verdict = (
-            self.plan.card(),
-            {} if self.verdict is None else {"verdict": self.verdict.headline},
-        )
-        told = {"method": self.method.name, **verdict, **card.facts}
-        notes = [
-            *filter(None, [self.reason]),
-            *(bound.text() for bound in self.error_bounds),
-        ]
-        return replace(card, facts=told, notes=notes)
+        """Returns the plan as a card, with the verdict and the reason of the choice."""
+        plan_card = self.plan.card()
+        facts = {"method": self.method.name}
+        if self.verdict is not None:
+            facts["verdict"] = self.verdict.headline
+        facts.update(plan_card.facts)
+        notes = [] if not self.reason else [self.reason]
+        notes.extend(bound.text() for bound in self.error_bounds)
+        return replace(plan_card, facts=facts, notes=notes)
 
     def to_json(self) -> dict[str, Any]:
-        """The same as JSON values."""
-        told = {
+        """Returns the same as JSON values."""
+        return {
             "method": self.method.name,
             "reason": self.reason,
             **self.plan.describe(self.records),
+            "verdict": None if self.verdict is None else self.verdict.to_json(),
+            "error_bounds": [bound.to_json() for bound in self.error_bounds],
         }
-        told["verdict"] = None if self.verdict is None else self.verdict.to_json()
-        return told | {"error_bounds": [bound.to_json() for bound in self.error_bounds]}
 
 
 AUDITED_STEPS: Mapping[str, Any] = MappingProxyType(
     {"steps": 20, "sampling_probability": 0.2}
 )
-"""Of `Method.audit_settings`, for what is trained step by step."""
+"""The part of `Method.audit_settings` that methods with steps have in common."""
 
 
 class Method(Settings, ABC):
-    """Base of all methods: each chooses queries, a model and defaults; it cannot clip, add noise or account.
+    """Base of all methods.
 
-    A method is a class of settings (`noisegate.settings.settings`) under a name (`noisegate.methods.registry.register`)
-    with a plan, a query and a model.
+    A method is a class of settings (`noisegate.settings.settings`) under a name
+    (`noisegate.methods.registry.register`) with a plan, a query and a model.
 
     Examples:
         >>> from noisegate import DPMERF, Schema
@@ -107,42 +118,65 @@ class Method(Settings, ABC):
     makes: ClassVar[Literal["records", "classifier"]] = "records"
     """What comes out: a model to draw records from, or a classifier."""
     needs_torch: ClassVar[bool] = True
-    """Whether its queries or its fit are computed by torch; if not, a device is checked without importing it."""
+    """Whether torch computes its queries or its fit.
+
+    If not, a device is checked without importing torch.
+    """
     seeded_fit: ClassVar[bool] = False
-    """Whether queries do not depend on the seed, so that a release may be fitted again with another one."""
+    """Whether a release may be fitted again with another seed.
+
+    It may where queries do not depend on the seed.
+    """
     fit_class: ClassVar[type[Settings] | None] = None
-    """The settings of a fit, which `fit_options` changes; None for methods without these."""
+    """The settings of a fit, which `fit_options` changes; None for none."""
     audit_on: ClassVar[Literal["table", "images", "linked"]] = "table"
-    """The made-up records that it is audited on."""
+    """The kind of made-up records that it is audited on."""
     audit_files: ClassVar[tuple[Literal["public", "decoder"], ...]] = ()
-    """The settings that then point to a made-up file."""
+    """The settings that point to a made-up file in an audit."""
     audit_settings: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """Small settings with which it is audited."""
     rules_version: ClassVar[int | None] = None
-    """The version of the rules by which the settings become questions, for the certificate; None where it has none."""
+    """Version of the rules by which queries follow from settings; None for none.
+
+    Certificates state it.
+    """
 
     @classmethod
     def for_schema(
         cls, schema: Schema, settings: Mapping[str, Any] | None = None
     ) -> Self:
-        """Returns the method for the records of a schema; where these are images, what follows from it is filled in.
+        """Makes the method for the records of a schema.
+
+        Args:
+            schema: Public schema of the records. Where they are images, settings that
+                follow from their shape need not be given.
+            settings: Settings that differ from their defaults.
 
         Raises:
             OptionError: if there is no such setting, or a value is unusable.
         """
-        settings = dict(settings or {})
+        given = dict(settings or {})
         if schema.images is not None and "image" in cls.setting_names():
-            settings = {**cls.for_images(schema.images.shape, settings), **settings}
-        return cls(**settings)
+            given = {**cls.for_images(schema.images.shape, given), **given}
+        return cls(**given)
 
     @classmethod
     def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the settings that follow from the shape of images, beside those that are given."""
+        """Returns the settings that follow from the shape of images.
+
+        Args:
+            shape: Shape of the images.
+            given: Settings that were given, which the others may depend on.
+        """
         return {"image": astuple(shape)}
 
     @property
     def shape(self) -> ImageShape:
-        """Of the images; an OptionError if there are none."""
+        """Shape of the images.
+
+        Raises:
+            OptionError: if the records are no images.
+        """
         return read_shape(getattr(self, "image", None))
 
     @property
@@ -151,11 +185,22 @@ class Method(Settings, ABC):
         return {}
 
     def fit_settings(self) -> Any:
-        """Returns how to fit: the defaults with `fit_options` on top; an OptionError if one of these is unusable."""
+        """Returns the settings of the fit: defaults, with `fit_options` on top.
+
+        Returns:
+            An object of `fit_class`, or None where there is no such class.
+
+        Raises:
+            OptionError: if a fit option is unusable.
+        """
         if self.fit_class is None:
             return None
-        today, options = self.fit_class.renamed, getattr(self, "fit_options", {})
-        changes = {today.get(name, str(name)): value for name, value in options.items()}
+        # Old names of options, as certificates may have them, to those of today.
+        new_names = self.fit_class.renamed
+        options = getattr(self, "fit_options", {})
+        changes = {
+            new_names.get(name, str(name)): value for name, value in options.items()
+        }
         try:
             return self.fit_class(**{**self.fit_defaults, **changes})
         except OptionError as error:
@@ -163,13 +208,20 @@ class Method(Settings, ABC):
 
     @abstractmethod
     def plan(self, schema: Schema, budget: Budget) -> PricedPlan:
-        """Returns the calibrated plan: what will be asked, and with what noise. Reads no data."""
+        """Plans the queries and calibrates their noise to a budget; reads no data.
+
+        Args:
+            schema: Public schema of the records.
+            budget: Privacy guarantee that all queries together must meet.
+        """
 
     @abstractmethod
     def query(self, gate: Gate, plan: Any = None) -> Release:
-        """Returns the release: the one time that private records are used.
+        """Asks the queries: the one time that private records are used.
 
-        The `plan` is what `plan` gave for the gate; None to make it.
+        Args:
+            gate: Private records and a budget.
+            plan: What `plan` gave for them; None to make it.
         """
 
     def next_round(
@@ -179,17 +231,28 @@ class Method(Settings, ABC):
         values: Mapping[str, Any],
         noise_std: Mapping[str, float],
     ) -> Mapping[str, FeatureMap]:
-        """Returns what is asked in one pass after what was answered; nothing once all is answered.
+        """Returns the queries of the next pass over the records.
 
-        It follows from its arguments alone, so that several silos ask the same: from the answers so far, by query, and
-        the noise of every query of the plan, asked or not, in the units of the answers.
+        They follow from the arguments alone, so that several silos ask the same.
+
+        Args:
+            schema: Public schema of the records.
+            plan: The calibrated plan.
+            values: Noisy answers so far, by query.
+            noise_std: Standard deviation of the noise on every query of the plan,
+                answered or not, in the units of the answers.
+
+        Returns:
+            The feature map of each query; nothing once all queries are answered.
 
         Raises:
-            OptionError: if what is asked depends on more than that, as where records train something step by step.
+            OptionError: if queries depend on more than that, as where records train
+                something step by step.
         """
-        cure = "take 'pairwise', or a method of mean embeddings such as 'dp-merf' (for images 'joint')."
         raise OptionError(
-            f"method={self.name!r} does not ask in rounds of sums that several silos can share; {cure}"
+            f"method={self.name!r} does not ask in rounds of sums that several silos "
+            "can share; take 'pairwise', or a method of mean embeddings such as "
+            "'dp-merf' (for images 'joint')."
         )
 
     def decisions(
@@ -199,53 +262,79 @@ class Method(Settings, ABC):
         values: Mapping[str, Any],
         noise_std: Mapping[str, float],
     ) -> dict[str, Any]:
-        """Returns as JSON what `next_round` decides by such answers; a design with it as `fixed` asks the same."""
+        """Returns what `next_round` decides by such answers, as JSON values.
+
+        A design that has it as `fixed` asks the same of other records. The arguments
+        are those of `next_round`.
+        """
         return {}
 
     def settled(self, schema: Schema, epsilon: float) -> Self:
-        """Returns the method with every setting that else follows from ε, so that it asks the same at another ε."""
+        """Returns the method with every setting that otherwise follows from ε.
+
+        It asks the same queries at another ε.
+        """
         return self
 
     def model(self, release: Release, fitting: Any) -> RecordModel:
-        """Returns the model of records that a fit, made by `fitting`, has reached."""
+        """Returns the model of records that a fit has reached.
+
+        Args:
+            release: The release that was fitted.
+            fitting: What `fitting` returned for it.
+        """
         raise NotImplementedError
 
     def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
-        """Returns the synthesizer that a fit, made by `fitting`, has reached."""
+        """Returns the synthesizer that a fit has reached.
+
+        Args:
+            release: The release that was fitted.
+            fitting: What `fitting` returned for it.
+        """
         from noisegate.models.checkpoint import FitSummary
         from noisegate.models.synthesizer import Synthesizer
 
-        model, verdict = (
-            self.model(release, fitting),
-            verdict_of_fit(self, release, fitting),
-        )
         warning = getattr(fitting, "warning", None)
-        notes = {"warning": warning} if warning else {}
-        ended = {
-            "step": fitting.step,
-            "steps": fitting.steps,
-            "discrepancy": fitting.discrepancy,
-        }
-        summary = FitSummary(**ended, notes=notes, verdict=verdict)
-        made = Synthesizer(release=release, model=model, summary=summary)
+        model = self.model(release, fitting)
+        summary = FitSummary(
+            step=fitting.step,
+            steps=fitting.steps,
+            discrepancy=fitting.discrepancy,
+            notes={"warning": warning} if warning else {},
+            verdict=verdict_of_fit(self, release, fitting),
+        )
+        synthesizer = Synthesizer(release=release, model=model, summary=summary)
         if release.schema.constraints:
-            return made.with_verdict_of_rules()
-        return made
+            return synthesizer.with_verdict_of_rules()
+        return synthesizer
 
     def forecast(
         self, schema: Schema, budget: Budget, records: float
     ) -> Forecast | None:
-        """Returns how far records are expected to be from so many real ones; None where nobody knows."""
+        """Forecasts how far records will be from real ones; None if unknown.
+
+        Args:
+            schema: Public schema of the records.
+            budget: Privacy guarantee of the run.
+            records: Number of real records.
+        """
         return None
 
     def forecast_of(
         self, release: Release, fitting: Any, records: float
     ) -> Forecast | None:
-        """Returns the same of what has left the gate; None where nobody knows."""
+        """Forecasts the same from what has left the gate; None if unknown.
+
+        Args:
+            release: The release that was fitted.
+            fitting: What `fitting` returned for it.
+            records: Number of real records, public or as the release says it.
+        """
         return None
 
     def judged(self, fitting: Any) -> Iterable[Verdict]:
-        """Returns verdicts on what a fit keeps of its release and cannot know; none where nobody looks."""
+        """Returns verdicts on what a fit keeps of its release; here, none."""
         return ()
 
     def is_far(self, fitting: Any) -> bool:
@@ -289,9 +378,16 @@ class Method(Settings, ABC):
     def verdict(
         self, schema: Schema, budget: Budget, records: int | None = None
     ) -> Verdict | None:
-        """Returns in words what to expect, before anything is spent; None where the method has no forecast.
+        """Says in words what to expect, before anything is spent.
 
-        `records` is their number, as far as the public knows; None for how many each word takes.
+        Args:
+            schema: Public schema of the records.
+            budget: Privacy guarantee of the run.
+            records: Number of records, as far as the public knows; None to say how many
+                each word takes.
+
+        Returns:
+            The verdict; None where the method has no forecast.
 
         Examples:
             >>> from noisegate import Budget, Pairwise, Schema
@@ -310,7 +406,14 @@ class Method(Settings, ABC):
         *,
         reason: bool = False,
     ) -> Planned:
-        """Returns what is known of a run before it, with the `reason` of the choice where nobody made it."""
+        """Returns what is known of a run before it.
+
+        Args:
+            schema: Public schema of the records.
+            budget: Privacy guarantee of the run.
+            records: Number of records, as far as the public knows.
+            reason: Whether to say why the method is chosen.
+        """
         return Planned(
             method=self,
             plan=self.plan(schema, budget),
@@ -321,56 +424,82 @@ class Method(Settings, ABC):
         )
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
-        """Returns what is taken as public, for the certificate: the settings, and the version of the rules."""
-        return {
-            "settings": self.to_json(),
-            **({} if self.rules_version is None else {"design": self.rules_version}),
-        }
+        """Returns what the method takes as public, for the certificate.
+
+        That is its settings, and the version of its rules where it has any.
+        """
+        facts: dict[str, Any] = {"settings": self.to_json()}
+        if self.rules_version is not None:
+            facts["design"] = self.rules_version
+        return facts
 
     def why(self, schema: Schema, epsilon: float) -> str | None:
-        """Returns in one sentence what the method does with such records, and why; "auto" says it."""
+        """Returns a sentence on what the method does with such records, and why.
+
+        It is shown where "auto" chose the method.
+        """
         return None
 
     def error_bounds(
         self, schema: Schema, budget: Budget, records: int
     ) -> tuple[Any, ...]:
-        """Returns, before any data is read, how far queries are from the kernels that they stand for.
+        """Bounds how far queries are from the kernels that they stand for.
 
-        One bound for each query whose dimension is a trade-off, or what the noise on all of them costs, with its `text`
-        and `to_json`; `records` is their number as far as the public knows.
+        Args:
+            schema: Public schema of the records.
+            budget: Privacy guarantee of the run.
+            records: Number of records, as far as the public knows.
+
+        Returns:
+            A bound for each query whose dimension is a trade-off, or for what the noise
+            on all of them costs; each has `text` and `to_json`.
         """
         return ()
 
     def check_gate(self, gate: Gate) -> None:
-        """Finds what would stop the query at a gate, before anything is spent; an OptionError if it is no gate."""
+        """Finds what would stop the query, before anything is spent.
+
+        Raises:
+            OptionError: if it is no gate.
+        """
         if not hasattr(gate, "budget"):
-            cure = "give noisegate.Gate(data, schema=schema, epsilon=1.0); or fit(data, schema=schema, epsilon=1.0)."
             raise OptionError(
-                f"gate={type(gate).__name__}: a method asks through a gate; {cure}"
+                f"gate={type(gate).__name__}: a method asks through a gate; give "
+                "noisegate.Gate(data, schema=schema, epsilon=1.0); or fit(data, "
+                "schema=schema, epsilon=1.0)."
             )
 
     def check_fit(self, device: str) -> None:
         """Finds what would stop the fit, before any budget is spent.
 
+        Args:
+            device: "auto", "cpu", "cuda" or "mps".
+
         Raises:
-            UserError: if the device is not here, a fit option is unusable or an optional dependency is missing.
+            UserError: if the device is not here, a fit option is unusable or an
+                optional dependency is missing.
         """
         from noisegate.devices import check_device, choose_device
 
-        what = f"the fit of {self.name}"
+        purpose = f"the fit of {self.name}"
         if self.needs_torch:
-            choose_device(device, what)
+            choose_device(device, purpose)
         else:
-            check_device(device, what)
+            check_device(device, purpose)
         self.fit_settings()
 
     def fitting(
         self, release: Release, *, device: str = "auto", plan: Any = None
     ) -> Fit:
-        """Returns the fit of a release, ready to run, to save and to restore; here, one that is done.
+        """Returns the fit of a release, ready to run, to save and to restore.
 
-        The `device` is "auto", "cpu", "cuda" or "mps"; the `plan` that of the release, which holds the feature maps,
-        None to make them anew.
+        Here it is one that is done.
+
+        Args:
+            release: A release of this method.
+            device: "auto", "cpu", "cuda" or "mps".
+            plan: The plan of the release, which holds the feature maps; None to make
+                them again.
         """
         return FinishedFit()
 
@@ -382,19 +511,25 @@ class Method(Settings, ABC):
         report: Callable[[FitState], None] | None = None,
         plan: Any = None,
     ) -> Synthesizer:
-        """Returns a synthesizer fitted to a release; post-processing, which costs no privacy.
+        """Fits a synthesizer to a release; post-processing, which costs no privacy.
 
         A `noisegate.errors.FitWarning` says where it ended far from the release.
+
+        Args:
+            release: A release of this method.
+            device: "auto", "cpu", "cuda" or "mps".
+            report: Called with the state of the fit after every step.
+            plan: The plan of the release; None to make what it holds again.
         """
         fitting = self.fitting(release, device=device, plan=plan)
         fitting.run(report)
-        made = self.synthesizer(release, fitting)
-        if "warning" in made.summary.notes:
-            with suppress(
-                FitWarning
-            ):  # where warnings are errors, nothing is lost for it
-                warnings.warn(made.summary.notes["warning"], FitWarning, stacklevel=2)
-        return made
+        synthesizer = self.synthesizer(release, fitting)
+        if "warning" in synthesizer.summary.notes:
+            # Where warnings are errors, the synthesizer must not be lost for it.
+            with suppress(FitWarning):
+                warning = synthesizer.summary.notes["warning"]
+                warnings.warn(warning, FitWarning, stacklevel=2)
+        return synthesizer
 
     def fit(
         self,
@@ -405,14 +540,17 @@ class Method(Settings, ABC):
         convert: Callable[[Any], Any] | None = None,
         **run: Any,
     ) -> Synthesizer:
-        """Returns a synthesizer for private records; of a method that trains a classifier, this.
+        """Fits a synthesizer to private records; a classifier, if the method makes one.
 
         Args:
             data: A gate, which has a budget; or records, with `run`.
-            device: "auto", "cpu", "cuda" or "mps"; methods that compute on the CPU alone only check it.
+            device: "auto", "cpu", "cuda" or "mps"; methods that compute on the CPU
+                alone only check it.
             report: With a gate, called after every step.
-            convert: With a gate, applied to the Arrow tables that `Synthesizer.sample` returns.
-            run: Beside records, what `noisegate.fit` takes: ``schema``, ``epsilon``, ``ledger``, ``dataset``, ``out``.
+            convert: With a gate, applied to the Arrow tables that `Synthesizer.sample`
+                returns.
+            run: With records, what `noisegate.fit` takes: ``schema``, ``epsilon``,
+                ``ledger``, ``dataset``, ``out``.
 
         Raises:
             UserError: if anything given is unusable; nothing is spent.
@@ -423,19 +561,23 @@ class Method(Settings, ABC):
             >>> from noisegate import Pairwise, Schema
             >>> from noisegate.schema import Boolean
             >>> table = pa.table({"ill": [True, False] * 100})
-            >>> Pairwise().fit(table, schema=Schema([Boolean(name="ill")]), epsilon=1.0).sample(3).shape
+            >>> schema = Schema([Boolean(name="ill")])
+            >>> Pairwise().fit(table, schema=schema, epsilon=1.0).sample(3).shape
             (3, 1)
         """
         if not run:
             self.check_gate(data)
             return self._fit_gate(data, device=device, report=report, convert=convert)
-        if hasattr(data, "budget"):
+        is_gate = hasattr(data, "budget")
+        if is_gate:
             raise OptionError(
-                f"{next(iter(run))}: a gate knows what it spends on; give this to the gate, or records."
+                f"{next(iter(run))}: a gate knows what it spends on; give this to the "
+                "gate, or records."
             )
         if report is not None or convert is not None:
             raise OptionError(
-                "report, convert: these are for a gate; with records use progress=True or observer=."
+                "report, convert: these are for a gate; with records use progress=True "
+                "or observer=."
             )
         import noisegate
 
@@ -444,12 +586,16 @@ class Method(Settings, ABC):
         )
 
     def _fit_gate(
-        self, gate: Gate, *, device: str, report: Any, convert: Any
+        self,
+        gate: Gate,
+        *,
+        device: str,
+        report: Callable[[FitState], None] | None,
+        convert: Callable[[Any], Any] | None,
     ) -> Synthesizer:
+        """Plans, asks and fits at a gate; the arguments are those of `fit`."""
         self.check_fit(device)
         plan = self.plan(gate.schema, gate.budget)
         release = self.query(gate, plan)
-        return replace(
-            self.fit_release(release, device=device, report=report, plan=plan),
-            convert=convert,
-        )
+        synthesizer = self.fit_release(release, device=device, report=report, plan=plan)
+        return replace(synthesizer, convert=convert)

@@ -1,8 +1,8 @@
-"""Names to methods: ours, and those of installed packages."""
+"""Methods by name: those of the project, and those of other installed packages."""
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from noisegate import registry
 from noisegate.errors import OptionError, said
@@ -12,42 +12,77 @@ from noisegate.registry import Registry, one_name_each
 from noisegate.schema import Schema
 from noisegate.schema.schema import is_linked
 
+# Annotations are text where a name is imported for type checkers alone.
+if TYPE_CHECKING:
+    from noisegate.schema.linked.schema import LinkedSchema
+
 AUTO = "auto"
-"""The choice that a data steward need not make: a method and its settings, from public facts (docs/choosing.md)."""
-_TABLES, _IMAGES, _LINKED = "pairwise", "joint", "linked"
+"""The name that chooses a method by public facts (docs/choosing.md)."""
+
+_DEFAULT_FOR_TABLES = "pairwise"
+_DEFAULT_FOR_IMAGES = "joint"
+_DEFAULT_FOR_LINKED_TABLES = "linked"
 
 METHODS: Registry[Method] = registry.METHODS
 register = METHODS.register
 
 
 def method_named(
-    name: Any, schema: Schema | Any = None, *, makes: str | None = None
+    name: str,
+    schema: "Schema | LinkedSchema | None" = None,
+    *,
+    makes: Literal["records", "classifier"] | None = None,
 ) -> type[Method]:
-    """Returns the method called `name`, for "auto" the best for a schema's records, or for tables.
+    """Returns the method of a name.
 
-    An OptionError if there is none, or it makes something else than `makes`: "records", "classifier" or None for any.
+    Args:
+        name: The name; "auto" for the default of the schema's records.
+        schema: Public schema of the records; None for a table.
+        makes: What the method must make; None for anything.
+
+    Raises:
+        OptionError: if there is no such method, or it makes something else.
     """
-    if name == AUTO:
-        images = isinstance(schema, Schema) and schema.images is not None
-        name = _LINKED if is_linked(schema) else _IMAGES if images else _TABLES
+    # A name comes from users, and may be anything.
     if not isinstance(name, str):
         raise OptionError(
             f"method={name!r} must be the name of a method, such as 'pairwise'."
         )
+    if name == AUTO:
+        name = _default_for(schema)
     method = METHODS.find(name, AUTO)
     if makes not in (None, method.makes):
         raise OptionError(
-            f"method={name!r} trains a classifier and makes no records; take `noisegate fit --method {name}` for it "
-            "(or, of dp-llm, noisegate.LocallyLinearMaps), or another method for records."
+            f"method={name!r} trains a classifier and makes no records; take "
+            f"`noisegate fit --method {name}` for it (or, of dp-llm, "
+            "noisegate.LocallyLinearMaps), or another method for records."
         )
     return method
 
 
-def make_for(name: Any, schema: Schema | Any, settings: Mapping[str, Any]) -> Method:
-    """Returns the method called `name`, or "auto", for the records of a schema, with some of its settings changed.
+def _default_for(schema: "Schema | LinkedSchema | None") -> str:
+    """Returns the name of the default method for the records of a schema."""
+    if is_linked(schema):
+        return _DEFAULT_FOR_LINKED_TABLES
+    if isinstance(schema, Schema) and schema.images is not None:
+        return _DEFAULT_FOR_IMAGES
+    return _DEFAULT_FOR_TABLES
 
-    Where records are images, settings that follow from the schema need not be given. An OptionError if there is no such
-    method or setting, or a value is unusable.
+
+def make_for(
+    name: str, schema: "Schema | LinkedSchema", settings: Mapping[str, Any]
+) -> Method:
+    """Makes a method for the records of a schema.
+
+    Args:
+        name: Name of the method; "auto" for the default.
+        schema: Public schema of the records. Where they are images, settings that
+            follow from it need not be given.
+        settings: Settings that differ from their defaults.
+
+    Raises:
+        OptionError: if there is no such method or setting, a value is unusable, or the
+            method is for other records.
 
     Examples:
         >>> from noisegate.methods.registry import make_for
@@ -57,51 +92,66 @@ def make_for(name: Any, schema: Schema | Any, settings: Mapping[str, Any]) -> Me
         ('joint', (8, 8, 1), 100)
     """
     method = method_named(name, schema)
-    if is_linked(schema) != (method.name == _LINKED):
-        what, cure = (
-            ("linked tables", _LINKED) if is_linked(schema) else ("one table", AUTO)
-        )
+    is_for_linked_tables = method.name == _DEFAULT_FOR_LINKED_TABLES
+    if isinstance(schema, Schema):
+        if is_for_linked_tables:
+            raise OptionError(
+                f"method={name!r}: the schema describes one table; take "
+                f"method={AUTO!r}."
+            )
+        return method.for_schema(schema, settings)
+    if not is_for_linked_tables:
         raise OptionError(
-            f"method={name!r}: the schema describes {what}; take method={cure!r}."
+            f"method={name!r}: the schema describes linked tables; take "
+            f"method={_DEFAULT_FOR_LINKED_TABLES!r}."
         )
-    return (
-        method(**settings) if is_linked(schema) else method.for_schema(schema, settings)
-    )
+    return method(**settings)
 
 
 def method_of(certificate: Certificate, *, seed: int | None = None) -> Method:
-    """Returns the method, with its settings, that a certificate speaks of, or with another seed for the fit.
+    """Returns the method that a certificate speaks of, with its settings.
 
-    An OptionError if there is none, or its queries were drawn from another seed; a ModelError for an unknown setting.
+    Args:
+        certificate: The certificate of a release.
+        seed: Another seed for the fit; None for that of the certificate.
+
+    Raises:
+        OptionError: if there is no such method, or its queries were drawn from another
+            seed.
+        ModelError: if a setting is unknown.
     """
-    method, settings = (
-        method_named(certificate.method),
-        certificate.public.get("settings", {}),
-    )
+    method = method_named(certificate.method)
+    settings = certificate.public.get("settings", {})
     if seed is not None and seed != settings.get("seed"):
         if not method.seeded_fit:
             raise OptionError(
-                f"{said('seed', seed)}: the release was made with seed {settings.get('seed')}, and can "
-                f"only be fitted with that; leave {said('seed')} out."
+                f"{said('seed', seed)}: the release was made with seed "
+                f"{settings.get('seed')}, and can only be fitted with that; leave "
+                f"{said('seed')} out."
             )
         settings = {**settings, "seed": seed}
     return method.from_json(settings)
 
 
 def list_methods() -> list[dict[str, str]]:
-    """Returns the installed methods: the name of each, what it makes ("records" or "classifier"), and a summary.
+    """Returns the installed methods.
+
+    Returns:
+        For each its "name", what it "makes" ("records" or "classifier"), and a
+        "summary".
 
     Examples:
         >>> from noisegate import list_methods
-        >>> [method["summary"] for method in list_methods() if method["name"] == "dp-merf"]
-        ['DP-MERF: mean embeddings by random Fourier features (Harder et al. 2021).']
+        >>> methods = {method["name"]: method for method in list_methods()}
+        >>> methods["dp-merf"]["summary"]
+        'DP-MERF: mean embeddings by random Fourier features (Harder et al. 2021).'
     """
-    found = {name: METHODS.find(name) for name in one_name_each("noisegate.methods")}
+    methods = {name: METHODS.find(name) for name in one_name_each("noisegate.methods")}
     return [
         {
             "name": name,
             "makes": method.makes,
             "summary": (inspect.getdoc(method) or "").partition("\n")[0],
         }
-        for name, method in found.items()
+        for name, method in methods.items()
     ]

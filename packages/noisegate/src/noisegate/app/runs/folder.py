@@ -153,7 +153,7 @@ class Run:
             OptionError: if the schema is none, or there are settings for a configured
                 method.
         """
-        run_schema = schema
+        run_schema: Any = schema
         run_discovery = discovery
         if isinstance(schema, str | Path):
             if discovery is None and was_discovered(Path(schema)):
