@@ -97,7 +97,8 @@ def test_the_plan_asks_once_and_reads_back_what_it_asked():
     )
     method = Pairwise(moments_share=0.4, moments=("ill", "age"))
     release = method.query(Gate(frame, schema=SCHEMA, epsilon=100.0))
-    found, sums, std = method.released_moments(release)
+    moments = method.measurements(release).moments
+    found, sums, std = moments.feature_map, moments.values, moments.variance[0] ** 0.5
     (one,) = found.numeric
     low, high = one.low * 121, one.high * 121  # of steps, of which the atom is the last
     assert 0 <= low <= 20 and 39 <= high <= 121

@@ -246,7 +246,7 @@ def test_tables_are_read_with_the_noise_that_they_have(pairs):
         for name in (COUNTS, SINGLES, PAIRS)
         for counts in maps[name].counts(maps[name](batch).sum(axis=0, dtype=np.float64))
     ]
-    tables = Rounds(method.design(SCHEMA, 1.0), release).tables()
+    tables = Rounds(method.design(SCHEMA, 1.0), release).measurements().tables
     assert [table.counts.shape for table in tables] == [
         counts.shape for counts in exact
     ]
@@ -320,8 +320,9 @@ def test_pairs_are_measured_where_they_stand_out_and_single_columns_where_they_d
     )
     # What was measured on other cells is no table of the model's cells.
     rounds = Rounds(design, release)
-    domain = domain_of(design.layout, rounds.bins)
-    assert all(domain.contains(table.domain) for table in rounds.tables())
+    stated = rounds.measurements()
+    assert stated.domain == domain_of(design.layout, rounds.bins)
+    assert all(stated.domain.contains(table.domain) for table in stated.tables)
 
 
 @pytest.mark.parametrize(
@@ -381,7 +382,7 @@ def test_a_release_of_an_earlier_version_is_read_by_its_rules(monkeypatch):
     bins = rounds.bins
     # Of all pairs, although they drown.
     assert len(release.values[PAIRS]) == sum(
-        table.domain.size for table in rounds.tables() if len(table.domain.names) == 3
+        table.domain.size for table in rounds.measurements().tables if len(table.domain.names) == 3
     )
     assert method.fitting(release).tables.sizes == tuple(one.size for one in bins)
     assert [name for name in (COUNTS, SINGLES, PAIRS) if name in release.values] == [

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.answers.design import Design
-from noisegate.answers.reading import domain_of
 from noisegate.answers.rounds import Answered, Rounds
 from noisegate.models.mixture import Mixture
 from noisegate.models.stratified import CellSampler, stratified_uniforms
@@ -59,9 +58,10 @@ class OneWay:
     def read(cls, design: Design, answers: Answered) -> Self:
         """Returns what the answers say."""
         rounds = Rounds(design, answers)
+        released = rounds.measurements()
         tables = pack_tables(
-            rounds.tables(),
-            domain_of(design.layout, rounds.bins),
+            released.tables,
+            released.domain,
             design.label,
             design.prior_shares(rounds.histograms, rounds.bins),
         )

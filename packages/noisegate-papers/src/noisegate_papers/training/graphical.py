@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.answers.design import Design
-from noisegate.answers.reading import domain_of
 from noisegate.answers.rounds import Answered, Rounds
 from noisegate.errors import MissingExtraError, ModelError
 from noisegate.models.checkpoint import FinishedFit, FitState
@@ -415,11 +414,12 @@ class NetworkDesign:
         """Returns what follows from the answers before the last round."""
         design = self.pairwise
         rounds = Rounds(design, answers)
+        released = rounds.measurements()
         bins = rounds.bins
         histograms = rounds.histograms
         tables = pack_tables(
-            rounds.tables(),
-            domain_of(design.layout, bins),
+            released.tables,
+            released.domain,
             design.label,
             design.prior_shares(histograms, bins),
         )

@@ -304,7 +304,7 @@ class Design:
         return (*sizes, *self.coded_sizes)
 
     def _largest_pairs(self) -> tuple[Columns, ...]:
-        """Returns the pairs to measure; of pairs to be chosen the largest possible ones."""
+        """Returns the pairs to measure; of those to be chosen the largest ones."""
         if self.pairs is not None:
             return self.pairs
         sizes = self.max_sizes

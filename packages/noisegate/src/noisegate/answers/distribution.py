@@ -49,7 +49,7 @@ class Distribution:
     records: float
 
     def below(self, n_cells: int) -> tuple[float, float]:
-        """Returns the share of records in the first cells, and its error by the noise."""
+        """Returns the share of records in the first cells, and its noise."""
         if n_cells == 0:
             return 0.0, 0.0
         return float(self.shares[n_cells - 1]), float(self.noise[n_cells - 1])

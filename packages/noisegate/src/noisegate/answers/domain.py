@@ -3,7 +3,8 @@
 A table of counts has one axis for each column, and one entry on it for each cell. A
 `Domain` says what the axes and entries are::
 
-    Domain.of({"sex": ("f", "m"), "age": (NumberRange(0, 49), NumberRange(50, 99), None)})
+    age = (NumberRange(0, 49), NumberRange(50, 99), None)
+    Domain.of({"sex": ("f", "m"), "age": age})
 
     axis 0: sex   f, m
     axis 1: age   0 to 49, 50 to 99, missing

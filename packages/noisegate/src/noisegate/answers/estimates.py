@@ -172,7 +172,10 @@ class Spread:
 def spread_of_moments(
     evidence: Evidence, moments: NoisyMoments, intervals: Intervals
 ) -> Spread:
-    """Returns how sums of products vary; by records of the model as far as by sampling."""
+    """Returns how sums of products vary.
+
+    Sampling is taken from records of the model.
+    """
     n_products = len(moments.values)
     covariance = np.zeros((n_products, n_products))
     if not intervals.finite:
@@ -370,7 +373,7 @@ def _fieller_interval(
 
 
 def _quotients(values: Floats) -> Floats:
-    """Returns numerators and denominators, (2, estimates), of what a statistic gives."""
+    """Returns the numerators and denominators of a statistic, (2, estimates)."""
     if values.ndim == 2:
         return values
     return np.stack([values, np.ones_like(values)])

@@ -1,4 +1,4 @@
-"""What a release says of sums of products of some columns, with all that it may be off by.
+"""Sums of products of some columns, as a release states them, and their errors.
 
 Two sources state such a sum, and are weighted by how far each may be off:
 
@@ -139,7 +139,7 @@ class CellScores(NamedTuple):
 
 
 class Evidence:
-    """What the release of a model says, and records of the model for what it leaves open.
+    """What a release says, and records of the model for what it leaves open.
 
     Args:
         model: A model of one table.
@@ -180,7 +180,7 @@ class Evidence:
             )
 
     def numeric_column(self, name: str) -> NumericColumn | None:
-        """Returns a numeric column, or None of one with levels; an OptionError of none."""
+        """Returns a numeric column; None of one with levels, an OptionError of none."""
         self.check_column(name)
         for column in self.layout.numeric:
             if column.name == name:

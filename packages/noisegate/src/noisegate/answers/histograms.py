@@ -68,7 +68,7 @@ class HistogramCells:
 
     @cached_property
     def widths(self) -> tuple[Floats, ...]:
-        """What each fine cell counts for where nothing is known; see `relative_widths`."""
+        """Weight of each fine cell where nothing is known; see `relative_widths`."""
         return tuple(
             relative_widths(column, bins)
             for column, bins in zip(self.columns, self.fine, strict=True)

@@ -90,7 +90,8 @@ def _gamma_posterior(
     """
     shapes = np.maximum(_STRENGTHS[:, None] * (expected / expected.mean()), _MIN_SHAPE)
     low, high = _integration_bounds(noisy, noise_std, expected, shapes)
-    # Points are even in x^b, with b at most the shape: the density may have a pole at 0.
+    # Points are even in x^b, with b at most the shape, as the density may have a pole
+    # at 0.
     power = np.minimum(shapes, 1)[..., None]
     ratio = (low / high)[..., None] ** power
     logs = (

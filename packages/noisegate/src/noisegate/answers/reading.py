@@ -66,7 +66,7 @@ def measurements_of(release: Release) -> Measurements:
 
 
 def public_total(certificate: Certificate) -> float | None:
-    """Returns the number of records, where neighbours have the same and it is public."""
+    """Returns the number of records where it is public and the same for neighbours."""
     records = certificate.public.get("records")
     if certificate.adjacency is not Adjacency.REPLACE_ONE or records is None:
         return None

@@ -28,6 +28,7 @@ from noisegate.answers.design import (
 )
 from noisegate.answers.domain import Floats
 from noisegate.answers.histograms import HistogramCounts, number_of_records
+from noisegate.answers.measurements import Measurements
 from noisegate.answers.noisy_table import NoisyTable
 from noisegate.answers.pair_choice import choose_pairs
 from noisegate.answers.reading import domain_of
@@ -231,7 +232,7 @@ class Rounds:
 
     @property
     def _aimed_cells(self) -> int:
-        """How many cells to aim at in a numeric column, as records and noise have it."""
+        """How many cells to aim at in a numeric column, by records and noise."""
         design = self.design
         pairs = design.pairs
         if pairs is None and SCREEN in self.answered.values:
@@ -321,8 +322,8 @@ class Rounds:
             decisions["coarse"] = [bins.cuts for bins in self.screening_bins]
         return {**decisions, "pairs": pairs, "yielded": part_for_singles}
 
-    def tables(self) -> list[NoisyTable]:
-        """Returns every table of the last round; see `bins` for their cells.
+    def measurements(self) -> Measurements:
+        """Returns every table of the last round, on `bins`.
 
         Histograms that were measured again are left out, as these are on other cells.
 
@@ -330,7 +331,7 @@ class Rounds:
             ModelError: if the release is not one of this design.
         """
         try:
-            return [
+            tables = [
                 table
                 for name, contingency in self.last_maps().items()
                 for table in self._last_tables(name, contingency)
@@ -339,6 +340,7 @@ class Rounds:
             raise ModelError(
                 f"the release does not hold the tables of its settings: {error}"
             ) from None
+        return Measurements(domain_of(self.design.layout, self.bins), tuple(tables))
 
     def _last_tables(self, name: str, contingency: Contingency) -> list[NoisyTable]:
         """Returns the tables of one query of the last round that are on `bins`."""

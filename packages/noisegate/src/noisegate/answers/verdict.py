@@ -1,4 +1,4 @@
-"""A verdict in words: how far synthetic records can be relied on, why, and what would help.
+"""A verdict in words: how far synthetic records can be relied on, and what would help.
 
 It rests on two figures: of 100 records, how many would have to move to another cell for
 a pair of columns to be as the real ones are (total variation, beyond what sampling
@@ -42,7 +42,7 @@ Below the last it is noise.
 """
 
 RANKS: Mapping[Word, float] = {"good": 0.05, "usable": 0.12}
-"""For each word the largest share of real records between a real and a synthetic quantile.
+"""For each word the largest share of records between a real and a synthetic quantile.
 
 Above the last it is rough.
 """
@@ -84,8 +84,11 @@ class Verdict:
         ...     reasons=("few records",),
         ...     cures=("epsilon of at least 3",),
         ... )
-        >>> print(verdict.headline)
-        rough - single columns are about right; associations between them may be weakened or lost.
+        >>> print(verdict)  # doctest: +NORMALIZE_WHITESPACE
+        Verdict: rough - single columns are about right; associations between them may
+        be weakened or lost.
+         because few records
+         helps   epsilon of at least 3
         >>> Verdict.from_json(verdict.to_json()) == verdict
         True
     """

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.answers.design import COUNTS
 from noisegate.answers.measurements import Measurements
-from noisegate.answers.reading import domain_of
 from noisegate.answers.rounds import Answered, Rounds
 from noisegate.devices import check_device
 from noisegate.errors import OptionError, require
@@ -183,9 +182,7 @@ class Linked(Method):
         design = next(
             one for one in self._designs_of(release) if one.link.name == link.name
         )
-        rounds = Rounds(design.tables, design.answers(release))
-        domain = domain_of(link.schema.layout, rounds.bins)
-        return Measurements(domain, tuple(rounds.tables()))
+        return Rounds(design.tables, design.answers(release)).measurements()
 
     def check_fit(self, device: str) -> None:
         """Finds what would stop the fit, before any budget is spent; see `Method`."""

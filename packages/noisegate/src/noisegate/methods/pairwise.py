@@ -305,10 +305,10 @@ class Pairwise(Method):
     def measurements(self, release: Release) -> Measurements:
         """Returns all that a release states, histograms and second moments among it."""
         rounds = self._rounds_of(release)
-        layout = release.schema.layout
-        return Measurements(
-            domain_of(layout, rounds.bins),
-            (*rounds.tables(), *rounds.histogram_tables()),
+        stated = rounds.measurements()
+        return replace(
+            stated,
+            tables=(*stated.tables, *rounds.histogram_tables()),
             moments=self._released_moments(release, rounds),
             known_total=public_total(release.certificate),
         )

@@ -40,7 +40,7 @@ class Count(Question):
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Parses the question; None if it is another, an OptionError without a level."""
+        """Parses the question; None if it is another, an error without a level."""
         call = parse_call(text, "count")
         if call is None:
             return None

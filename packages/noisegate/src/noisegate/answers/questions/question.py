@@ -199,7 +199,7 @@ def require_levels(
 def require_two_levels(
     question: Question, evidence: Evidence, column: str, problem: str
 ) -> None:
-    """Requires a column with two levels, missing included; else an error of `problem`."""
+    """Requires two levels, missing included; an OptionError of `problem` if not."""
     if len(require_levels(question, evidence, column)) != 2:
         raise question.error(problem)
 

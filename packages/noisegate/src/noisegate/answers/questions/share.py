@@ -107,7 +107,7 @@ class ShareBelow(Question):
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Parses the question; None if it is another, an OptionError without a number."""
+        """Parses the question; None if it is another, an error without a number."""
         call = parse_call(text, "share")
         match = None if call is None else _BOUND.fullmatch(call.inside)
         if call is None or match is None:

@@ -102,7 +102,7 @@ def outcome_index(
 def regressor_indices(
     evidence: Evidence, moments: NoisyMoments, column: str
 ) -> list[int]:
-    """Returns the terms of a column in a regression: the number, or levels but the first."""
+    """Returns a regressor's terms: the number, or all levels but the first."""
     indices = moments.indices(column)
     if evidence.numeric_column(column) is not None:
         return indices[:1]
@@ -120,7 +120,7 @@ def group_indices(
 
 
 def group_names(question: Question, evidence: Evidence, group: str | None) -> list[str]:
-    """Returns what `quotients_and_differences` are of: groups, and their differences."""
+    """Returns what `quotients_and_differences` are of, in its order."""
     if group is None:
         return [question.text]
     levels = require_levels(question, evidence, group)

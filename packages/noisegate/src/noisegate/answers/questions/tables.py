@@ -1,4 +1,4 @@
-"""``chi2(a, b)``, ``odds(a, b)`` and ``crosstab(a, b)``: questions about two columns' counts."""
+"""``chi2(a, b)``, ``odds(a, b)`` and ``crosstab(a, b)``."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def _chi_squares(tables: Floats, variance: Floats) -> Floats:
 
 
 def _log_odds_ratio(counts: Floats) -> Floats:
-    """Returns the logarithm of the odds ratio of four counts, NaN unless all are positive."""
+    """Returns the log odds ratio of four counts; NaN unless all are positive."""
     with np.errstate(all="ignore"):
         logarithms = np.log(np.where(counts > 0, counts, np.nan))
     return np.array([logarithms @ np.array([1.0, -1.0, -1.0, 1.0])])

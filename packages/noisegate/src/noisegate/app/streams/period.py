@@ -55,7 +55,7 @@ class Period:
         # By how much records grow more than noise, until as many periods have come.
         periods = self.horizon.planning_periods
         gain = periods / self.horizon.noise_factor(periods)
-        design = replace(plan.design, fixed=self.fixed, foreseen=gain)
+        design = replace(plan.design, decided=self.fixed, later_clarity=gain)
         return replace(plan, design=design)
 
     @property

@@ -34,7 +34,6 @@ import numpy.typing as npt
 from noisegate.answers import design as rounds
 from noisegate.answers.design import Design
 from noisegate.answers.histograms import COARSE, HISTOGRAMS
-from noisegate.answers.reading import domain_of
 from noisegate.answers.rounds import Answered, Rounds
 from noisegate.devices import one_thread
 from noisegate.models.checkpoint import FitState, under
@@ -286,6 +285,7 @@ class LinkFit(MixtureFit):
         self.design = design
         answers = design.answers(release)
         rounds = Rounds(design.tables, answers)
+        released = rounds.measurements()
         self._bins = rounds.bins
         self._histograms = rounds.histograms
         self._child_counts = design.child_counts(answers)
@@ -294,8 +294,8 @@ class LinkFit(MixtureFit):
         n_ordered = [bins.size - bins.nullable for bins in self._bins]
         n_ordered += [0] * len(design.tables.coded_sizes)
         super().__init__(
-            rounds.tables(),
-            domain_of(design.tables.layout, self._bins),
+            released.tables,
+            released.domain,
             None,
             settings,
             seed=seed,

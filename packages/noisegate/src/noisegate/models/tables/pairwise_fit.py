@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from noisegate.answers.cells import ends_of
 from noisegate.answers.design import Design
-from noisegate.answers.measurements import Measurements
-from noisegate.answers.reading import domain_of
 from noisegate.answers.rounds import Rounds
 from noisegate.devices import one_thread
 from noisegate.models.labelled import LabelledMixture
@@ -86,15 +84,14 @@ class PairwiseFit(MixtureFit):
         self.design = design
         self._schema = release.schema
         rounds = Rounds(design, release)
+        self.released = rounds.measurements()
         self._bins = rounds.bins
-        self._domain = domain_of(design.layout, rounds.bins)
         self._histograms = rounds.histograms
-        self.released = Measurements(self._domain, tuple(rounds.tables()))
         self.n_ordered = [bins.size - bins.nullable for bins in self._bins]
         self.n_ordered += [0] * len(design.layout.coded)
         super().__init__(
             self.released.tables,
-            self._domain,
+            self.released.domain,
             design.label,
             settings,
             seed=seed,
@@ -119,7 +116,7 @@ class PairwiseFit(MixtureFit):
         if has_class_tables:
             tables = self.tables
         else:
-            tables = pack_tables(self.released.tables, self._domain, label)
+            tables = pack_tables(self.released.tables, self.released.domain, label)
         n_ordered = [
             count for column, count in enumerate(self.n_ordered) if column != label
         ]
