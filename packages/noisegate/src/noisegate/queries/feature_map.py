@@ -20,7 +20,7 @@ from noisegate.schema import EncodedTable, Layout
 
 if TYPE_CHECKING:
     import torch
-    from jaxtyping import Float
+    from jaxtyping import Float, Shaped
     from torch import Tensor
 
 Vectors = npt.NDArray[np.float32]
@@ -277,7 +277,7 @@ class RowForm(TorchForm):
         return features.reshape(len(features), sets, -1).mean(dim=2)
 
 
-def _to_tensor(array: npt.NDArray[Any]) -> Tensor:
+def _to_tensor(array: npt.NDArray[Any]) -> Shaped[Tensor, "..."]:
     """Copies an array into a tensor, of float32 if it holds floats."""
     import torch
 
