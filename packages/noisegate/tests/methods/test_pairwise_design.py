@@ -382,7 +382,9 @@ def test_a_release_of_an_earlier_version_is_read_by_its_rules(monkeypatch):
     bins = rounds.bins
     # Of all pairs, although they drown.
     assert len(release.values[PAIRS]) == sum(
-        table.domain.size for table in rounds.measurements().tables if len(table.domain.names) == 3
+        table.domain.size
+        for table in rounds.measurements().tables
+        if len(table.domain.names) == 3
     )
     assert method.fitting(release).tables.sizes == tuple(one.size for one in bins)
     assert [name for name in (COUNTS, SINGLES, PAIRS) if name in release.values] == [

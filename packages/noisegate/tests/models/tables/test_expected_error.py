@@ -38,22 +38,17 @@ def test_the_noise_of_a_release_is_as_large_as_forecast():
     found = {SINGLES: [], PAIRS: []}
     for _ in range(20):
         release = method.query(Gate(records, schema=SCHEMA, epsilon=2.0))
-        _, tables = method.design(SCHEMA, 2.0).read(release)
-        names = [
-            column.name for column in (*SCHEMA.layout.numeric, *SCHEMA.layout.coded)
-        ]
-        for table in tables:
-            if len(table.columns) == 1:
+        for table in method.measurements(release).tables:
+            names = table.domain.names
+            if len(names) == 1:
                 continue
-            levels = [
-                [*map(str, SCHEMA.layout.coded[column].levels)]
-                for column in table.columns
-            ]
-            keys = [records[names[column]].astype(str) for column in table.columns]
+            coded = {column.name: column for column in SCHEMA.layout.coded}
+            levels = [[*map(str, coded[name].levels)] for name in names]
+            keys = [records[name].astype(str) for name in names]
             exact = pd.crosstab(keys[:-1], keys[-1]).reindex(
                 columns=levels[-1], fill_value=0
             )
-            shape = [SCHEMA.layout.coded[column].size for column in table.columns]
+            shape = table.domain.shape
             # The missing cell is the last of a column, and empty.
             counts = np.zeros(shape)
             for place, row in exact.iterrows():
