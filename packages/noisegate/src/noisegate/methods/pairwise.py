@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.models.labelled import LabelledMixture
     from noisegate.models.mixture import Mixture
-    from noisegate.models.tables.pairwise_fit import PairwiseFit
+    from noisegate.models.tables.mixture_fit import PairwiseFit
     from noisegate.queries.binning import NumericBins
     from noisegate.queries.feature_map import FeatureMap
 
@@ -294,7 +294,7 @@ class Pairwise(Method):
 
     def judged(self, fitting: PairwiseFit) -> Iterator[Verdict]:
         """Yields which associations the fit keeps, and which columns lie in one cell."""
-        from noisegate.models.tables.association_verdicts import fit_verdicts
+        from noisegate.models.tables.associations import fit_verdicts
 
         return fit_verdicts(fitting)
 
@@ -400,7 +400,7 @@ class Pairwise(Method):
         self, release: Release, *, device: str = "auto", plan: Any = None
     ) -> PairwiseFit:
         """Returns the fit of a release, ready to run, to save and to restore; it computes on the CPU, on any device."""
-        from noisegate.models.tables.pairwise_fit import PairwiseFit
+        from noisegate.models.tables.mixture_fit import PairwiseFit
 
         check_device(device, f"the fit of {self.name}")
         design = plan.design if plan else self._design_of(release)
