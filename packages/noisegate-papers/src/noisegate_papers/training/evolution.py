@@ -18,12 +18,12 @@ from noisegate.answers.design import Design
 from noisegate.answers.rounds import Answered, Rounds
 from noisegate.models.mixture import Mixture
 from noisegate.models.stratified import CellSampler, stratified_uniforms
+from noisegate.models.tables.mixture_fit import within_cells
 from noisegate.models.tables.packed_tables import (
     PackedTables,
     estimate_shares,
     pack_tables,
 )
-from noisegate.models.tables.record_mixture import within_cells
 from noisegate.models.within_cell import WithinCell
 from noisegate.queries.binning import NumericBins
 from noisegate.seeds import public_random, uniform

@@ -24,12 +24,12 @@ from noisegate.answers.design import Design
 from noisegate.answers.rounds import Answered, Rounds
 from noisegate.errors import MissingExtraError, ModelError
 from noisegate.models.checkpoint import FinishedFit, FitState
+from noisegate.models.tables.mixture_fit import within_cells
 from noisegate.models.tables.packed_tables import (
     PackedTables,
     estimate_shares,
     pack_tables,
 )
-from noisegate.models.tables.record_mixture import within_cells
 from noisegate.privacy.marginal_plan import marginal_columns
 from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release

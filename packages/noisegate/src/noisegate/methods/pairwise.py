@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.models.labelled import LabelledMixture
     from noisegate.models.mixture import Mixture
-    from noisegate.models.tables.pairwise_fit import PairwiseFit
+    from noisegate.models.tables.mixture_fit import PairwiseFit
     from noisegate.queries.feature_map import FeatureMap
 
 WIDE = 40
@@ -241,7 +241,7 @@ class Pairwise(Method):
 
     def judged(self, fitting: PairwiseFit) -> Iterator[Verdict]:
         """Yields which associations the fit keeps, and which columns lie in one cell."""
-        from noisegate.models.tables.association_verdicts import fit_verdicts
+        from noisegate.models.tables.associations import fit_verdicts
 
         return fit_verdicts(fitting)
 
@@ -365,7 +365,7 @@ class Pairwise(Method):
 
         It computes on the CPU, on any device.
         """
-        from noisegate.models.tables.pairwise_fit import PairwiseFit
+        from noisegate.models.tables.mixture_fit import PairwiseFit
 
         check_device(device, f"the fit of {self.name}")
         design = plan.design if plan else self._design_of(release)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.models.tables.array_adam import ArrayAdam
+from noisegate.models.tables.descent import ArrayAdam
 
 
 def gradients(count):

@@ -9,8 +9,11 @@ from tests.shared.noisy_tables import numbered_domain, numbered_table
 
 from noisegate.models.tables.descent import MixtureSettings
 from noisegate.models.tables.mixture_fit import FAR, MixtureFit
-from noisegate.models.tables.packed_tables import pack_tables
-from noisegate.models.tables.pair_denoising import column_basis, denoise_pairs
+from noisegate.models.tables.packed_tables import (
+    column_basis,
+    denoise_pairs,
+    pack_tables,
+)
 
 SIZES = (4, 3, 5, 2)
 LABEL = 3

@@ -41,13 +41,12 @@ from noisegate.models.linked.chain import Cells, fit_chain
 from noisegate.models.linked.link_model import LinkModel, parent_cells
 from noisegate.models.mixture import Mixture
 from noisegate.models.tables.descent import MixtureSettings
-from noisegate.models.tables.mixture_fit import MixtureFit
+from noisegate.models.tables.mixture_fit import MixtureFit, mixture_of, within_cells
 from noisegate.models.tables.packed_tables import (
     InitialMixture,
     PackedTables,
     estimate_shares,
 )
-from noisegate.models.tables.record_mixture import mixture_of, within_cells
 from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release
 from noisegate.queries.binning import Histogram, NumericBins, denoise

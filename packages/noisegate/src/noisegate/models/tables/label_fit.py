@@ -1,6 +1,28 @@
 """Fits a model of the label on top of a mixture.
 
-Effects of single columns (`label_effects`) have no interactions. A mixture has, but the
+**Effects.** The score of class k for a record x is η_k(x) = b_k + Σ_i θ_ki(x_i) +
+offset, with an effect θ_ki(a) for each cell a of each column i, and p = softmax(η).
+Records x are drawn from a mixture and count as N of the release. If p is right, then
+for every class k and cell a the gap ::
+
+    g_k(a) = S_k(a) - p̄_k(a) T(a)
+
+is zero but for noise: S_k is the released count of the class in the cell, T that of all
+classes, and p̄_k the mean of p_k over the records in the cell. With the variance V of
+the noise on one count, that of the gap is v = V ((1 - p̄)² + (classes - 1) p̄²).
+
+Effects of the cells of a column have the prior N(0, τ² K), in which near cells of an
+order are alike. A step of Newton's method with the curvature H = Xᵀ diag(p (1 - p)) X,
+its diagonal h, and W = h / (h + v), which keeps of each cell what stands out of its
+noise, solves ::
+
+    (W H + K⁻¹ / τ²) δ = W g - K⁻¹ θ / τ²
+
+The variances τ² are estimated for each column and class, at first by the method of
+moments and then by EM (empirical Bayes: Efron and Morris, 1973). So a column that says
+nothing of the label has no effect, whatever its noise.
+
+**The weight of the mixture.** Effects have no interactions. A mixture has, but the
 probabilities that it gives to labels are poor where records are few. So its log-odds
 are added to the scores with a weight κ from 0 to 1: the smallest one for which the
 released pairs, by class, differ from what the model expects only as sampling and noise
@@ -19,14 +41,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.models.labelled import LabelModel, log_ratios
+from noisegate.models.labelled import LabelModel, log_ratios, softmax
 from noisegate.models.mixture import Mixture
-from noisegate.models.tables.label_effects import (
-    FEW_CLASSES,
-    DrawnRecords,
-    EffectsFit,
-    gap_variance_factor,
-)
 from noisegate.models.tables.packed_tables import PackedTables
 from noisegate.seeds import public_random
 
@@ -42,6 +58,45 @@ UNCLEAR_WEIGHT = 0.1
 MAX_CLASSES = 64
 """A label with more values is drawn from the mixture: noise would hide its effects."""
 
+# Fits of more classes use half as many records, which are enough.
+_FEW_CLASSES = 6
+# Steps of Newton's method, each of which estimates τ² anew.
+_NEWTON_STEPS = 12
+# Largest change of an effect in one step, since far ones overshoot.
+_MAX_EFFECT_CHANGE = 3.0
+# The curvature may be rough: so many records are enough, and it is computed anew at
+# these steps alone.
+_CURVATURE_RECORDS = 6000
+_CURVATURE_STEPS = (0, 1, 3, 6)
+# Bounds of τ².
+_MIN_PRIOR_VARIANCE = 0.003
+_MAX_PRIOR_VARIANCE = 9.0
+_MAX_INITIAL_VARIANCE = 1.0
+# The usual τ², which counts in its estimate like so many cells.
+_USUAL_PRIOR_VARIANCE = 0.1
+_PRIOR_CELLS = 8
+# The first estimate of τ² is lowered by so many standard errors.
+_INITIAL_CAUTION = 0.5
+# Ordered cells are alike over this part of the column. Of their prior variance this
+# part is independent from cell to cell.
+_CORRELATION_LENGTH = 0.5
+_INDEPENDENT_PART = 0.05
+# So few ordered cells are independent too.
+_MAX_INDEPENDENT_CELLS = 3
+# The sum of all classes in a cell is known if it is so many standard deviations.
+_CLEAR_TOTAL_STDS = 3
+# The most by which the released counts of a cell are scaled to the drawn records.
+_MAX_SCALING = 2
+# Rounds that bring the classes to their shares, after each change of the effects.
+_CALIBRATION_ROUNDS = 2
+# A class that noise hides is rare, but not impossible.
+_MIN_CLASS_SHARE = 1e-6
+# Smallest curvature of an effect, for cells that hold no record.
+_MIN_CURVATURE = 1e-6
+# Keep quotients finite.
+_TINY = 1e-9
+_MIN_INFORMATION = 1e-20
+_MAX_VARIANCE = 1e30
 # Drawn records that effects are fitted to, half as many for more than a few classes,
 # and that weights are judged by.
 _FIT_RECORDS = 16_384
@@ -55,8 +110,339 @@ _EXCESS_LEFT = 0.02
 _CHANCE_VARIANCE = 0.1
 # The distance of a pair is no excess up to so many of its standard deviations.
 _MAX_CHANCE_STDS = 2.0
-# Keeps quotients finite.
-_TINY = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DrawnRecords:
+    """Records of a mixture, in random order.
+
+    Attributes:
+        one_hot: One-hot code of their cells, without the label, (records, D).
+        offset: What is added to the scores of each class, (records, classes).
+    """
+
+    one_hot: Float32[Array, "records D"]
+    offset: Float64[Array, "records classes"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Effects:
+    """Scores of each class without an offset: b_k + Σ_i θ_ki(x_i).
+
+    Attributes:
+        bias: The biases b_k, (classes,).
+        cells: The effects θ_ki(a) of the cells of all columns, (classes, D).
+    """
+
+    bias: Float64[Array, " classes"]
+    cells: Float64[Array, "classes D"]
+
+    def probabilities(self, records: DrawnRecords) -> Float64[Array, "records classes"]:
+        """Computes the probability of each class for each record."""
+        cell_scores = records.one_hot @ self.cells.T.astype(np.float32)
+        return softmax(cell_scores + self.bias + records.offset)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Gap:
+    """The gap of one class between released and modelled counts, in each cell.
+
+    Attributes:
+        values: The gap g, (D,).
+        variance: Variance v of its noise, (D,).
+    """
+
+    values: Float64[Array, " D"]
+    variance: Float64[Array, " D"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _VarianceEstimate:
+    """The estimate of τ² by moments, for each column of one class.
+
+    Attributes:
+        values: The estimates, unbiased, so that they may be negative, (columns,).
+        errors: Their standard errors if there is no effect, (columns,).
+    """
+
+    values: Float64[Array, " columns"]
+    errors: Float64[Array, " columns"]
+
+
+class EffectsFit:
+    """Fits effects and their prior variances by Newton's method.
+
+    Args:
+        tables: The released tables, by class of the label.
+        records: Records of a mixture that was fitted to them.
+        n_ordered: How many cells of each column, the first ones, have an order; 0 for
+            none.
+    """
+
+    def __init__(
+        self, tables: PackedTables, records: DrawnRecords, n_ordered: Sequence[int]
+    ) -> None:
+        self._column_slices = tables.column_slices
+        self._records = records
+        class_shares = np.maximum(
+            tables.class_counts / tables.class_counts.sum(), _MIN_CLASS_SHARE
+        )
+        self._class_shares = class_shares / class_shares.sum()
+        n_classes, n_cells = tables.one_way_counts.shape
+        # Of two classes, the scores of one say all.
+        self._fitted_classes = (1,) if n_classes == 2 else tuple(range(n_classes))
+        self._inverse_covariances = [
+            np.linalg.inv(prior_covariance(size, column_n_ordered))
+            for size, column_n_ordered in zip(tables.sizes, n_ordered, strict=True)
+        ]
+        # Records of the release for each drawn one, and of each cell.
+        self._scale = tables.class_counts.sum() / len(records.one_hot)
+        self._n_drawn = records.one_hot.sum(axis=0, dtype=np.float64)
+        self._expected = self._n_drawn * self._scale
+        self._scale_counts(tables)
+        self._prior_variances = np.full(
+            (n_classes, len(tables.sizes)), _USUAL_PRIOR_VARIANCE
+        )
+        self._curvatures: dict[int, Array] = {}
+        self._bias = np.log(self._class_shares)
+        self._effects = np.zeros((n_classes, n_cells))
+        # Odds of the classes for each record, whose sum may be any, (records, classes).
+        highest = records.offset.max(axis=1, keepdims=True)
+        self._odds = np.exp(records.offset - highest + self._bias)
+
+    def run(self) -> Effects:
+        """Takes all steps, and returns the effects."""
+        self._calibrate_bias()
+        for class_index in self._fitted_classes:
+            # EM alone would stay where it starts if the counts say little.
+            estimate = self._estimate_prior_variances(class_index)
+            cautious = estimate.values - _INITIAL_CAUTION * estimate.errors
+            self._prior_variances[class_index] = np.clip(
+                cautious, _MIN_PRIOR_VARIANCE, _MAX_INITIAL_VARIANCE
+            )
+        for step in range(_NEWTON_STEPS):
+            # One class after the other: steps of all classes at once go twice as far as
+            # they should, and oscillate.
+            for class_index in self._fitted_classes:
+                probability = self._probability(class_index)
+                if step in _CURVATURE_STEPS:
+                    self._curvatures[class_index] = self._curvature(probability)
+                self._newton_step(class_index, probability)
+            self._calibrate_bias()
+        return Effects(bias=self._bias, cells=self._effects)
+
+    def strength(self) -> Float64[Array, " columns"]:
+        """Computes how far the effects of each column stand out of their noise.
+
+        Returns:
+            The largest estimate of τ² of a class, in standard errors.
+        """
+        estimates = [
+            self._estimate_prior_variances(class_index)
+            for class_index in self._fitted_classes
+        ]
+        z_scores = [
+            estimate.values / np.maximum(estimate.errors, _TINY)
+            for estimate in estimates
+        ]
+        return np.asarray(np.max(z_scores, axis=0))
+
+    def _scale_counts(self, tables: PackedTables) -> None:
+        """Scales released counts of each cell to the records that are drawn in it.
+
+        Counts are scaled where the noise does not hide their sum over the classes.
+        """
+        expected = self._expected
+        n_classes = len(tables.class_counts)
+        variance = np.minimum(tables.one_way_std**2, _MAX_VARIANCE)
+        totals = tables.one_way_counts.sum(axis=0)
+        is_clear = totals > _CLEAR_TOTAL_STDS * np.sqrt(n_classes * variance)
+        factors = np.where(
+            is_clear,
+            np.clip(
+                expected / np.maximum(totals, _TINY), 1 / _MAX_SCALING, _MAX_SCALING
+            ),
+            1.0,
+        )
+        self._counts = tables.one_way_counts * factors
+        self._count_variance = variance * factors**2
+        surplus = self._counts.sum(axis=0) - expected
+        self._totals = expected + np.clip(surplus, -expected / 2, expected / 2)
+
+    def _probability(self, class_index: int) -> Float64[Array, " records"]:
+        """Returns the probability of a class for each record."""
+        return np.asarray(self._odds[:, class_index] / self._odds.sum(axis=1))
+
+    def _cell_means(
+        self, probability: Float64[Array, " records"]
+    ) -> Float64[Array, " D"]:
+        """Computes p̄, the mean probability of a class over the records in each cell."""
+        sums = probability.astype(np.float32) @ self._records.one_hot
+        return np.asarray(sums / np.maximum(self._n_drawn, _TINY))
+
+    def _gap(self, class_index: int, means: Float64[Array, " D"]) -> _Gap:
+        """Computes the gap of a class; 0 in cells without a record.
+
+        Args:
+            class_index: The class.
+            means: Its mean probability p̄ in each cell.
+        """
+        gap = self._counts[class_index] - means * self._totals
+        n_classes = len(self._class_shares)
+        return _Gap(
+            values=np.where(self._n_drawn > 0, gap, 0.0),
+            variance=gap_variance_factor(means, n_classes) * self._count_variance,
+        )
+
+    def _estimate_prior_variances(self, class_index: int) -> _VarianceEstimate:
+        """Estimates the τ² of each column of a class by the method of moments.
+
+        With the curvature h of a cell alone, its gap has the variance h² τ² + h + v.
+        Cells are weighted by the inverse square of h + v.
+        """
+        means = self._cell_means(self._probability(class_index))
+        gap = self._gap(class_index, means)
+        curvature = np.maximum(means * (1 - means) * self._expected, _MIN_CURVATURE)
+        null_variance = curvature + gap.variance
+        weight = null_variance**-2.0
+        information = self._sum_by_column(weight * curvature**4)
+        information = np.maximum(information, _MIN_INFORMATION)
+        excess = self._sum_by_column(
+            weight * curvature**2 * (gap.values**2 - null_variance)
+        )
+        variance = self._sum_by_column(2 * weight**2 * null_variance**2 * curvature**4)
+        return _VarianceEstimate(
+            values=excess / information, errors=np.sqrt(variance) / information
+        )
+
+    def _sum_by_column(
+        self, values: Float64[Array, " D"]
+    ) -> Float64[Array, " columns"]:
+        starts = [column_slice.start for column_slice in self._column_slices]
+        return np.asarray(np.add.reduceat(values, starts))
+
+    def _curvature(self, probability: Float64[Array, " records"]) -> Array:
+        """Computes H = Xᵀ diag(p (1 - p)) X from some of the records, (D, D)."""
+        has_few_classes = len(self._fitted_classes) <= _FEW_CLASSES
+        n_records = _CURVATURE_RECORDS // (1 if has_few_classes else 2)
+        one_hot = self._records.one_hot[:n_records]
+        weight = (probability * (1 - probability))[:n_records]
+        weighted = one_hot * weight.astype(np.float32)[:, None]
+        curvature = np.asarray(weighted.T @ one_hot, dtype=np.float64)
+        scale = self._scale * len(self._records.one_hot) / len(one_hot)
+        return np.asarray(curvature * scale)
+
+    def _newton_step(
+        self, class_index: int, probability: Float64[Array, " records"]
+    ) -> None:
+        """Takes a step of Newton's method for one class, and estimates its τ² by EM.
+
+        Args:
+            class_index: The class.
+            probability: Its probability for each record.
+        """
+        gap = self._gap(class_index, self._cell_means(probability))
+        curvature = self._curvatures[class_index]
+        diagonal = np.maximum(curvature.diagonal(), _MIN_CURVATURE)
+        signal_part = diagonal / (diagonal + gap.variance)
+        effects = self._effects[class_index]
+        prior_variances = self._prior_variances[class_index]
+
+        matrix = signal_part[:, None] * curvature
+        right_side = signal_part * gap.values
+        for column_slice, inverse, prior_variance in zip(
+            self._column_slices, self._inverse_covariances, prior_variances, strict=True
+        ):
+            matrix[column_slice, column_slice] += inverse / prior_variance
+            right_side[column_slice] -= inverse @ effects[column_slice] / prior_variance
+        change = np.linalg.solve(matrix, right_side)
+        change *= min(1.0, _MAX_EFFECT_CHANGE / (np.abs(change).max() + _TINY))
+        effects += change
+        score_change = self._records.one_hot @ change.astype(np.float32)
+        self._odds[:, class_index] *= np.exp(score_change)
+
+        information = signal_part * diagonal
+        for column, column_slice in enumerate(self._column_slices):
+            prior_variances[column] = _updated_prior_variance(
+                effects[column_slice],
+                self._inverse_covariances[column],
+                prior_variances[column],
+                information[column_slice],
+                self._expected[column_slice],
+            )
+
+    def _calibrate_bias(self) -> None:
+        """Moves the biases until the classes have their shares among the records."""
+        for _ in range(_CALIBRATION_ROUNDS):
+            probabilities = self._odds / self._odds.sum(axis=1, keepdims=True)
+            shares = probabilities.mean(axis=0)
+            factors = self._class_shares / np.maximum(shares, _TINY)
+            self._bias += np.log(factors)
+            self._odds *= factors
+
+
+def _updated_prior_variance(
+    effects: Float64[Array, " cells"],
+    inverse_covariance: Float64[Array, "cells cells"],
+    prior_variance: float,
+    information: Float64[Array, " cells"],
+    expected: Float64[Array, " cells"],
+) -> float:
+    """Estimates the τ² of one column anew, by a step of EM.
+
+    Args:
+        effects: Effects of its cells.
+        inverse_covariance: The inverse of K.
+        prior_variance: τ² so far.
+        information: How much the counts say of each effect, W h.
+        expected: Number of records in each cell.
+    """
+    mean_effect = effects @ expected / max(expected.sum(), _TINY)
+    centred = effects - mean_effect
+    posterior_covariance = np.linalg.inv(
+        np.diag(information) + inverse_covariance / prior_variance
+    )
+    energy = centred @ inverse_covariance @ centred + np.sum(
+        inverse_covariance * posterior_covariance
+    )
+    n_cells = len(effects)
+    mean_energy = (energy + _PRIOR_CELLS * _USUAL_PRIOR_VARIANCE) / (
+        n_cells + _PRIOR_CELLS
+    )
+    return float(np.clip(mean_energy, _MIN_PRIOR_VARIANCE, _MAX_PRIOR_VARIANCE))
+
+
+def gap_variance_factor(means: Array, n_classes: int) -> Array:
+    """Computes the variance of a gap over that of the noise on one count.
+
+    The gap is S_k - p̄ Σ_l S_l, with independent noise of the same variance on each S_l.
+
+    Args:
+        means: Mean probability p̄ of class k in each cell.
+        n_classes: How many classes there are.
+    """
+    return np.asarray((1 - means) ** 2 + (n_classes - 1) * means**2)
+
+
+def prior_covariance(size: int, n_ordered: int) -> Float64[Array, "size size"]:
+    """Computes K, the prior covariance of the effects of a column's cells.
+
+    Args:
+        size: Number of cells.
+        n_ordered: How many cells, the first ones, have an order, in which near ones are
+            alike. All others are independent.
+    """
+    covariance = np.eye(size)
+    if n_ordered > _MAX_INDEPENDENT_CELLS:
+        cell_index = np.arange(n_ordered)
+        steps_apart = np.abs(cell_index[:, None] - cell_index)
+        length = max(_CORRELATION_LENGTH * n_ordered, 1.0)
+        correlations = np.exp(-steps_apart / length)
+        covariance[:n_ordered, :n_ordered] = (
+            _INDEPENDENT_PART * np.eye(n_ordered)
+            + (1 - _INDEPENDENT_PART) * correlations
+        )
+    return covariance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +535,7 @@ class LabelFit:
             weight: The weight κ of its log-odds.
         """
         n_classes = len(self._tables.class_counts)
-        n_records = _FIT_RECORDS if n_classes <= FEW_CLASSES else _FIT_RECORDS // 2
+        n_records = _FIT_RECORDS if n_classes <= _FEW_CLASSES else _FIT_RECORDS // 2
         cells = self._draw_cells(mixture, n_records)
         other_cells = np.delete(cells, self._column, axis=1)
         columns = _informative_columns(self._tables, other_cells)
@@ -298,10 +684,10 @@ def pair_excess(
 ) -> PairExcess:
     """Computes how far probabilities of the classes are from released pairs.
 
-    In a pair of cells, the gap of a class is S - p̄ T, as in a single cell (see
-    `label_effects`). Its mean square is the variance of its noise, that of sampling,
-    p̄ (1 - p̄) T, and what is wrong with p̄. The last is summed over the cells of each
-    pair of columns, in units of both variances.
+    In a pair of cells, the gap of a class is S - p̄ T, as in a single cell. Its mean
+    square is the variance of its noise, that of sampling, p̄ (1 - p̄) T, and what is
+    wrong with p̄. The last is summed over the cells of each pair of columns, in units of
+    both variances.
 
     Args:
         judge: Tables with noise that is independent of the probabilities.
