@@ -88,7 +88,7 @@ def whole(found):
         name: slopes[:, :, None] * inputs[:, None, :]
         for name, (inputs, slopes) in found.products.items()
     }
-    return products | found.full
+    return products | found.plain
 
 
 @pytest.mark.parametrize("criterion", [entropy, twice])

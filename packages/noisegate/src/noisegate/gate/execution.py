@@ -322,62 +322,69 @@ def blocks(
         yield block, padded
 
 
-Shared: TypeAlias = dict[int, tuple[Any, npt.NDArray[np.float32]]]
-"""First halves that were computed for a block: by the identity of each, the first half
-itself, so that no other object gets its identity, and its values, (rows, …)."""
+FirstHalves: TypeAlias = dict[int, tuple[Any, npt.NDArray[np.float32]]]
+"""What the first halves of maps have returned for one block of records.
+
+A `SharingMap` computes a vector in two halves, and several maps may have the same first
+half. The key is the `id` of the first half. The value has the first half itself, which
+thus stays alive so that no other object gets its `id`; and what it returned, (rows, …).
+"""
 
 
 def compute_vectors(
-    feature_map: FeatureMap, block: EncodedTable, shared: Shared
+    feature_map: FeatureMap, block: EncodedTable, first_halves: FirstHalves
 ) -> npt.NDArray[np.float32]:
-    """Computes the vectors of a block, in the parts in which they are summed.
+    """Computes the vectors of a block of records, to the bits that would be summed.
 
     Args:
         feature_map: The map.
         block: Records of a block, with its padding.
-        shared: First halves that were computed for the block; those that are computed
-            now are added. Empty for a new block.
+        first_halves: What first halves have returned for this block; what is computed
+            now is added. Empty for a new block.
 
     Returns:
         The vectors, (rows, dim).
     """
-    parts = [vectors for _, vectors in compute_in_parts(feature_map, block, shared)]
+    parts = [
+        vectors for _, vectors in compute_in_parts(feature_map, block, first_halves)
+    ]
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts)
 
 
 def compute_in_parts(
-    feature_map: FeatureMap, block: EncodedTable, shared: Shared
+    feature_map: FeatureMap, block: EncodedTable, first_halves: FirstHalves
 ) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
-    """Computes the vectors of a block, part by part.
+    """Computes the vectors of a block of records, some rows at a time.
 
-    A `SharingMap` has two halves: the first is computed once for all maps that share
-    it, the second in parts that fit into the cache. Other maps are called with the
-    whole block.
+    A `SharingMap` computes in two halves. The first half is called once for all maps
+    that share it, with the whole block; the second half with some rows at a time, so
+    that what it needs stays in the cache of a core. Any other map is called once, with
+    the whole block.
 
     Args:
         feature_map: The map.
         block: Records of a block, with its padding.
-        shared: First halves that were computed for the block; those that are computed
-            now are added. Empty for a new block.
+        first_halves: What first halves have returned for this block; what is computed
+            now is added. Empty for a new block.
 
     Yields:
-        The index of the first row of a part, and the vectors of the part, (rows, dim).
-        All parts have the same number of rows.
+        The index of the first of some rows, and their vectors, (rows, dim). The number
+        of rows is the same each time.
     """
     if not isinstance(feature_map, SharingMap):
         yield 0, feature_map(block)
         return
     first_half = feature_map.first_half
-    # By identity, as halves need not be hashable; see `Shared`.
-    if id(first_half) not in shared:
+    # By identity, as first halves need not be hashable; see `FirstHalves`.
+    if id(first_half) not in first_halves:
         values = first_half(block)
-        # Other maps use the values too: a second half that works in place would give
-        # these other vectors, and now fails.
+        # Other maps use these values too. A second half that wrote into them would
+        # change the vectors of these maps; now it fails.
         values.setflags(write=False)
-        shared[id(first_half)] = first_half, values
-    values = shared[id(first_half)][1]
+        first_halves[id(first_half)] = first_half, values
+    values = first_halves[id(first_half)][1]
 
     rows = len(block)
     # Halved, and never uneven, as the bits of a vector may depend on the shape.

@@ -295,7 +295,7 @@ class StepSession(SumSession):
             OverflowError: if the sum of a step could leave 64 bits.
         """
         held_records = self._read_records()
-        record_count = held_records.records
+        record_count = held_records.record_count
         self._check_record_count(record_count)
         # `RECORD_LIMIT` is for vectors of norm `UNITS`; here a record may move the sum
         # by the sensitivity.
@@ -554,7 +554,7 @@ class GradientSession(StepSession):
             start=self._parameters,
             count=self._step_plan.count,
             device=self._device,
-            represented=self._representation,
+            representation=self._representation,
         )
         engine = self._started_engine()
         return engine.hold(self._access.source, task, self._access.progress)

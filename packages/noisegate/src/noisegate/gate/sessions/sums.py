@@ -257,7 +257,7 @@ class SumSession(Session):
         )
         if isinstance(feature_map, Contingency):
             _check_tables(name, feature_map, layout)
-        if source.is_weighted and not task.takes_parts:
+        if source.is_weighted and not task.accepts_weighted_rows:
             raise OptionError(
                 f"query {name!r}: of linked tables, and of units by their mean, only "
                 "counts of cells are summed."
@@ -265,7 +265,7 @@ class SumSession(Session):
 
         # What a reviewed map looks up or counts is integers of the record alone (G-06,
         # G-12, G-23), so there is nothing to try.
-        if task.exact is not None:
+        if task.exact_sum is not None:
             return task
         # The votes and angles of these maps hide what their encoding rounds, so the
         # encoding is tried in their place, in blocks of the size that is summed.
