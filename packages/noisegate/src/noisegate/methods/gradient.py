@@ -182,7 +182,7 @@ class GradientMethod(Method):
                     check_finite(training.parameters(), done)
                 if report is not None:
                     report(done)
-            if session.open_questions:
+            if session.open_queries:
                 session.ask(self.queries(gate.schema, gate.budget, training.result()))
             released: Release = session.release(training.result())
             return released
