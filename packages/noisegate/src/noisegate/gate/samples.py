@@ -92,13 +92,15 @@ class PoissonSamples:
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     """256 secret bits of this session, from the operating system; written nowhere."""
 
-    def indices(self, records: int, step: int, part: int = 0) -> npt.NDArray[np.intp]:
+    def indices(
+        self, record_count: int, step: int, part: int = 0
+    ) -> npt.NDArray[np.intp]:
         """Draws which records of a part are in the sample of a step.
 
         Two calls with the same arguments draw the same sample.
 
         Args:
-            records: Number of records of the part.
+            record_count: Number of records of the part; private.
             step: Number of the step, from 0.
             part: Index of the part among the parts in which the records are read.
 
@@ -106,7 +108,7 @@ class PoissonSamples:
             Indices of the sampled records within the part, ascending. How many there
             are is private.
         """
-        return poisson_sample(records, self.rate, self._stream(step, part))
+        return poisson_sample(record_count, self.rate, self._stream(step, part))
 
     def _stream(self, step: int, part: int) -> Callable[[int], npt.NDArray[np.uint32]]:
         """Returns a function that draws uniform 32-bit words, one for each record.
@@ -138,14 +140,14 @@ class PoissonSamples:
 
 
 def poisson_sample(
-    records: int, rate: float, words: Callable[[int], npt.NDArray[np.uint32]]
+    record_count: int, rate: float, words: Callable[[int], npt.NDArray[np.uint32]]
 ) -> npt.NDArray[np.intp]:
     """Draws a Poisson sample: each record is in it with the same probability.
 
     A record is sampled if its uniform 32-bit word is below rate · 2³².
 
     Args:
-        records: Number of records.
+        record_count: Number of records.
         rate: Probability that a record is sampled, a multiple of 2⁻³² in (0, 1].
         words: Draws as many uniform 32-bit words as it is called with, new ones in
             each call.
@@ -165,9 +167,9 @@ def poisson_sample(
     indices_of_blocks = [
         start
         + np.flatnonzero(
-            words(min(_WORDS_PER_BLOCK, records - start)) < np.uint64(threshold)
+            words(min(_WORDS_PER_BLOCK, record_count - start)) < np.uint64(threshold)
         )
-        for start in range(0, records, _WORDS_PER_BLOCK)
+        for start in range(0, record_count, _WORDS_PER_BLOCK)
     ]
     if not indices_of_blocks:
         return np.zeros(0, dtype=np.intp)

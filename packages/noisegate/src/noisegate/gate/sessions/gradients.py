@@ -471,17 +471,17 @@ class SampleSession(StepSession):
         sample = self._sample(len(records.numeric), number)
         return self._exact_vector(records, sample)
 
-    def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
+    def _sample(self, record_count: int, number: int) -> npt.NDArray[np.intp]:
         """Draws the sample of a step.
 
         Args:
-            records: Number of records; private.
+            record_count: Number of records; private.
             number: Number of the step, from 0.
 
         Returns:
             Indices of the records in the sample, ascending; private.
         """
-        return self._samples.indices(records, number)
+        return self._samples.indices(record_count, number)
 
     @abstractmethod
     def _exact_vector(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
