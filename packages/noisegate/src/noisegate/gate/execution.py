@@ -856,7 +856,7 @@ def _relative_change(
 
 def _warn_of_slow_kernels(
     name: str,
-    single: Execution,
+    single_record_execution: Execution,
     rows: int,
     compute: ComputeBlock,
     records: EncodedTable,
@@ -865,7 +865,7 @@ def _warn_of_slow_kernels(
 
     Args:
         name: What the warning calls the map, or the gradients.
-        single: The way to compute with one record in a block.
+        single_record_execution: The way to compute with one record in a block.
         rows: Number of records in the largest block that was tried.
         compute: Computes a block in a given way.
         records: Made-up records, as many as `rows`.
@@ -877,8 +877,10 @@ def _warn_of_slow_kernels(
         compute(execution, block, range(0))
         return (time.perf_counter() - start) / execution.rows
 
-    single_seconds = seconds_per_record(single, records.rows([0]))
-    block_seconds = seconds_per_record(replace(single, rows=rows), records)
+    single_seconds = seconds_per_record(single_record_execution, records.rows([0]))
+    block_seconds = seconds_per_record(
+        replace(single_record_execution, rows=rows), records
+    )
     slowdown = max(single_seconds / block_seconds, 1)
     warnings.warn(
         f"{name}: this machine's kernels round by place in every block of 2 to {rows} "

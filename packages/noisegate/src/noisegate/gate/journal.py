@@ -328,7 +328,7 @@ class AnswerJournal:
                 # The first answer counts, since it may have left the gate.
                 self.answers.setdefault(query, values.astype(np.float64))
 
-    def take_up(self, run: str | None) -> str | None:
+    def become_owner(self, run: str | None) -> str | None:
         """Becomes the owner of the run in the file, to go on with it.
 
         The order is: compare the run, append the line of this owner, read the file.

@@ -280,7 +280,7 @@ class StepTask:
     is a fixed number of records that are computed together; the probe has chosen it."""
     samples: PoissonSamples
     """Draws which records are in the sample of a step."""
-    start: Parameters
+    initial_parameters: Parameters
     """Parameters of the first step, by name; machines are compared near them."""
     count: int
     """Number of coordinates of a gradient, over all parameters."""
@@ -375,7 +375,7 @@ class HeldGradients(HeldRecords):
             records = Encoded([made_up_records(layout, record_count, random)])
             held_gradients = HeldGradients(task_at_rate_one)
             held_gradients.add_part(0, records)
-            yield held_gradients.total(0, nearby_parameters(task.start))
+            yield held_gradients.total(0, nearby_parameters(task.initial_parameters))
 
     def merge_totals(self, totals_of_workers: Sequence[Integers]) -> Integers:
         """Adds up the sums of several workers.

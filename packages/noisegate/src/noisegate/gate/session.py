@@ -340,7 +340,7 @@ class Session(SingleUse):
             access.reservation.reserve(self.plan, access.method)
             return
 
-        reservation_id = journal.take_up(self._run_digest())
+        reservation_id = journal.become_owner(self._run_digest())
         access.reservation.take_up(reservation_id, self.plan, access.method, journal)
         # Only now: if the reservation refuses to go on, the journal must stay.
         self._has_joined_journal = True

@@ -383,7 +383,7 @@ def read_counts(
         DataError: if a cell is not of its column's kind, there are no records, or too
             many for 64 bits.
     """
-    counted_gaps = tuple(
+    counted_columns = tuple(
         gap
         for gap in partial_schema.gaps
         if gap.name in edges or gap.name in partitions
@@ -397,9 +397,9 @@ def read_counts(
             name: LevelCounter(partition, levels_per_column)
             for name, partition in partitions.items()
         },
-        missing={gap.name: 0 for gap in counted_gaps},
+        missing={gap.name: 0 for gap in counted_columns},
     )
-    for batch in table.batches(counted_gaps, partial_schema.missing_values):
+    for batch in table.batches(counted_columns, partial_schema.missing_values):
         for name, (values, missing_count) in batch.items():
             counts.missing[name] += missing_count
             if name in edges:

@@ -129,7 +129,7 @@ class OccupiedBins:
 
 
 def find_occupied_bins(
-    noisy: Counts, std: float, zero_bin: int | None
+    bin_counts: Counts, std: float, zero_bin: int | None
 ) -> OccupiedBins | None:
     """Finds the range of bins of a first look that holds the records.
 
@@ -139,7 +139,7 @@ def find_occupied_bins(
     off a tail.
 
     Args:
-        noisy: Noisy counts, (bins,).
+        bin_counts: Noisy counts, (bins,).
         std: Standard deviation of their noise, in records.
         zero_bin: Index of the bin of zero; None for times.
 
@@ -154,15 +154,15 @@ def find_occupied_bins(
         >>> bins.first, bins.last  # 2.5 is taken in as a tail, 1.9 is not
         (2, 4)
     """
-    rows = sorted(_rows_standing_out(noisy, std))
+    rows = sorted(_rows_standing_out(bin_counts, std))
     if not rows:
         return None
-    first, last = _adjusted_ends(rows, noisy, std, zero_bin)
+    first, last = _adjusted_ends(rows, bin_counts, std, zero_bin)
     return OccupiedBins(first=first, last=last, gap=_wide_gap(rows, zero_bin))
 
 
 def _adjusted_ends(
-    rows: list[tuple[int, int]], noisy: Counts, std: float, zero_bin: int | None
+    rows: list[tuple[int, int]], bin_counts: Counts, std: float, zero_bin: int | None
 ) -> tuple[int, int]:
     """Finds the ends of the range of bins that holds records.
 
@@ -172,7 +172,7 @@ def _adjusted_ends(
 
     Args:
         rows: First and last bin of each row that stands out of the noise, ascending.
-        noisy: Noisy counts, (bins,).
+        bin_counts: Noisy counts, (bins,).
         std: Standard deviation of their noise.
         zero_bin: Index of the bin of zero; None for times.
 
@@ -183,16 +183,16 @@ def _adjusted_ends(
     start_of_last_row, last = rows[-1]
     # Inwards, but at least one bin of the row is left.
     min_end = _MIN_END_HEIGHT * std
-    while first < end_of_first_row and noisy[first] < min_end:
+    while first < end_of_first_row and bin_counts[first] < min_end:
         first += 1
-    while last > start_of_last_row and noisy[last] < min_end:
+    while last > start_of_last_row and bin_counts[last] < min_end:
         last -= 1
     # Outwards, but not across the bin of zero: beyond it, numbers have the other sign.
     min_neighbour = _MIN_NEIGHBOUR_HEIGHT * std
-    while first > 0 and first != zero_bin and noisy[first - 1] > min_neighbour:
+    while first > 0 and first != zero_bin and bin_counts[first - 1] > min_neighbour:
         first -= 1
-    last_bin = len(noisy) - 1
-    while last < last_bin and last != zero_bin and noisy[last + 1] > min_neighbour:
+    last_bin = len(bin_counts) - 1
+    while last < last_bin and last != zero_bin and bin_counts[last + 1] > min_neighbour:
         last += 1
     return first, last
 
@@ -223,7 +223,7 @@ def _wide_gap(
     return widest if is_wide else None
 
 
-def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
+def _rows_standing_out(bin_counts: Counts, std: float) -> list[tuple[int, int]]:
     """Finds rows of neighbouring bins whose counts together stand out of the noise.
 
     Rows of 1, 2, 4 and 8 bins are tried, the shortest first, and of one length the
@@ -234,20 +234,20 @@ def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
     of its noise is √4 = 2. None of them does alone, nor do two, by 6 / √2 = 4.2.
 
     Args:
-        noisy: Noisy counts, (bins,).
+        bin_counts: Noisy counts, (bins,).
         std: Standard deviation of their noise.
 
     Returns:
         First and last bin of each row, shortest rows first. No two have a bin in
         common.
     """
-    min_height = noise_threshold(1.0, len(noisy))
+    min_height = noise_threshold(1.0, len(bin_counts))
     # cumulative[j] - cumulative[i] is the sum of the bins from i to j - 1.
-    cumulative = np.concatenate([[0.0], np.cumsum(noisy)])
-    is_taken = np.zeros(len(noisy), dtype=np.bool_)
+    cumulative = np.concatenate([[0.0], np.cumsum(bin_counts)])
+    is_taken = np.zeros(len(bin_counts), dtype=np.bool_)
     rows: list[tuple[int, int]] = []
     for length in _ROW_LENGTHS:
-        if length > len(noisy):
+        if length > len(bin_counts):
             continue
         # Sum of each row, in standard deviations of its noise.
         row_sums = cumulative[length:] - cumulative[:-length]
@@ -262,23 +262,23 @@ def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
 
 
 def choose_cells(
-    coarse: BinEdges, occupied_bins: OccupiedBins, noisy: Counts, std: float
+    bins: BinEdges, occupied_bins: OccupiedBins, bin_counts: Counts, std: float
 ) -> BinEdges:
     """Chooses the cells of the second look at a column.
 
     Args:
-        coarse: Bins of the first look.
+        bins: Bins of the first look.
         occupied_bins: The range of these bins that holds records.
-        noisy: Noisy counts of all bins of the first look, (bins,).
+        bin_counts: Noisy counts of all bins of the first look, (bins,).
         std: Standard deviation of the noise on each count, in records.
 
     Returns:
         Cells of even width within the range, fewer if there is more noise. If only the
         bin of zero is occupied, wide cells on both sides of zero.
     """
-    if occupied_bins.first == occupied_bins.last == coarse.zero_bin:
-        return coarse.around_zero()
-    record_height = _record_count(coarse, occupied_bins, noisy) / std
+    if occupied_bins.first == occupied_bins.last == bins.zero_bin:
+        return bins.around_zero()
+    record_height = _record_count(bins, occupied_bins, bin_counts) / std
     cell_count = next(
         (
             cell_count
@@ -287,37 +287,37 @@ def choose_cells(
         ),
         _MIN_CELLS,
     )
-    return coarse.divide_evenly(occupied_bins.first, occupied_bins.last, cell_count)
+    return bins.divide_evenly(occupied_bins.first, occupied_bins.last, cell_count)
 
 
 def _record_count(
-    coarse: BinEdges, occupied_bins: OccupiedBins, noisy: Counts
+    bins: BinEdges, occupied_bins: OccupiedBins, bin_counts: Counts
 ) -> float:
     """Estimates the number of records in the occupied bins, without the bin of zero.
 
     Args:
-        coarse: Bins of the first look.
+        bins: Bins of the first look.
         occupied_bins: The range of these bins that holds records.
-        noisy: Noisy counts of all bins of the first look, (bins,).
+        bin_counts: Noisy counts of all bins of the first look, (bins,).
 
     Returns:
         The number of records, at least 0.
     """
-    inside = noisy[occupied_bins.first : occupied_bins.last + 1].sum()
+    inside = bin_counts[occupied_bins.first : occupied_bins.last + 1].sum()
     has_zero = (
-        coarse.zero_bin is not None
-        and occupied_bins.first <= coarse.zero_bin <= occupied_bins.last
+        bins.zero_bin is not None
+        and occupied_bins.first <= bins.zero_bin <= occupied_bins.last
     )
-    zeros = noisy[coarse.zero_bin] if has_zero else 0.0
+    zeros = bin_counts[bins.zero_bin] if has_zero else 0.0
     return float(max(inside - zeros, 0.0))
 
 
 def find_bounds(
-    coarse: BinEdges,
+    bins: BinEdges,
     occupied_bins: OccupiedBins,
-    noisy: Counts,
-    fine: BinEdges,
-    cells: Counts,
+    bin_counts: Counts,
+    cells: BinEdges,
+    cell_counts: Counts,
     std: float,
 ) -> tuple[Any, Any] | None:
     """Finds the bounds of a numeric column from the counts of both looks.
@@ -327,36 +327,36 @@ def find_bounds(
     bounds are those of the cells that stand out of the noise.
 
     Args:
-        coarse: Bins of the first look.
+        bins: Bins of the first look.
         occupied_bins: The range of these bins that holds records.
-        noisy: Noisy counts of all bins of the first look, (bins,).
-        fine: Cells of the second look.
-        cells: Noisy counts of the cells, (cells,).
+        bin_counts: Noisy counts of all bins of the first look, (bins,).
+        cells: Cells of the second look.
+        cell_counts: Noisy counts of the cells, (cells,).
         std: Standard deviation of the noise on each count, in records.
 
     Returns:
         Lower and upper bound, in the unit of the edges; None if no value but zero
         stands out.
     """
-    if occupied_bins.first == occupied_bins.last == coarse.zero_bin:
+    if occupied_bins.first == occupied_bins.last == bins.zero_bin:
         # The cell of zero is the middle one.
-        middle = fine.size // 2
-        is_high = cells > noise_threshold(std, fine.size)
+        middle = cells.size // 2
+        is_high = cell_counts > noise_threshold(std, cells.size)
         occupied_cells = [middle, *np.flatnonzero(is_high).tolist()]
         first = min(occupied_cells)
         last = max(occupied_cells)
-        low, high = bin_bounds(fine, first, last)
+        low, high = bin_bounds(cells, first, last)
         lower = 0 if first == middle else low
         upper = 0 if last == middle else high
         return None if (lower, upper) == (0, 0) else (lower, upper)
     # At least the noise: with hardly any records no cell would be cut off, and with
     # none `cut_sparse_ends` would divide by zero.
-    records = max(_record_count(coarse, occupied_bins, noisy), std)
-    first, last = cut_sparse_ends(cells, std, records)
-    return bin_bounds(fine, first, last)
+    records = max(_record_count(bins, occupied_bins, bin_counts), std)
+    first, last = cut_sparse_ends(cell_counts, std, records)
+    return bin_bounds(cells, first, last)
 
 
-def cut_sparse_ends(noisy: Counts, std: float, records: float) -> tuple[int, int]:
+def cut_sparse_ends(cell_counts: Counts, std: float, records: float) -> tuple[int, int]:
     """Cuts off cells at both ends of a second look that hold next to nothing.
 
     A cut is a number of cells at one end. Of all pairs of cuts, that with the smallest
@@ -371,7 +371,7 @@ def cut_sparse_ends(noisy: Counts, std: float, records: float) -> tuple[int, int
     constants change too much.
 
     Args:
-        noisy: Noisy counts of the cells, (cells,).
+        cell_counts: Noisy counts of the cells, (cells,).
         std: Standard deviation of their noise, in records.
         records: About how many records there are.
 
@@ -385,11 +385,11 @@ def cut_sparse_ends(noisy: Counts, std: float, records: float) -> tuple[int, int
         >>> cut_sparse_ends(cells, 5.0, 1000.0)
         (2, 3)
     """
-    size = len(noisy)
+    size = len(cell_counts)
     cuts = np.arange(size + 1)  # numbers of cells cut off at one end
     # Noise may make a sum negative. It counts as zero, so that no cut gains by noise.
-    left_records = np.maximum(np.append(0.0, np.cumsum(noisy)), 0.0)
-    right_records = np.maximum(np.append(0.0, np.cumsum(noisy[::-1])), 0.0)
+    left_records = np.maximum(np.append(0.0, np.cumsum(cell_counts)), 0.0)
+    right_records = np.maximum(np.append(0.0, np.cumsum(cell_counts[::-1])), 0.0)
     # The noise of n cells together is √n times that of one.
     doubt = _CUT_DOUBT * std * np.sqrt(cuts)
     # For each pair of cuts, (left, right):
@@ -578,12 +578,12 @@ def column_from_bounds(
     )
 
 
-def describe_wide_gap(kind: str, coarse: BinEdges, occupied_bins: OccupiedBins) -> str:
+def describe_wide_gap(kind: str, bins: BinEdges, occupied_bins: OccupiedBins) -> str:
     """Describes a wide gap in the values of a column, if there is one.
 
     Args:
         kind: Kind of the column.
-        coarse: Bins of the first look.
+        bins: Bins of the first look.
         occupied_bins: The range of these bins that holds records, with its gap.
 
     Returns:
@@ -591,12 +591,9 @@ def describe_wide_gap(kind: str, coarse: BinEdges, occupied_bins: OccupiedBins) 
     """
     if occupied_bins.gap is None:
         return ""
-    low, _ = round_bounds(
-        kind, *bin_bounds(coarse, occupied_bins.gap[0], occupied_bins.gap[0])
-    )
-    _, high = round_bounds(
-        kind, *bin_bounds(coarse, occupied_bins.gap[1], occupied_bins.gap[1])
-    )
+    bin_below, bin_above = occupied_bins.gap
+    low, _ = round_bounds(kind, *bin_bounds(bins, bin_below, bin_below))
+    _, high = round_bounds(kind, *bin_bounds(bins, bin_above, bin_above))
     return (
         f"hardly a value lies between those of about {low} and of about {high}: maybe "
         "a code (atoms), or noise"
@@ -604,10 +601,10 @@ def describe_wide_gap(kind: str, coarse: BinEdges, occupied_bins: OccupiedBins) 
 
 
 def describe_records_beyond(
-    coarse: BinEdges,
+    bins: BinEdges,
     occupied_bins: OccupiedBins,
-    noisy: Counts,
-    cells: Counts,
+    bin_counts: Counts,
+    cell_counts: Counts,
     std: float,
 ) -> str:
     """Describes a column most of whose values lie beyond the numbers that are counted.
@@ -619,10 +616,10 @@ def describe_records_beyond(
     has them.
 
     Args:
-        coarse: Bins of the first look.
+        bins: Bins of the first look.
         occupied_bins: The range of these bins that holds records.
-        noisy: Noisy counts of all bins of the first look, (bins,).
-        cells: Noisy counts of the cells of the second look, (cells,).
+        bin_counts: Noisy counts of all bins of the first look, (bins,).
+        cell_counts: Noisy counts of the cells of the second look, (cells,).
         std: Standard deviation of the noise on each count, in records.
 
     Returns:
@@ -647,15 +644,15 @@ def describe_records_beyond(
     """
     # After a first look that saw only zeros, the outermost cells also count what is
     # beyond them. So the second look misses nothing.
-    has_only_zeros = occupied_bins.first == occupied_bins.last == coarse.zero_bin
+    has_only_zeros = occupied_bins.first == occupied_bins.last == bins.zero_bin
     if has_only_zeros:
         return ""
-    first_look_counts = noisy[occupied_bins.first : occupied_bins.last + 1]
+    first_look_counts = bin_counts[occupied_bins.first : occupied_bins.last + 1]
     first_look_records = float(first_look_counts.sum())
-    second_look_records = float(cells.sum())
+    second_look_records = float(cell_counts.sum())
     # The noise on a sum of n counts is √n times that on one. All counts of both looks
     # are taken, which is more than enough, as only half of the first look is compared.
-    summand_count = len(cells) + len(first_look_counts)
+    summand_count = len(cell_counts) + len(first_look_counts)
     noise_margin = _NOISE_MARGIN_STDS * std * math.sqrt(summand_count)
     min_covered = first_look_records * _MIN_COVERED_FRACTION
     if second_look_records + noise_margin > min_covered:

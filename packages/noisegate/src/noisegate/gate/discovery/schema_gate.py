@@ -503,11 +503,11 @@ class SchemaGate(Session):
             for name, bins in occupied.items()
         }
 
-        second = self._count_records(cell_edges, {}).bins if cell_edges else {}
+        second_counts = self._count_records(cell_edges, {}).bins if cell_edges else {}
         # All columns get the planned number of counts, also those that have fewer cells
         # or no second look: the size of the query must not depend on records.
         exact_cells = {name: np.zeros(FINE, dtype=np.int64) for name in self._numeric}
-        for name, counts in second.items():
+        for name, counts in second_counts.items():
             exact_cells[name][: len(counts)] = counts
         noisy_cells = self._add_noise_to_counts(exact_cells, self.plan.cells)
 

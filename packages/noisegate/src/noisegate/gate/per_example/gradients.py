@@ -617,7 +617,7 @@ def choose_execution(
     layout: Layout,
     device: str,
     name: str,
-    represent: Representation | None = None,
+    representation: Representation | None = None,
     *,
     threads: int = 1,
 ) -> None:
@@ -638,8 +638,8 @@ def choose_execution(
         layout: Columns of the made-up records.
         device: Device on which torch computes.
         name: What messages call the gradients.
-        represent: A public map whose vectors replace the numeric columns, and how it is
-            computed; None for none.
+        representation: A public map whose vectors replace the numeric columns, and how
+            it is computed; None for none.
         threads: Threads of torch, in the probe and in the steps.
 
     Raises:
@@ -654,9 +654,11 @@ def choose_execution(
     def draw_records(rows: int, random: np.random.Generator) -> EncodedTable:
         """Draws made-up records, as the gradients see them."""
         records = made_up_records(layout, rows, random)
-        if represent is None:
+        if representation is None:
             return records
-        return embedded_records(records, represent.feature_map, represent.execution)
+        return embedded_records(
+            records, representation.feature_map, representation.execution
+        )
 
     def compute(
         execution: Execution, records: EncodedTable, positions: range

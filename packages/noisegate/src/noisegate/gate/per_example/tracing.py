@@ -443,7 +443,7 @@ def _layer_tracer_class() -> Any:
             if run_layer is None:
                 return func(*args, **options)
 
-            def run_and_note(
+            def run_and_list(
                 block: Float[Tensor, "rows ..."],
             ) -> Float[Tensor, "rows ..."]:
                 """Returns the outputs of the layer, and adds its call to the list."""
@@ -454,7 +454,7 @@ def _layer_tracer_class() -> Any:
                 self._calls.append(call)
                 return call.output
 
-            return OnWholeBlock.apply(run_and_note, arguments["input"])
+            return OnWholeBlock.apply(run_and_list, arguments["input"])
 
         def _layer_runner(
             self, kind: _LayerKind, arguments: Arguments

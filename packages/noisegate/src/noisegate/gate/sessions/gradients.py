@@ -403,7 +403,7 @@ class StepSession(SumSession):
             # The journal of the steps has identified the run and its reservation.
             self._access.reservation.reserve(self.plan, self._access.method)
             if answer_journal is not None and answer_journal.exists:
-                answer_journal.take_up(None)
+                answer_journal.become_owner(None)
             else:
                 self._access = replace(self._access, journal=None)
 
@@ -600,7 +600,7 @@ class GradientSession(StepSession):
         task = StepTask(
             gradients=self._gradients,
             samples=self._samples,
-            start=self._parameters,
+            initial_parameters=self._parameters,
             count=self._step_plan.count,
             device=self._device,
             representation=self._representation,

@@ -169,7 +169,7 @@ class _Split:
 
     order: npt.NDArray[np.intp]
     """Indices of the records, shard by shard, (records,)."""
-    first: npt.NDArray[np.intp]
+    starts: npt.NDArray[np.intp]
     """Position in `order` of the first record of each shard, (shards,)."""
     sizes: npt.NDArray[np.intp]
     """Number of records of each shard, (shards,)."""
@@ -192,14 +192,14 @@ class _Split:
             >>> import numpy as np
             >>> from noisegate.gate.sessions.shards import _Split
             >>> split = _Split.of(np.array([1, 0, 3], dtype=np.uint64), 2)
-            >>> split.order.tolist(), split.first.tolist(), split.sizes.tolist()
+            >>> split.order.tolist(), split.starts.tolist(), split.sizes.tolist()
             ([1, 0, 2], [0, 1], [1, 2])
         """
         shard_of_record = (words % np.uint64(shards)).astype(np.intp)
         sizes = np.bincount(shard_of_record, minlength=shards).astype(np.intp)
         return cls(
             order=np.argsort(shard_of_record, kind="stable"),
-            first=np.cumsum(sizes) - sizes,
+            starts=np.cumsum(sizes) - sizes,
             sizes=sizes,
         )
 
@@ -220,7 +220,7 @@ class _Split:
             np.maximum(self.sizes - 1, 0)[:, None],
         )
         last = len(self.order) - 1
-        return self.order[np.minimum(self.first[:, None] + within_shard, last)]
+        return self.order[np.minimum(self.starts[:, None] + within_shard, last)]
 
 
 class ShardSession(SampleSession):
